@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Layered } from '../../packages/netfilter/src/link/layered.ts';
 import { peek } from '../../packages/applier/src/state/peek.ts';
 import { keep } from '../../packages/renderer/src/cluster/keep.ts';
 import { listedKinds } from '../../packages/renderer/src/cluster/kinds.ts';
@@ -34,7 +35,8 @@ export class LiveNode {
   readonly #slices: readonly number[];
   readonly #tree: LiveTree;
   readonly #live: LiveRender;
-  #objects: readonly KubeObject[];
+  /** By their places in the list. */
+  #objects: Layered<KubeObject>;
   #daemon: ChildProcess | undefined;
 
   /** @param profile fields of the profile @param config lines of sluiced.yaml */
@@ -46,8 +48,9 @@ export class LiveNode {
     this.#live = new LiveRender(readConfig({ sluice: { file: 'sluice.yaml', text }, kubeProxy: [] }).config);
     this.#tree = new LiveTree(join(directory, 'rendered'));
     this.#raw = clusterList({ services, endpointsPerService: 5, nodes: 1 }).items.map((item) => JSON.stringify(item));
-    this.#objects = this.#raw.map(decoded);
-    this.#slices = this.#objects.flatMap(({ kind }, at) => (kind === 'EndpointSlice' ? [at] : []));
+    const objects = this.#raw.map(decoded);
+    this.#objects = Layered.of(new Map(objects.map((one, at) => [String(at), one])));
+    this.#slices = objects.flatMap(({ kind }, at) => (kind === 'EndpointSlice' ? [at] : []));
     const lines = [
       'apiVersion: sluice.dev/v1alpha1',
       'kind: SluicedConfig',
@@ -78,7 +81,7 @@ export class LiveNode {
     const before = this.#version;
     const at = this.#slices[(round * 37) % this.#slices.length]!;
     const text = this.#raw[at]!.replace(/"addresses":\["[^"]+"\]/, `"addresses":["10.244.250.${round + 1}"]`);
-    this.#objects = this.#objects.with(at, decoded(text));
+    this.#objects = this.#objects.with([[String(at), decoded(text)]]);
     const started = performance.now();
     this.#publish();
     await this.#until((version) => version !== before, 60);

@@ -12,6 +12,7 @@ import { LinuxNft } from '../../packages/applier/src/kernel/nft/nft-linux.ts';
 import { LinuxKernel } from '../../packages/applier/src/kernel/linux.ts';
 import { Changes } from '../../packages/applier/src/reconcile/changes.ts';
 import { DiskJournal } from '../../packages/applier/src/state/journal.ts';
+import { Layered } from '../../packages/netfilter/src/link/layered.ts';
 import { keep } from '../../packages/renderer/src/cluster/keep.ts';
 import { listedKinds } from '../../packages/renderer/src/cluster/kinds.ts';
 import { LiveTree } from '../../packages/renderer/src/emit/live-tree.ts';
@@ -131,7 +132,9 @@ const { items } = clusterList({ services, endpointsPerService: 5, nodes: 3 });
 const raw = items.map((item) => JSON.stringify(item));
 const tree = new LiveTree(join(scratch, 'rendered'));
 const live = new LiveRender(config);
-let objects: readonly KubeObject[] = raw.map(decoded);
+const first = raw.map(decoded);
+/** By their places in the list. */
+let objects = Layered.of(new Map(first.map((one, at) => [String(at), one])));
 const probation = { ...defaultConfig('node-0000').probation, seconds: 0 };
 const session = await openSession(
   { ...defaultConfig('node-0000'), layout: 'tree', state: join(scratch, 'state'), probation },
@@ -163,14 +166,14 @@ const watcher = await watchBundle(join(scratch, 'rendered'), {
   onEvent: () => noticed.resolve(),
   failed: () => undefined,
 });
-const slices = objects.flatMap(({ kind }, at) => (kind === 'EndpointSlice' ? [at] : []));
+const slices = first.flatMap(({ kind }, at) => (kind === 'EndpointSlice' ? [at] : []));
 for (let change = 0; change < Number(changesText); change++) {
   current = new Map();
   const at = slices[(change * 37) % slices.length]!;
   const text = raw[at]!.replace(/"addresses":\["[^"]+"\]/, `"addresses":["10.244.250.${change + 1}"]`);
   const begun = clock();
   const object = await phase('decode', () => decoded(text));
-  objects = objects.with(at, object);
+  objects = objects.with([[String(at), object]]);
   noticed = Promise.withResolvers();
   await publish();
   await apply(false);

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { Layered } from '@sluice/netfilter';
 import type { JsonObject, KubeObject } from '../../render/kube.ts';
 import type { Access } from '../access.ts';
 import { ClusterFailure } from '../failure.ts';
@@ -34,7 +35,10 @@ const serviceLabel = 'kubernetes.io/service-name';
 
 /** Watches all objects of a cluster that affect rules. */
 export class Feed {
-  readonly #objects = new Map<string, Map<string, PackedObject>>();
+  /** By path in the API. */
+  #objects = Layered.of<PackedObject>(new Map());
+  /** What has changed since; undefined: removed. */
+  readonly #changed = new Map<string, PackedObject | undefined>();
   readonly #listener: FeedListener;
   readonly #access: Access;
   readonly #patience: WatchPatience;
@@ -55,9 +59,11 @@ export class Feed {
     return this.#kinds.length > 0 && this.#kinds.every(({ kind }) => this.#synced.has(kind));
   }
 
-  /** The current objects; an unchanged object is the same value as before. */
-  objects(): readonly KubeObject[] {
-    return [...this.#objects.values()].flatMap((ofKind) => [...ofKind.values()]);
+  /** The current objects by their paths in the API; shares its entries with the map before, so that `differing` costs what differs. */
+  objects(): ReadonlyMap<string, KubeObject> {
+    this.#objects = this.#objects.with(this.#changed);
+    this.#changed.clear();
+    return this.#objects;
   }
 
   /** Keeps the current objects as text. To be called when they were rendered. */
@@ -112,12 +118,13 @@ export class Feed {
 
   readonly #sink = {
     replaced: (kind: ListedKind, objects: readonly JsonObject[]): void => {
-      const gone = new Set(this.#ofKind(kind).keys());
+      const prefix = pathOf(kind, '');
+      const gone = new Set([...this.objects().keys()].filter((path) => path.startsWith(prefix)));
       for (const object of objects) {
-        gone.delete(keyOf(object));
+        gone.delete(pathOf(kind, keyOf(object)));
         this.#put(kind, object);
       }
-      for (const key of gone) this.#remove(kind, key);
+      for (const path of gone) this.#remove(kind, path.slice(prefix.length));
       this.#synced.add(kind.kind);
       this.#listener.current(kind);
     },
@@ -127,37 +134,40 @@ export class Feed {
     away: (kind: ListedKind, why: string): void => this.#listener.away(kind, why),
   };
 
-  #ofKind({ kind }: ListedKind): Map<string, PackedObject> {
-    let objects = this.#objects.get(kind);
-    if (objects === undefined) this.#objects.set(kind, (objects = new Map()));
-    return objects;
+  #at(path: string): PackedObject | undefined {
+    return this.#changed.has(path) ? this.#changed.get(path) : this.#objects.get(path);
   }
 
   /** Ignores changes of other fields, such as heartbeats. */
   #put(kind: ListedKind, raw: JsonObject): void {
     const key = keyOf(raw);
     const value = keep(kind, raw);
-    const before = this.#ofKind(kind).get(key);
+    const path = pathOf(kind, key);
+    const before = this.#at(path);
     if (before !== undefined && isDeepStrictEqual(before.value, value)) return;
-    const object = new PackedObject(kind, `cluster/${kind.resource}/${key}`, value);
+    const object = new PackedObject(kind, path, value);
     if (kind.kind === 'Service' || kind.kind === 'Node') {
       this.#uids.set(`${kind.kind} ${key}`, textAt(mapAt(raw, 'metadata'), 'uid'));
     }
     this.#unpacked.add(object);
     if (before !== undefined) this.#unpacked.delete(before);
-    this.#ofKind(kind).set(key, object);
+    this.#changed.set(path, object);
     const triggered = Date.parse(textAt(mapAt(mapAt(raw, 'metadata'), 'annotations'), triggerKey));
     this.#listener.changed({ ...changeOf(object), ...(Number.isNaN(triggered) ? {} : { triggeredMs: triggered }) });
   }
 
   #remove(kind: ListedKind, key: string): void {
     this.#uids.delete(`${kind.kind} ${key}`);
-    const before = this.#ofKind(kind).get(key);
-    if (before === undefined || !this.#ofKind(kind).delete(key)) return;
+    const path = pathOf(kind, key);
+    const before = this.#at(path);
+    if (before === undefined) return;
+    this.#changed.set(path, undefined);
     this.#unpacked.delete(before);
     this.#listener.changed(changeOf(before));
   }
 }
+
+const pathOf = ({ resource }: ListedKind, key: string): string => `cluster/${resource}/${key}`;
 
 function keyOf(object: JsonObject): string {
   const metadata = mapAt(object, 'metadata');

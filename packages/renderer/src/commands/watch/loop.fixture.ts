@@ -118,7 +118,7 @@ export class TestLoop {
   private constructor(rendered: string, isPushing: boolean, settleMs: number) {
     this.#publisher = new GivenFiles(rendered);
     this.loop = new WatchLoop({
-      objects: () => [],
+      objects: () => new Map(),
       publisher: this.#publisher,
       pace: { minIntervalMs: 0, maxDelayMs: 100 },
       commits: new Commits(rendered, isPushing),

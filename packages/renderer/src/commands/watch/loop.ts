@@ -11,7 +11,7 @@ import { nextStep, type Situation, type Step } from './step.ts';
 /** The parts of the loop. It calls them, and takes what they return; none calls it. */
 export interface LoopParts {
   /** All current objects; undefined until every resource is listed. */
-  readonly objects: () => readonly KubeObject[] | undefined;
+  readonly objects: () => ReadonlyMap<string, KubeObject> | undefined;
   readonly publisher: Pick<Publisher, 'changed' | 'start' | 'stop' | 'forget' | 'publish' | 'isWhole'>;
   readonly pace: Pace;
   /** Undefined: without commits. */

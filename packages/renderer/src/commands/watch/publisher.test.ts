@@ -37,9 +37,11 @@ afterEach(() => {
   rmSync(dir, { recursive: true });
 });
 
+const nameOf = ({ value }: KubeObject): string => (value['metadata'] as { name: string }).name;
+
 /** Publishes the objects, and records the result. */
 function publish(): void {
-  const result = publisher.publish(objects);
+  const result = publisher.publish(new Map(objects.map((one) => [`${one.kind} ${nameOf(one)}`, one])));
   if ('problems' in result) failures.push(result.problems);
   else published.push(result);
 }

@@ -87,8 +87,8 @@ export class Publisher {
     this.#parts.tree.forget();
   }
 
-  /** Renders all objects and writes the changed files. */
-  publish(objects: readonly KubeObject[]): Publication | Unpublished {
+  /** Renders all objects and writes the changed files. @param objects as for `LiveRender` */
+  publish(objects: ReadonlyMap<string, KubeObject>): Publication | Unpublished {
     const { tree, textOnDisk, metrics, clock } = this.#parts;
     const started = clock.monotonic();
     const lastText = (path: string): string | undefined => tree.text(path) ?? textOnDisk(path);

@@ -1,19 +1,18 @@
 import { bundleLimits } from '@sluice/bundle';
-import type { Layered } from '@sluice/netfilter';
+import { differing, type Layered } from '@sluice/netfilter';
 import { sizeProblems, slotProblems } from '../assemble-limits.ts';
 import type { KubeObject } from '../kube.ts';
 import type { Memo } from '../memo.ts';
 import type { RenderBasis } from '../quarantine/with-quarantine.ts';
 import { readSliceOnce } from '../read/read.ts';
 import type { ReadSlice } from '../read/slice.ts';
-import { changedObjects, type ListDifference } from './changed-objects.ts';
-import { ClusterIndex } from './cluster-index.ts';
+import { ClusterIndex, type ListDifference } from './cluster-index.ts';
 import { renderServices, rendersSingly, type ServicesPart } from './services-part.ts';
 
 /** A render without errors, from which the next one may be made. */
 export interface LastRender {
   /** All objects of the cluster. */
-  readonly objects: readonly KubeObject[];
+  readonly objects: ReadonlyMap<string, KubeObject>;
   readonly files: Layered<string>;
   readonly basis: RenderBasis;
   /** Those of the memo, with the chains of all files: in another registry a collision would not be found. */
@@ -37,7 +36,7 @@ interface LiveIndex {
  */
 export function renderChangedServices(
   last: LastRender,
-  objects: readonly KubeObject[],
+  objects: ReadonlyMap<string, KubeObject>,
   memo: Memo,
 ): LastRender | undefined {
   const difference = changedSlices(changedObjects(last.objects, objects), memo);
@@ -60,6 +59,15 @@ export function renderChangedServices(
   return { ...last, objects, files, index: { cluster: index.cluster, bytes } };
 }
 
+function changedObjects(
+  before: ReadonlyMap<string, KubeObject>,
+  after: ReadonlyMap<string, KubeObject>,
+): ListDifference<KubeObject> {
+  const keys = differing(before, after);
+  const of = (map: ReadonlyMap<string, KubeObject>): readonly KubeObject[] => keys.flatMap((key) => map.get(key) ?? []);
+  return { removed: of(before), added: of(after) };
+}
+
 /** The changed EndpointSlices; undefined where another object changed, or a slice is invalid or has no Service. */
 function changedSlices(
   { removed, added }: ListDifference<KubeObject>,
@@ -76,7 +84,7 @@ function changedSlices(
 }
 
 function indexOf({ objects, files }: LastRender, memo: Memo): LiveIndex | undefined {
-  const cluster = ClusterIndex.of(objects, memo);
+  const cluster = ClusterIndex.of(objects.values(), memo);
   return cluster && { cluster, bytes: bytesOf(files.values()) };
 }
 

@@ -5,7 +5,12 @@ import { hasRules, numbersOf } from '../normalise/numbers.ts';
 import { readServiceOnce, readSliceOnce } from '../read/read.ts';
 import type { ReadService } from '../read/read-service.ts';
 import type { ReadSlice } from '../read/slice.ts';
-import type { ListDifference } from './changed-objects.ts';
+
+/** The values that only one of two lists has. */
+export interface ListDifference<T> {
+  readonly removed: readonly T[];
+  readonly added: readonly T[];
+}
 
 /** A Service with rules, and its numbers. */
 export interface IndexedService {
@@ -33,9 +38,10 @@ export class ClusterIndex {
    * @param memo has the parsed objects
    * @returns undefined where a Service or its endpoints have an error, or there are two of one key
    */
-  static of(objects: readonly KubeObject[], memo: Memo): ClusterIndex | undefined {
+  static of(objects: Iterable<KubeObject>, memo: Memo): ClusterIndex | undefined {
     const index = new ClusterIndex();
-    return objects.every((object) => index.#add(object, memo)) ? index : undefined;
+    for (const object of objects) if (!index.#add(object, memo)) return undefined;
+    return index;
   }
 
   /** A Service with rules. */

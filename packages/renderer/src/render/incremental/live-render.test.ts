@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { completeFile, completeText, fileDigest } from '@sluice/bundle';
+import { Layered } from '@sluice/netfilter';
 import { atTier, runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -153,7 +154,7 @@ type Event = ValueOf<typeof event>;
 
 /** The objects of a cluster, in the order of a feed. */
 class Cluster {
-  readonly #objects = new Map<string, KubeObject>();
+  #objects = Layered.of<KubeObject>(new Map());
 
   constructor(objects: readonly KubeObject[]) {
     for (const object of objects) this.apply({ object, isGone: false });
@@ -161,12 +162,11 @@ class Cluster {
 
   apply({ object, isGone }: Event): void {
     const key = `${object.kind} ${(object.value['metadata'] as { name: string }).name}`;
-    if (isGone) this.#objects.delete(key);
-    else this.#objects.set(key, object);
+    this.#objects = this.#objects.with([[key, isGone ? undefined : object]]);
   }
 
-  get objects(): readonly KubeObject[] {
-    return [...this.#objects.values()];
+  get objects(): ReadonlyMap<string, KubeObject> {
+    return this.#objects;
   }
 }
 
@@ -212,7 +212,7 @@ test.each(modes)(
         for (const events of [[], ...steps]) {
           for (const one of events) cluster.apply(one);
           const { isPart, ...rendered } = live.render(cluster.objects, (path) => last.get(path));
-          const { files, ...rest } = renderAnew(cluster.objects, of, last);
+          const { files, ...rest } = renderAnew([...cluster.objects.values()], of, last);
           expect({ ...rendered, files: new Map(rendered.files) }).toEqual({ ...rest, files });
           last = files.size > 0 ? files : last;
           parts += Number(isPart);

@@ -34,25 +34,26 @@ export class LiveRender {
   }
 
   /**
-   * @param objects all objects of the cluster; an unchanged one is the same value as before
+   * @param objects all objects of the cluster, by any key that an object keeps; an unchanged one is the same value as before
    * @param lastText for the files of quarantined objects
    */
-  render(objects: readonly KubeObject[], lastText: LastText): LiveRendered {
+  render(objects: ReadonlyMap<string, KubeObject>, lastText: LastText): LiveRendered {
     const next = this.#last && renderChangedServices(this.#last, objects, this.#memo);
     this.#last = next;
     if (next === undefined) return this.#renderAll(objects, lastText);
     return { files: next.files, errors: [], ignored: this.#ignored, quarantine: [], isPart: true };
   }
 
-  #renderAll(change: readonly KubeObject[], lastText: LastText): LiveRendered {
+  #renderAll(objects: ReadonlyMap<string, KubeObject>, lastText: LastText): LiveRendered {
     const config = this.#config;
+    const change = [...objects.values()];
     const input = { base: [], change, config, allocations: [], allocate: false, snapshot: true, strict: false };
     const rendered = renderWithQuarantine(input, lastText, this.#memo);
     const { problems, quarantine, basis } = rendered;
     const errors = problems.filter(isError);
     const files = Layered.of(rendered.files);
     if (errors.length === 0 && basis !== undefined) {
-      this.#last = { objects: change, files, basis, names: this.#memo.names };
+      this.#last = { objects, files, basis, names: this.#memo.names };
     }
     this.#ignored = problems.filter(({ code }) => code === 'SLICE_WITHOUT_SERVICE');
     return { files, errors, ignored: this.#ignored, quarantine, isPart: false };
