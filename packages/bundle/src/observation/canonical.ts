@@ -16,7 +16,7 @@ export function canonicalRules(text: string): readonly string[] {
  */
 export function canonicalSets(text: string): readonly string[] {
   return linesOf(text)
-    .map((line) => line.replaceAll(/ (?:packets|bytes|timeout|hashsize|initval|bucketsize) (?:\d+|0x[0-9a-f]+)/g, ''))
+    .map((line) => line.replaceAll(/ (?:packets|bytes|timeout|hashsize|initval|bucketsize) (?:0x[0-9a-f]+|\d+)/g, ''))
     .toSorted(compareText);
 }
 

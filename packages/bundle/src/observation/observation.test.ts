@@ -71,7 +71,7 @@ const files = new Map([
   ['iptables-save.txt', rules],
   [
     'ipset.txt',
-    'create KUBE-CLUSTER-IP hash:ip,port family inet hashsize 1024 maxelem 65536\nadd KUBE-CLUSTER-IP 10.96.0.1,tcp:443\n',
+    'create KUBE-CLUSTER-IP hash:ip,port family inet hashsize 1024 maxelem 65536 bucketsize 12 initval 0x5d1b0c2e\nadd KUBE-CLUSTER-IP 10.96.0.1,tcp:443\n',
   ],
   [
     'ipvsadm.txt',
@@ -104,6 +104,10 @@ test('saved outputs become an observation, without what the clock and packets ch
         'COMMIT',
       ],
     },
+  ]);
+  expect(seen.sets).toEqual([
+    'add KUBE-CLUSTER-IP 10.96.0.1,tcp:443',
+    'create KUBE-CLUSTER-IP hash:ip,port family inet maxelem 65536',
   ]);
   expect(seen.servers).toEqual([
     '-A -t 10.96.0.10:53 -s rr',
