@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import type { ParityDifference } from '@sluice/bundle';
 import { atTier, randomOf, seed } from '@sluice/testing';
 import { describe, expect, test } from 'vitest';
-import type { KubeItem } from './api-server.ts';
 import { type Minor, minorsOfTier, newest } from './binaries.ts';
 import { drawCluster, itemsOf } from './clusters.ts';
 import { observeOn, ObservedKubeProxy, parity } from './observed-node.ts';
@@ -24,22 +23,11 @@ const modesOf = (minor: Minor): readonly (readonly [string, readonly ProxySettin
   ...(minor < '1.31' ? [] : [['nftables', nftablesSettings] as const]),
 ];
 
-/**
- * Mode nftables of 1.31 asks for Services without usable endpoints before a packet of the node itself is translated, and before it asks for
- * source ranges: it drops what policy Local leaves without an endpoint here, which later versions, and Sluice, translate to any endpoint; and
- * it rejects what they drop, because the node is in no source range.
- */
-const isOfEarlyChecks =
-  (cluster: readonly KubeItem[]) =>
-  ({ source, observed, desired, services }: ParityDifference): boolean => {
-    const own = cluster.filter(
-      ({ kind, metadata: { namespace, name } }) => kind === 'Service' && services.includes(`${namespace}/${name}`),
-    );
-    const says = (text: string): boolean => own.some((item) => JSON.stringify(item).includes(text));
-    if (source.class !== 'node') return false;
-    if (observed === 'drop') return /\bdnat /.test(desired) && says('TrafficPolicy":"Local"');
-    return observed === 'reject' && desired === 'drop' && says('"loadBalancerSourceRanges":');
-  };
+/** What rules do not follow of a version: each with its documented code. */
+const isOfVersion =
+  (minor: Minor, { config }: ProxySetting) =>
+  ({ cause, code }: ParityDifference): boolean =>
+    cause === 'version' && code === 'VERSION_EARLY_CHECKS' && minor === '1.31' && config?.['mode'] === 'nftables';
 
 describe.each(minorsOfTier)('kube-proxy %s', (minor) => {
   const count = atTier({ quick: 1, test: 1, all: minor === newest ? 20 : 10, soak: 100 });
@@ -58,8 +46,8 @@ describe.each(minorsOfTier)('kube-proxy %s', (minor) => {
     try {
       const bundle = await node.render();
       const { exitCode, report } = await parity(await node.observe(), bundle);
-      const checksEarly = minor === '1.31' && setting.config?.['mode'] === 'nftables';
-      expect(report.differences.filter((one) => !(checksEarly && isOfEarlyChecks(cluster)(one)))).toEqual([]);
+      const isKnown = isOfVersion(minor, setting);
+      expect(report.differences.filter((one) => !isKnown(one))).toEqual([]);
       const [result, code] = report.differences.length === 0 ? ['equivalent', 0] : ['different', 1];
       expect(report).toMatchObject({ result, coverage: { notCovered: [] } });
       expect(report.coverage.cases).toBeGreaterThan(100);

@@ -12,6 +12,3 @@ export const recordedServices = 8;
 export const recordFolder = 'SLUICE_RECORD';
 
 export const recordedFolder = join(import.meta.dirname, 'recorded');
-
-/** Before 1.34 mode ipvs drops what pods send to a load balancer whose source ranges leave them out; later versions and Sluice do not. */
-export const dropsPods = (minor: string): boolean => minor < '1.34';

@@ -109,6 +109,11 @@ export const problemCodes = {
     'packets to other ports of ClusterIPs are rejected, and those to unused addresses of Service CIDRs dropped',
   DIFFERS_CLOSED_NODE_PORTS: 'where node ports are not open, no rule rejects or drops packets to them',
   DIFFERS_HEALTH_CHECK: 'no rule accepts packets to health-check node ports',
+  // documented differences of versions of kube-proxy, in parity reports
+  VERSION_ZERO_RANGE:
+    'before 1.34 kube-proxy in mode ipvs drops clients that only a source range of all addresses (prefix length 0) admits',
+  VERSION_EARLY_CHECKS:
+    'before 1.32 kube-proxy in mode nftables refuses packets of the node itself before it translates them and asks for source ranges',
   // allocation
   ALLOCATION_INVALID: 'an allocation file is not in the required format',
   ALLOCATION_MISSING: 'a Service has allocated addresses or ports that no allocation file records yet',

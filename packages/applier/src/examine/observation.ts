@@ -9,6 +9,7 @@ import {
 import type { Run } from '../kernel/command.ts';
 import { findTool } from '../kernel/tools.ts';
 import { messageOf } from '../message.ts';
+import { kubeProxyVersion } from './proxy-version.ts';
 import { readText } from './read.ts';
 
 /** The text of a part, or why it could not be read. */
@@ -137,5 +138,6 @@ async function versionsOf(run: Run): Promise<Readonly<Record<string, string>>> {
     const [first = ''] = 'text' in printed ? printed.text.split('\n') : [];
     if (first !== '') found[tool] = first.slice(0, 200);
   }
-  return found;
+  const proxy = await kubeProxyVersion();
+  return { ...found, ...(proxy === undefined ? {} : { 'kube-proxy': proxy }) };
 }

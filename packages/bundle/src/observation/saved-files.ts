@@ -68,6 +68,9 @@ export function textsOf(files: ReadonlyMap<string, string>): ToolTexts {
   return Object.fromEntries(all.map((part) => [part, textOf(part)])) as unknown as ToolTexts;
 }
 
+/** The output of `kube-proxy --version`, `Kubernetes v1.31.4`, which is not a part: nothing is missing without it. */
+export const proxyVersionFileName = 'kube-proxy-version.txt';
+
 /** What an observation says besides the texts of tools. */
 export type ObservedIdentity = Pick<Observation, 'node' | 'bootId' | 'tools' | 'host'>;
 

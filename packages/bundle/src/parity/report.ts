@@ -61,10 +61,11 @@ export interface NotCovered {
 
 /**
  * Why the two sides differ. `config`: a setting of the node or the profile. `objects`: Services or endpoints that changed between the
- * observation and the bundle. `mode`: a documented difference of modes; it does not make the result `different`. `foreign-rule`: a rule
- * of neither. `bug`: none of these, so one side is wrong.
+ * observation and the bundle. `mode`: a documented difference of modes; it does not make the result `different`. `version`: one of the
+ * version of kube-proxy that the node runs, which rules do not follow. `foreign-rule`: a rule of neither. `bug`: none of these, so one side
+ * is wrong.
  */
-export const parityCauses = ['config', 'objects', 'mode', 'foreign-rule', 'bug'] as const;
+export const parityCauses = ['config', 'objects', 'mode', 'version', 'foreign-rule', 'bug'] as const;
 export type ParityCause = (typeof parityCauses)[number];
 
 export interface ParityDifference {
@@ -80,7 +81,7 @@ export interface ParityDifference {
   readonly observed: string;
   readonly desired: string;
   readonly cause: ParityCause;
-  /** With `mode`: the code of the documented difference. */
+  /** With `mode` and `version`: the code of the documented difference. */
   readonly code?: string;
   /** With `foreign-rule`: the rule as it was observed. */
   readonly rule?: string;

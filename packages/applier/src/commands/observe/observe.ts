@@ -7,6 +7,7 @@ import {
   observationLimits,
   observationOf,
   printObservation,
+  proxyVersionFileName,
   savedFileNames,
   textsOf,
 } from '@sluice/bundle';
@@ -68,7 +69,7 @@ async function ofThisMachine(config: SluicedConfig): Promise<Observation> {
 
 /** Reads only files with a documented name; others in the directory are ignored. */
 function ofSavedFiles(node: string, directory: string): Observation {
-  const names = new Set<string>(Object.values(savedFileNames).flat());
+  const names = new Set<string>([...Object.values(savedFileNames).flat(), proxyVersionFileName]);
   const files = new Map<string, string>();
   try {
     for (const name of readdirSync(directory)) {
@@ -82,7 +83,8 @@ function ofSavedFiles(node: string, directory: string): Observation {
     throw error instanceof CommandError ? error : new CommandError([unreadable(directory, messageOf(error))]);
   }
   if (files.size === 0) throw new CommandError([unreadable(directory, 'it has no saved output of a tool')]);
-  return observationOf({ node, tools: {} }, textsOf(files));
+  const [proxy] = /^Kubernetes v1\.\d{1,3}\.\S{1,40}/.exec(files.get(proxyVersionFileName) ?? '') ?? [];
+  return observationOf({ node, tools: proxy === undefined ? {} : { 'kube-proxy': proxy } }, textsOf(files));
 }
 
 const unreadable = (path: string, why: string): Problem => ({

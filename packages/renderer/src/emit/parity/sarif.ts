@@ -7,6 +7,7 @@ const titles: Readonly<Record<ParityCause | 'not-covered', string>> = {
   config: 'a setting of the node differs from the profile',
   objects: 'Services or endpoints changed since the node was observed',
   mode: 'a documented difference of modes',
+  version: 'a documented difference of versions of kube-proxy',
   'foreign-rule': 'a rule of another program decides about packets of Services',
   bug: 'rules differ for no known reason',
   'not-covered': 'something could not be compared',

@@ -99,7 +99,14 @@ export const otherDifferences: readonly OtherDifference[] = [
     since: '1.34',
     now: 'A source range `0.0.0.0/0` or `::/0` is ignored',
     before: 'It is a range like any other; in mode ipvs the kernel does not accept it in the set of ranges',
-    why: 'Mode iptables admits the same packets either way; in mode ipvs older versions block every client',
+    why: 'Mode iptables admits the same packets either way; in mode ipvs older versions block every client that no other range admits, which `sluice parity` names (`VERSION_ZERO_RANGE`)',
+  },
+  {
+    since: '1.32',
+    now: 'Mode nftables: packets of the node itself are refused once they are translated, and once source ranges were asked for',
+    before:
+      'Before that: dropped at outer addresses that policy Local leaves without an endpoint there; rejected, not dropped, without endpoints where source ranges leave the node out',
+    why: 'The mode was not the default then; `sluice parity` names such packets (`VERSION_EARLY_CHECKS`)',
   },
   {
     since: '1.31',

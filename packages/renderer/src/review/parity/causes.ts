@@ -1,24 +1,8 @@
 import type { ParityCause } from '@sluice/bundle';
-import type { Mode, RuleHit } from '@sluice/netfilter';
-import type { NodeOf } from '../bundle/node.ts';
 import type { FlowOutcome } from '../flows/flow.ts';
-import type { FlowRow } from '../flows/flows.ts';
-import type { Claim } from '../prove/declared.ts';
 import { differenceOf, type ModeDifference } from '../prove/mode-differences.ts';
-
-/** A case that the two sides treat differently. */
-export interface DifferingCase {
-  readonly row: Omit<FlowRow, 'outcomes'>;
-  readonly claim: Claim | undefined;
-  readonly node: NodeOf;
-  readonly modes: { readonly observed: readonly Mode[]; readonly desired: Mode };
-  readonly observed: FlowOutcome;
-  readonly desired: FlowOutcome;
-  /** Of a node port: whether the packet goes to another address than that of the Node. */
-  readonly isOtherAddress: boolean;
-  /** A rule of another program that decided. */
-  readonly foreign: RuleHit | undefined;
-}
+import type { DifferingCase } from './differing-case.ts';
+import { versionDifference, type VersionDifference } from './versions.ts';
 
 /** What differs between two outcomes. */
 export type Aspect = 'frontend' | 'verdict' | 'endpoints' | 'shares' | 'affinity' | 'masquerade' | 'reject';
@@ -26,7 +10,7 @@ export type Aspect = 'frontend' | 'verdict' | 'endpoints' | 'shares' | 'affinity
 export interface Cause {
   readonly cause: ParityCause;
   readonly aspect: Aspect;
-  readonly code?: ModeDifference | 'DIFFERS_NODE_PORTS';
+  readonly code?: ModeDifference | VersionDifference | 'DIFFERS_NODE_PORTS';
   readonly advice: string;
 }
 
@@ -50,6 +34,8 @@ export function causeOf(of: DifferingCase, isCommon: boolean): Cause {
       code,
       advice: `Modes differ so (${code}): accept it, or choose another mode`,
     };
+  const version = versionDifference(of);
+  if (version) return { cause: 'version', aspect, ...version };
   return { ...(isCommon ? common : single)[aspect], aspect };
 }
 
@@ -68,7 +54,7 @@ export function aspectOf(observed: FlowOutcome, desired: FlowOutcome): Aspect {
   return reasons(observed) === reasons(desired) ? 'shares' : 'reject';
 }
 
-function modeDifference(of: DifferingCase): Cause['code'] {
+function modeDifference(of: DifferingCase): ModeDifference | 'DIFFERS_NODE_PORTS' | undefined {
   const { row, claim, node, modes, observed, desired } = of;
   if (isOfNodePorts(of)) return 'DIFFERS_NODE_PORTS';
   for (const mode of modes.observed) {

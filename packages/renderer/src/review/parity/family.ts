@@ -21,10 +21,12 @@ import { isSameOutcome } from '../prove/equivalence.ts';
 import { isSameBut } from '../prove/mode-differences.ts';
 import { type ConnectionCase, connectionCases } from './connections.ts';
 import { desiredOutcome, type Gap, ObservedTracer, packetOf } from './cases.ts';
-import { type DifferingCase, aspectOf } from './causes.ts';
+import { aspectOf } from './causes.ts';
+import type { DifferingCase } from './differing-case.ts';
 import { frontendsOf } from './frontends.ts';
 import { otherAddresses } from './node-addresses.ts';
 import { observedNode, type ObservedNode } from '../observed/node.ts';
+import { observedProxy } from './versions.ts';
 import { visible } from './visible.ts';
 
 /** What a comparison in one family found. */
@@ -67,6 +69,7 @@ export function compareFamily({ view, node: { name, file, profile }, seen, famil
   const destinations = frontendsOf(view, node.file.profile, seen, observed);
   const programs = new DesiredPrograms(view, node, family);
   const tracer = new ObservedTracer(observed);
+  const proxy = observedProxy(seen, family);
   const homes = homesOf(claims);
   const differing: DifferingCase[] = [];
   const gaps = new Map<string, FoundGap>();
@@ -102,7 +105,7 @@ export function compareFamily({ view, node: { name, file, profile }, seen, famil
       const aspect = aspectOf(found.outcome, desired);
       count.differing.set(aspect, (count.differing.get(aspect) ?? 0) + 1);
       const foreign = foreignOf(observed, packet);
-      differing.push({ row, claim, node, modes, isOtherAddress, observed: found.outcome, desired, foreign });
+      differing.push({ row, claim, node, modes, isOtherAddress, observed: found.outcome, desired, proxy, foreign });
     };
     if (isOtherAddress) for (const source of plainSources) toCase(source);
     else forEachSource(view, node, family, program, tracer, destination, address, toCase);

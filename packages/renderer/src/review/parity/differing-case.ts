@@ -1,0 +1,28 @@
+import type { Mode, RuleHit } from '@sluice/netfilter';
+import type { NodeOf } from '../bundle/node.ts';
+import type { FlowOutcome } from '../flows/flow.ts';
+import type { FlowRow } from '../flows/flows.ts';
+import type { Claim } from '../prove/declared.ts';
+
+/** A case that the two sides treat differently. */
+export interface DifferingCase {
+  readonly row: Omit<FlowRow, 'outcomes'>;
+  readonly claim: Claim | undefined;
+  readonly node: NodeOf;
+  readonly modes: { readonly observed: readonly Mode[]; readonly desired: Mode };
+  readonly observed: FlowOutcome;
+  readonly desired: FlowOutcome;
+  /** Of a node port: whether the packet goes to another address than that of the Node. */
+  readonly isOtherAddress: boolean;
+  readonly proxy: ObservedProxy;
+  /** A rule of another program that decided. */
+  readonly foreign: RuleHit | undefined;
+}
+
+/** What an observation tells of the kube-proxy that wrote its rules. */
+export interface ObservedProxy {
+  /** Of `v1.31.4`, 31; undefined where the observation does not name its version. */
+  readonly minor: number | undefined;
+  /** Mode ipvs: frontends that admit the clients of some source ranges only: `198.51.100.101,tcp:80`. */
+  readonly restricted: ReadonlySet<string>;
+}

@@ -1,0 +1,111 @@
+import type { Observation } from '@sluice/bundle';
+import type { Family, Mode, ProblemCode, TransportProtocol } from '@sluice/netfilter';
+import { endpointsOf, localEndpoints, usable } from '../prove/connection.ts';
+import type { FlowOutcome } from '../flows/flow.ts';
+import type { DifferingCase, ObservedProxy } from './differing-case.ts';
+
+/** The documented differences of versions that rules do not follow and packets can show: docs/kube-proxy-versions.md. */
+export type VersionDifference = Extract<ProblemCode, 'VERSION_ZERO_RANGE' | 'VERSION_EARLY_CHECKS'>;
+
+interface Reason {
+  readonly code: VersionDifference;
+  /** The mode of both sides. */
+  readonly mode: Mode;
+  /** The minor version of Kubernetes 1 that has changed it. */
+  readonly since: number;
+  readonly holds: (of: DifferingCase) => boolean;
+  /** What older versions do, after `kube-proxy 1.31`. */
+  readonly does: string;
+  readonly advice: string;
+}
+
+/** Reads version and restrictions out of an observation. */
+export function observedProxy({ tools, sets }: Observation, family: Family): ObservedProxy {
+  const minor = /^(?:Kubernetes )?v1\.(\d{1,3})\./.exec(tools['kube-proxy'] ?? '')?.[1];
+  const entry = `add KUBE-${family === 'ipv6' ? '6-' : ''}LOAD-BALANCER-FW `;
+  const restricted = sets.flatMap((line) => (line.startsWith(entry) ? [line.slice(entry.length)] : []));
+  return { minor: minor === undefined ? undefined : Number(minor), restricted: new Set(restricted) };
+}
+
+/**
+ * The documented difference of the observed version that explains a case.
+ * @returns undefined: none does, or the version is not known
+ */
+export function versionDifference(
+  of: DifferingCase,
+): { readonly code: VersionDifference; readonly advice: string } | undefined {
+  const { proxy, modes } = of;
+  const { minor } = proxy;
+  if (minor === undefined || !modes.observed.includes(modes.desired)) return undefined;
+  const reason = reasons.find(({ since, mode, holds }) => minor < since && mode === modes.desired && holds(of));
+  return (
+    reason && {
+      code: reason.code,
+      advice: `kube-proxy 1.${minor} in mode ${reason.mode} ${reason.does}: ${reason.advice}`,
+    }
+  );
+}
+
+const accept = 'accept the difference if later versions are right for your clients';
+
+/** Each matches the exact form that it explains. */
+const reasons: readonly Reason[] = [
+  {
+    // `hash:ip,port,net` takes no prefix length 0, so the set has the other ranges alone.
+    code: 'VERSION_ZERO_RANGE',
+    mode: 'ipvs',
+    since: 34,
+    does: 'ignores a source range of all addresses (0.0.0.0/0, ::/0) and drops clients that are in no other range',
+    advice: `${accept}. If the Service has no such range, its loadBalancerSourceRanges were removed since: observe again`,
+    holds: ({ claim, observed, desired, proxy }) =>
+      claim?.role === 'load-balancer' &&
+      claim.declared.notes.sourceRanges.length === 0 &&
+      verdictsOf(observed) === 'drop' &&
+      verdictsOf(desired) !== 'drop' &&
+      proxy.restricted.has(entryOf(claim.destination)),
+  },
+  {
+    code: 'VERSION_EARLY_CHECKS',
+    mode: 'nftables',
+    since: 32,
+    does: 'drops packets of the node itself to an outer address that policy Local leaves without an endpoint there',
+    advice: accept,
+    holds: (of) => {
+      const { claim, node } = of;
+      if (!claim || !isOfNode(of) || !['external', 'load-balancer', 'node-port'].includes(claim.role)) return false;
+      const endpoints = endpointsOf(claim);
+      return (
+        claim.declared.notes.externalPolicy === 'Local' &&
+        localEndpoints(endpoints, node).length === 0 &&
+        usable(endpoints).length > 0 &&
+        verdictsOf(of.observed) === 'drop' &&
+        verdictsOf(of.desired) === 'dnat'
+      );
+    },
+  },
+  {
+    code: 'VERSION_EARLY_CHECKS',
+    mode: 'nftables',
+    since: 32,
+    does: 'rejects packets of the node itself to a Service without endpoints before it asks for source ranges',
+    advice: accept,
+    holds: (of) =>
+      isOfNode(of) &&
+      of.claim?.role === 'load-balancer' &&
+      of.claim.declared.notes.sourceRanges.length > 0 &&
+      usable(endpointsOf(of.claim)).length === 0 &&
+      verdictsOf(of.observed) === 'reject' &&
+      verdictsOf(of.desired) === 'drop',
+  },
+];
+
+const isOfNode = ({ row }: DifferingCase): boolean => row.source.class === 'node';
+
+const verdictsOf = ({ branches }: FlowOutcome): string =>
+  [...new Set(branches.map(({ verdict }) => verdict))].join(' or ');
+
+const entryOf = (of: {
+  readonly address: string;
+  readonly port: number;
+  readonly protocol: TransportProtocol;
+}): string => `${of.address},${of.protocol}:${of.port}`;
