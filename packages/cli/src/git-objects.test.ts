@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { isRegular, readBatch, readTreeLines } from './git-objects.ts';
+import { isRegular, objectsIn, readBatch, readTreeLines } from './git-objects.ts';
 
 const id = (digit: string): string => digit.repeat(40);
 const line = (text: string): Buffer => Buffer.from(`${text}\0`);
@@ -39,6 +39,20 @@ test('finds objects by their sizes, whatever bytes they have, and missing ones',
   ]);
 });
 
-test('ends where the output is cut', () => {
-  expect([...readBatch(Buffer.from(`${id('a')} blo`))]).toEqual([]);
+test.each(['', ' blo', ' blob 12\nonly some'])('leaves out an object whose output is truncated: %j', (rest) => {
+  expect([...readBatch(Buffer.from(`${id('a')} blob 0\n\n${id('b')}${rest}`))].map((one) => one.id)).toEqual([id('a')]);
+});
+
+const first = `${id('a')} blob 2\nab\n`;
+
+test.each([
+  ['removed since its size was read', `${id('b')} missing\n`],
+  ['truncated', `${id('b')} blob 5\nab`],
+  ['of another kind', `${id('b')} tree 2\nab\n`],
+  ['another one', `${id('c')} blob 2\nab\n`],
+  ['not printed at all', ''],
+])('takes an object for an error that is %s', (_what, second) => {
+  const output = Buffer.from(`${first}${second}`);
+  expect(() => objectsIn(output, 'blob', [id('a'), id('b')])).toThrow(`git has no blob ${id('b')}`);
+  expect(objectsIn(output, 'blob', [id('a')]).map(String)).toEqual(['ab']);
 });

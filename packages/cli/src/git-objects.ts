@@ -37,14 +37,33 @@ export interface BatchObject {
   readonly bytes: Buffer;
 }
 
-/** The objects in the output of `git cat-file --batch`, in order: `<id> <kind> <size>\n<bytes>\n` each. */
+/**
+ * The objects in the output of `git cat-file --batch`, in order: `<id> <kind> <size>\n<bytes>\n` each. One whose bytes are truncated is left
+ * out.
+ */
 export function* readBatch(output: Buffer): Generator<BatchObject> {
   for (let at = 0; at < output.length; ) {
     const end = output.indexOf(0x0a, at);
     if (end < 0) return;
     const [id = '', kind = '', digits] = output.toString('latin1', at, end).split(' ');
     const size = digits === undefined ? 0 : Number(digits);
-    yield { id, kind, bytes: output.subarray(end + 1, end + 1 + size) };
+    const bytes = output.subarray(end + 1, end + 1 + size);
+    if (bytes.length !== size) return;
+    yield { id, kind, bytes };
     at = digits === undefined ? end + 1 : end + 1 + size + 1;
   }
+}
+
+/**
+ * The bytes of the objects that `git cat-file --batch` was asked for.
+ * @param ids in the order of the question
+ * @throws Error for an object that is missing, truncated or of another kind: git ends well nevertheless
+ */
+export function objectsIn(output: Buffer, kind: 'blob' | 'commit', ids: readonly string[]): readonly Buffer[] {
+  const objects = readBatch(output);
+  return ids.map((id) => {
+    const { value: found } = objects.next();
+    if (found?.id !== id || found.kind !== kind) throw new Error(`git has no ${kind} ${id}`);
+    return found.bytes;
+  });
 }

@@ -4,7 +4,7 @@ export { document, type ErrorProblem, errorDocument } from './document.ts';
 export { type ExitCode, exitCodes, exitDetails, exitLine, exitMeanings } from './exit-codes.ts';
 export { isFormatOption, requestedFormat, type Format, formats, outputOption, reportOption } from './format.ts';
 export { type GitCall, readingGit, writingGit } from './git.ts';
-export { type BatchObject, isRegular, readBatch, readTreeLines, type TreeLine } from './git-objects.ts';
+export { type BatchObject, isRegular, objectsIn, readBatch, readTreeLines, type TreeLine } from './git-objects.ts';
 export { examples, usageProblem } from './help.ts';
 export { type LogFormat, logFormats, type LogLevel, logLevels, type LogSettings, withLog } from './log-options.ts';
 export { isJournal, withPriorities } from './journal.ts';

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { fileDigest, isReleaseFile, quoted, readPath, SourceFiles, sumsFile } from '@sluice/bundle';
-import { isRegular, readBatch, readingGit, readTreeLines, type TreeLine } from '@sluice/cli';
+import { type BatchObject, isRegular, readBatch, readingGit, readTreeLines, type TreeLine } from '@sluice/cli';
 import { limits } from '../limits.ts';
 import { findTool } from '../kernel/tools.ts';
 import { execa } from 'execa';
@@ -101,7 +101,7 @@ export class GitTree {
       const { value: object } = objects.next();
       if (object?.id !== id || object.kind !== 'blob' || object.bytes.length !== size) {
         throw new InboxError(
-          `Cannot read ${path} from Git: object ${id} is ${object?.kind} of ${object?.bytes.length} bytes`,
+          `Cannot read ${path} from Git: object ${id} ${misfitOf(object, size)}`,
           'Check the repository with git fsck',
         );
       }
@@ -115,6 +115,14 @@ export class GitTree {
     // Including files of other nodes: they tell where endpoints may be.
     return isReleaseFile(path) || readPath(path) !== undefined;
   }
+}
+
+/** Why what git prints is not the object of a tree. @param size of that object, in bytes */
+function misfitOf(found: BatchObject | undefined, size: number): string {
+  if (!found) return 'is truncated';
+  return found.kind === 'missing'
+    ? 'is missing'
+    : `is a ${found.kind} of ${found.bytes.length} bytes, not a file of ${size}`;
 }
 
 interface TreeEntry {

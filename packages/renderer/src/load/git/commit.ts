@@ -1,3 +1,4 @@
+import { objectsIn } from '@sluice/cli';
 import { askGit, type BundlePlace } from './objects.ts';
 
 /** A commit, as reports name it. */
@@ -24,14 +25,8 @@ export const readCommit = (place: BundlePlace, id: string): Commit => readCommit
 export function readCommits(place: BundlePlace, ids: readonly string[]): readonly Commit[] {
   if (ids.length === 0) return [];
   const output = askGit(place, ['cat-file', '--batch'], ids.map((id) => `${id}\n`).join(''));
-  let at = 0;
-  return ids.map((id) => {
-    const end = output.indexOf(0x0a, at);
-    const [, kind, size] = output.toString('latin1', at, end).split(' ');
-    if (kind !== 'commit') throw new Error(`git has no commit ${id}`);
-    at = end + 1 + Number(size) + 1;
-    return commitIn(id, output.toString('utf8', end + 1, at - 1));
-  });
+  const objects = objectsIn(output, 'commit', ids);
+  return ids.map((id, at) => commitIn(id, objects[at]!.toString('utf8')));
 }
 
 function commitIn(id: string, text: string): Commit {

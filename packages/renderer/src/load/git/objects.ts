@@ -1,5 +1,5 @@
 import { bundleLimits, isOutsideTree } from '@sluice/bundle';
-import { isRegular, readBatch, readTreeLines, type TreeLine } from '@sluice/cli';
+import { isRegular, objectsIn, readTreeLines, type TreeLine } from '@sluice/cli';
 import { runGit } from './run-git.ts';
 
 /** A repository, by a directory in it, and the bundle's place relative to that directory. */
@@ -54,14 +54,14 @@ function entryOf(line: TreeLine): readonly BlobEntry[] {
  * @throws Error for a missing object, and before anything is read for more bytes than a bundle may have
  */
 export function readBlobs(place: Pick<BundlePlace, 'directory'>, ids: readonly string[]): ReadonlyMap<string, string> {
-  const texts = new Map<string, string>();
-  if (ids.length === 0) return texts;
+  if (ids.length === 0) return new Map();
   const input = ids.map((id) => `${id}\n`).join('');
   // Without --buffer git writes each object by itself, which takes twice as long for 10,000.
   checkSizes(askGit(place, ['cat-file', '--batch-check', '--buffer'], input).toString('latin1'));
   const output = askGit(place, ['cat-file', '--batch', '--buffer'], input);
-  for (const { id, bytes } of readBatch(output)) texts.set(id, bytes.toString('utf8'));
-  return texts;
+  // Another process may have removed objects since their sizes were read.
+  const objects = objectsIn(output, 'blob', ids);
+  return new Map(ids.map((id, at) => [id, objects[at]!.toString('utf8')]));
 }
 
 /** @param lines `<id> blob <size>`, or `<id> missing` */

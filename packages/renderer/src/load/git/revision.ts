@@ -37,7 +37,7 @@ function readRevision(revision: string, path: string): BundleFiles | Problem {
   if (wrong) return wrong;
   const texts = readBlobs(here, [...new Set(entries.map(({ blob }) => blob))]);
   entries.sort((a, b) => compareText(a.path, b.path));
-  return new Map(entries.map((entry) => [entry.path, texts.get(entry.blob) ?? '']));
+  return new Map(entries.map((entry) => [entry.path, texts.get(entry.blob)!]));
 }
 
 /** Why files are not those of a bundle; undefined where they are. @param from `main:rendered` */
