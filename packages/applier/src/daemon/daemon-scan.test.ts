@@ -180,21 +180,28 @@ describe('a first release', () => {
 
   test.each([
     ['once packets meet it, in mode nftables', { nft: emptyNft }, limits.readBackMs],
-    ['with the next scan, in the other modes, whose transaction reads it back', {}, scanMs],
+    ['not even with the next scan, in the other modes, whose transaction reads it back', {}, undefined],
   ])('is read back %s', async (_title, mode, dueMs) => {
     const startMs = Date.now();
     const comparedMs: number[] = [];
+    // Before the release the kernel was compared at such a cost that scans leave it alone for minutes.
+    let usedMs = 0;
     const state = { ...generation.state, ...mode };
     const journal = { active: undefined as Generation | undefined, halted: undefined };
     const bundle = { kind: 'bundle', tree: { files: new Map() } } as unknown as Arrival;
     const daemon = quietDaemon({
       reconciler: {
-        repair: async () => (comparedMs.push(Date.now() - startMs), 0),
+        repair: async (tables) => {
+          if (tables) comparedMs.push(Date.now() - startMs);
+          usedMs += 500;
+          return 0;
+        },
         put: async () => ({ kind: 'confirmed', generation: (journal.active = { ...generation, state }), steps: 1 }),
       },
       journal,
       inbox: { look: async () => bundle },
       monotonicMs: () => Date.now(),
+      processorMs: () => usedMs,
       scanIntervalMs: scanMs,
       drift: new Drift(silent, () => Date.now()),
     });
@@ -202,7 +209,7 @@ describe('a first release', () => {
     await vi.advanceTimersByTimeAsync(scanMs + 1);
     daemon.stop();
     await running;
-    // The first comparison is that of a node without rules.
-    expect(comparedMs.slice(0, 2)).toEqual([0, dueMs]);
+    // The first comparison is that of a node without a release.
+    expect(comparedMs).toEqual(dueMs === undefined ? [0] : [0, dueMs]);
   });
 });

@@ -65,7 +65,10 @@ export class Daemon {
       const wasBare = this.#isBare;
       await this.#bundles.look();
       // The transaction of a first release does not read the table of mode nftables back.
-      if (wasBare && this.#parts.journal.active?.state.nft) dueMs = Math.min(dueMs, monotonicMs() + limits.readBackMs);
+      if (wasBare && !this.#isBare && this.#parts.journal.active?.state.nft) {
+        drift?.doubted();
+        dueMs = Math.min(dueMs, monotonicMs() + limits.readBackMs);
+      }
       await this.#flows.look();
       await this.#parts.round?.();
       this.#parts.status.heartbeat();
