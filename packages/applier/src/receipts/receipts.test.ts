@@ -1,163 +1,27 @@
-import { execFileSync } from 'node:child_process';
-import {
-  chmodSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  utimesSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileDigest, makeRelease, printRelease, readReceipt, type Receipt, sumsOf } from '@sluice/bundle';
+import { fileDigest } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
-import { afterAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import type { Seal } from '../inbox/files.ts';
-import type { Run } from '../kernel/command.ts';
-import { runChildren } from '../kernel/run.ts';
-import type { PartialRelease } from '../ports/journal.ts';
 import { KernelError } from '../ports/kernel.ts';
-import { sampleBundle, sampleNode } from '../testing/bundle.fixture.ts';
+import { sampleNode } from '../testing/bundle.fixture.ts';
 import { type Account, accountOf } from './account.ts';
 import { makeKey } from './key.ts';
-import { Receipts } from './receipts.ts';
-import { ReceiptWriter } from './receipt-writer.ts';
-
-const scratch = mkdtempSync(join(tmpdir(), 'sluiced-receipts-'));
-const state = join(scratch, 'state');
-const directory = join(scratch, 'receipts');
-const run = runChildren();
-afterAll(() => rmSync(scratch, { recursive: true, force: true }));
-const noon = Date.parse('2026-12-01T12:00:00Z');
-
-const files = sampleBundle();
-const release = makeRelease(files, { serial: 42, source: 'c'.repeat(40) });
-if (!('serial' in release)) throw new Error(JSON.stringify(release));
-const seal: Seal = {
-  sums: sumsOf(files, printRelease(release)),
-  release: printRelease(release),
-  signatures: new Map(),
-};
-const generation = { number: 3, revision: 0, version: '7'.repeat(16), state: { families: {}, sysctls: new Map() } };
-
-const failures: (string | undefined)[] = [];
-/** A new process each time: only the disk remembers. */
-function receiptWriter({
-  nowMs = noon,
-  keep = 32,
-  stands = generation.number,
-  partial = undefined as PartialRelease | undefined,
-} = {}): ReceiptWriter {
-  return new ReceiptWriter({
-    receipts: new Receipts({ node: sampleNode, state, directory, keep }, run, () => nowMs),
-    node: sampleNode,
-    active: () => ({ ...generation, number: stands, partial }),
-    serving: () => ({ mode: 'iptables', kubeProxy: 'absent' }),
-    sluiced: '0.1.0',
-    failed: (why) => void failures.push(why),
-  });
-}
-const names = (): readonly string[] =>
-  readdirSync(directory)
-    .filter((name) => name.endsWith('.json'))
-    .toSorted();
-function newest(): Receipt {
-  const read = readReceipt(readFileSync(join(directory, names().at(-1) as string), 'utf8'));
-  if (typeof read === 'string') throw new Error(read);
-  return read;
-}
-/** What ssh-keygen says of the newest receipt, as anybody would ask it. */
-function verified(line: string): string {
-  writeFileSync(join(scratch, 'allowed_receipts'), `${line}\n`);
-  const file = join(directory, names().at(-1) as string);
-  const args = ['-Y', 'verify', '-f', join(scratch, 'allowed_receipts'), '-I', sampleNode, '-n', 'sluice-receipt'];
-  return execFileSync('/usr/bin/ssh-keygen', [...args, '-s', `${file}.sig`], {
-    input: readFileSync(file),
-    encoding: 'utf8',
-  });
-}
-
-beforeEach(() => {
-  for (const one of [state, directory]) rmSync(one, { recursive: true, force: true });
-  failures.length = 0;
-});
-
-describe('the key', () => {
-  test('is readable only by its owner, kept if it exists, and replaced by --renew', async () => {
-    const line = await makeKey(state, sampleNode, false, run);
-    expect(line).toMatch(/^node-a namespaces="sluice-receipt" ssh-ed25519 \S+$/);
-    expect(statSync(join(state, 'receipt_key')).mode & 0o777).toBe(0o600);
-    expect(await makeKey(state, sampleNode, false, run)).toBe(line);
-    expect(await makeKey(state, sampleNode, true, run)).not.toBe(line);
-    expect(readdirSync(state).toSorted()).toEqual(['receipt_key', 'receipt_key.pub']);
-  });
-
-  const publicFile = join(state, 'receipt_key.pub');
-  let former = '';
-  test.each([
-    ['is gone', () => rmSync(publicFile)],
-    ['is that of a former key', () => writeFileSync(publicFile, former)],
-    ['was cut', () => writeFileSync(publicFile, 'ssh-ed25519')],
-  ])('is what keygen prints, and its public half is repaired when it %s', async (_title, harm) => {
-    await makeKey(state, sampleNode, false, run);
-    former = readFileSync(publicFile, 'utf8');
-    const line = await makeKey(state, sampleNode, true, run);
-    const whole = readFileSync(publicFile, 'utf8');
-    harm();
-    expect(await makeKey(state, sampleNode, false, run)).toBe(line);
-    expect(readFileSync(publicFile, 'utf8')).toBe(whole);
-    await receiptWriter().report({ outcome: 'confirmed' }, seal);
-    expect(verified(line)).toContain('Good');
-  });
-
-  test('signs after a renewal was killed before the public half was written, which the next keygen writes', async () => {
-    const before = await makeKey(state, sampleNode, false, run);
-    const killed: Run = async (command) => {
-      if (command.args.includes('-y')) throw new Error('killed');
-      return run(command);
-    };
-    await expect(makeKey(state, sampleNode, true, killed)).rejects.toThrow('killed');
-    await receiptWriter().report({ outcome: 'held' }, seal);
-    expect(failures).toEqual([undefined]);
-    const line = await makeKey(state, sampleNode, false, run);
-    expect(line).not.toBe(before);
-    await receiptWriter().report({ outcome: 'confirmed' }, seal);
-    expect(verified(line)).toContain('Good');
-  });
-
-  test('removes leftovers of an old killed run, not those of a running one', async () => {
-    for (const name of ['.keygen-old', '.keygen-new']) mkdirSync(join(state, name), { recursive: true });
-    utimesSync(join(state, '.keygen-old'), 0, 0);
-    await makeKey(state, sampleNode, false, run);
-    expect(readdirSync(state).toSorted()).toEqual(['.keygen-new', 'receipt_key', 'receipt_key.pub']);
-  });
-
-  test.each([
-    ['is no key', () => writeFileSync(join(state, 'receipt_key'), 'x', { mode: 0o600 }), 'cannot use receipt_key'],
-    ['is a folder', () => mkdirSync(join(state, 'receipt_key')), 'only its owner can read'],
-    ['lies in a folder that is a file', () => (rmSync(state, { recursive: true }), writeFileSync(state, '')), state],
-  ])('that %s is an error with a hint', async (_title, harm, why) => {
-    mkdirSync(state);
-    harm();
-    const made = makeKey(state, sampleNode, false, run);
-    await expect(made).rejects.toMatchObject({
-      code: 'NODE_STATE_INVALID',
-      message: expect.stringContaining(why),
-      hint: expect.stringMatching(/./),
-    });
-  });
-
-  test('signs nothing when other users can read it', async () => {
-    await makeKey(state, sampleNode, false, run);
-    chmodSync(join(state, 'receipt_key'), 0o640);
-    await expect(makeKey(state, sampleNode, false, run)).rejects.toThrow('only its owner can read');
-    await receiptWriter().report({ outcome: 'confirmed' }, seal);
-    expect(failures).toEqual([expect.stringContaining('only its owner can read')]);
-  });
-});
+import {
+  state,
+  directory,
+  run,
+  noon,
+  release,
+  seal,
+  generation,
+  failures,
+  names,
+  receiptWriter,
+  newest,
+  verified,
+} from './receipts.fixture.ts';
 
 describe('a receipt', () => {
   let line: string;
