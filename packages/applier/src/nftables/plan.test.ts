@@ -43,7 +43,8 @@ test('a pod that left one of two frontends leaves nothing to remove later', () =
   expect(steps.first).toHaveLength(1);
   const after = steps.first[0]?.leadsTo;
   expect(after?.left.size).toBe(0);
-  expect(after?.uses.get('loop4 10.244.1.1 . 10.244.1.1')).toBe(1);
+  // `sharedId` of loop4 10.244.1.1.
+  expect(after?.uses.get('l\x0a\xf4\x01\x01')).toBe(1);
 });
 
 test('chains of lengths that no list has any more are removed in the late step, once there are many', async () => {

@@ -3,7 +3,7 @@ import { Layered } from '../link/layered.ts';
 import { settingsElements, type TableElement } from './elements.ts';
 import { nftLimits } from './limits.ts';
 import { listChain } from './lists.ts';
-import { chainsFor, elementId, elementsOf, gateOf, type PlacedElement, type Placement } from './placement.ts';
+import { chainsFor, elementId, elementsOf, gateOf, type PlacedElement, type Placement, sharedId } from './placement.ts';
 import { printElements } from './print.ts';
 import type { NftState } from './state.ts';
 
@@ -133,7 +133,7 @@ class Tally {
   }
 
   count(element: TableElement, by: 1 | -1): void {
-    const id = elementId(element);
+    const id = sharedId(element);
     const change = this.#changes.get(id);
     if (change) change.by += by;
     else this.#changes.set(id, { element, by });
