@@ -180,7 +180,8 @@ export class Daemon {
         this.#driftLoop.count(monotonicMs());
         log.warn(repair, `drift repaired: rules were changed by ${repair.by ?? 'another program'}`);
       }
-      status.clear('KERNEL');
+      if (reconciler.unreadable === undefined) status.clear('KERNEL');
+      else status.raise('KERNEL', reconciler.unreadable);
     } catch (error) {
       drift?.failed(processorMs() - beginMs);
       // A writer that undoes a repair before it is verified is in a loop with us, too.

@@ -4,7 +4,11 @@ import { FakeKernel } from './fake.ts';
 
 kernelContract('fake', async () => {
   const kernel = new FakeKernel();
-  return { kernel, foreign: async (family, text) => kernel.load(family, text) };
+  return {
+    kernel,
+    foreign: async (family, text) => kernel.load(family, text),
+    nftRule: async (family, isThere) => kernel.nftRule(family, 'filter', isThere),
+  };
 });
 
 switchContract('fake', async () => {
