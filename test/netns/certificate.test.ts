@@ -1,6 +1,6 @@
 // @module-tag test
 import { execFileSync } from 'node:child_process';
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import {
   parityNamespace,
   type ParityCertificate,
@@ -15,6 +15,7 @@ import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bu
 import { AdoptNode } from './adopt-node.ts';
 import { addPods } from './clients.ts';
 import { needBackend, needKernel } from './privileges.ts';
+import { until } from './until.ts';
 
 /** A node that runs kube-proxy and requires a certificate: what was observed, compared and certified by the programs themselves. */
 
@@ -35,12 +36,15 @@ beforeEach(async () => {
     return `${role}@example.com namespaces="sluice-${role}" ${type} ${key}\n`;
   });
   writeFileSync(at('allowed_signers'), lines.join(''), { mode: 0o644 });
-  const certificate = `requireParity: true\nparityCertificate: ${at('parity.json')}\n`;
-  node.writeConfig('nft', `signatures: {policy: none, allowedSigners: ${at('allowed_signers')}}\n${certificate}`);
+  node.writeConfig('nft', required());
   const services = { 'shop/web': [1, 2], 'shop/cart': [3] };
   writeBundle(at('rendered'), sampleBundle({ services, families: ['ipv4', 'ipv6'], mode: 'nftables' }));
 });
 afterEach(() => node.close());
+
+/** The fields of a config that require a certificate. */
+const required = (): string =>
+  `signatures: {policy: none, allowedSigners: ${at('allowed_signers')}}\nrequireParity: true\nparityCertificate: ${at('parity.json')}\n`;
 
 /** Observes the node and compares it with the bundle. */
 async function compare(): Promise<ParityReport> {
@@ -148,6 +152,78 @@ describe('a node that requires a parity certificate', { timeout: 120_000 }, () =
     await node.tool(['iptables-nft', '-t', 'nat', '-A', 'KUBE-NODEPORTS', '-j', 'RETURN']);
     expect(await refusal()).toContain('have changed since');
   });
+});
+
+/** Each way in besides `adopt`. @returns what the node says */
+const waysIn: readonly (readonly [string, number, () => Promise<{ exitCode: number | null; stderr: string }>])[] = [
+  ['apply', 3, () => node.sluiced('apply', at('rendered'))],
+  ['a dry run of it', 3, () => node.sluiced('apply', at('rendered'), '--dry-run')],
+  ['the daemon', 143, () => daemonSays('NODE_PARITY_MISSING')],
+  ['a boot', 0, () => node.sluiced('boot')],
+  ['recover', 3, () => node.sluiced('recover')],
+];
+
+/** Runs `sluiced run` until it has logged a text. */
+async function daemonSays(text: string): Promise<{ exitCode: number; stderr: string }> {
+  const log = at('run.log');
+  const argv = node.command('run', '--log-format', 'json').map((word) => `'${word}'`);
+  const daemon = node.host.start(['/bin/sh', '-c', `exec ${argv.join(' ')} > ${log} 2>&1`]);
+  const logged = (): string => (existsSync(log) ? readFileSync(log, 'utf8') : '');
+  await until(`the daemon says ${text}`, async () => logged().includes(text));
+  await daemon.stop();
+  return { exitCode: 143, stderr: logged() };
+}
+
+describe.each(atTier({ quick: ['nftables'] as const, all: ['iptables', 'nftables'] as const }))(
+  'where kube-proxy has stopped and left its rules, and Sluice in mode %s takes over',
+  { timeout: 120_000 },
+  (mode) => {
+    beforeEach(async () => {
+      rmSync(node.manifest);
+      await until('kube-proxy has stopped', async () => (await node.proxies()) === 0);
+      node.writeConfig('nft', `takeOver: kube-proxy\n${required()}`);
+      const services = { 'shop/web': [1, 2], 'shop/cart': [3] };
+      rmSync(at('rendered'), { recursive: true });
+      writeBundle(at('rendered'), sampleBundle({ services, families: ['ipv4', 'ipv6'], mode }));
+    });
+
+    test('no way in changes a rule without a certificate', async () => {
+      const before = await everything();
+      for (const [way, exitCode, enter] of waysIn) {
+        const said = await enter();
+        expect.soft(said.exitCode, `${way}: ${said.stderr}`).toBe(exitCode);
+        if (way !== 'a boot' && way !== 'recover') expect.soft(said.stderr, way).toContain('NODE_PARITY_MISSING');
+        expect(await everything(), way).toBe(before);
+        expect(node.journal()?.current ?? null, way).toBeNull();
+      }
+    });
+
+    test('a valid certificate opens apply', async () => {
+      place(await certify(await compare()));
+      expect(await node.sluiced('apply', at('rendered'))).toMatchObject({ exitCode: 0 });
+      expect(await node.rules('nft')).not.toContain('KUBE-SVC-');
+    });
+  },
+);
+
+test('a rollback from generation 0 to Sluice needs a certificate where kube-proxy serves by now', {
+  timeout: 120_000,
+}, async () => {
+  rmSync(node.manifest);
+  await until('kube-proxy has stopped', async () => (await node.proxies()) === 0);
+  node.writeConfig('nft', 'takeOver: kube-proxy\n');
+  expect(await node.sluiced('apply', at('rendered'))).toMatchObject({ exitCode: 0 });
+  expect(await node.sluiced('rollback', '0', '--remove-all-services', '--yes')).toMatchObject({ exitCode: 0 });
+  await node.startKubeProxy('nft');
+  node.writeConfig('nft', required());
+  const before = await everything();
+  expect(await node.sluiced('rollback', '1', '--yes')).toMatchObject({
+    exitCode: 3,
+    stderr: expect.stringContaining('NODE_PARITY_MISSING'),
+  });
+  expect(await everything()).toBe(before);
+  place(await certify(await compare()));
+  expect(await node.sluiced('rollback', '1', '--yes')).toMatchObject({ exitCode: 0 });
 });
 
 test('a node without requireParity compares by itself, with the program of its config', {

@@ -164,7 +164,8 @@ describe.each(dataPlanes.filter(({ layout }) => layout === 'tree'))('in mode $mo
         };
         return reconciler.rollBackTo(target, options);
       };
-      const holder = { reconciler: { recover: () => reconciler.recover(), rollBackTo }, journal, decisions };
+      const ways = { recover: () => reconciler.recover(), refuseRollback: async () => undefined, rollBackTo };
+      const holder = { reconciler: ways, journal, decisions };
       const rest = { repairs: () => [], report: () => null, ended: async () => undefined };
       const control = controlOf({ ...holder, ...rest, order: (work) => work() });
       await control.rollBack({ ...newest, from: 2, to: '1', generation: 1, cancels: null });

@@ -1,4 +1,5 @@
-import { stateError } from '../command-error.ts';
+import { CommandError, stateError } from '../command-error.ts';
+import { exitCodes } from '../ports/outcome.ts';
 import type { DiskJournal } from '../state/journal.ts';
 import type { HistoryEntry } from '../state/record.ts';
 import type { Generation } from '../ports/journal.ts';
@@ -9,7 +10,7 @@ import type { ProbationStatus, RollbackEnding, RollbackOrder, RollbackPlan, Roll
 /** The parts of a session that a rollback uses, in the daemon and in a command. */
 export interface Rollback {
   readonly journal: DiskJournal;
-  readonly reconciler: Pick<Reconciler, 'recover' | 'rollBackTo'>;
+  readonly reconciler: Pick<Reconciler, 'recover' | 'refuseRollback' | 'rollBackTo'>;
 }
 
 /**
@@ -48,7 +49,7 @@ export async function planRollback(
 /**
  * Carries out an agreed rollback. The version that it replaces is quarantined; with old endpoints, the newest ones are not synced early
  * either.
- * @throws CommandError where another generation is active, or meant, than when the plan was made
+ * @throws CommandError where another generation is active, or meant, than when the plan was made; or it takes over without a certificate
  */
 export async function rollBack(order: RollbackOrder, { journal, reconciler }: Rollback): Promise<RollbackEnding> {
   const active = journal.active?.number ?? null;
@@ -58,6 +59,8 @@ export async function rollBack(order: RollbackOrder, { journal, reconciler }: Ro
   if (old.number !== order.generation)
     throw disagreed(`${order.to} is generation ${old.number} now, not ${order.generation}`);
   const { target } = planRollbackTo(journal.active, old, order.endpoints === 'newest');
+  const refusal = await reconciler.refuseRollback(target);
+  if (refusal) throw new CommandError(refusal.problems, exitCodes.refused);
   const outcome = await reconciler.rollBackTo(target, { stored: old, declines: order.endpoints === 'old' });
   if (outcome.kind === 'held') return { kind: 'held', because: outcome.because, rollback: outcome.rollback };
   return { kind: 'done', unwritten: (outcome.kind === 'confirmed' && outcome.unwritten) || null };

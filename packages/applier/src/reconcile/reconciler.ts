@@ -1,6 +1,7 @@
 import type { BundleFiles } from '@sluice/bundle';
 import { isRefusal } from '../admission/admit.ts';
 import { familiesWithTools } from '../admission/start-state.ts';
+import { refuseTakeOver } from '../admission/take-over.ts';
 import { LastEndpointDelay } from '../endpoints/last-endpoint-delay.ts';
 import type { Generation } from '../ports/journal.ts';
 import type { NodeFacts } from '../ports/node-facts.ts';
@@ -202,6 +203,16 @@ export class Reconciler {
   async cleanup(keepsKubeProxy = false): Promise<number> {
     this.#memory.remember({});
     return cleanUp(this.#ports, keepsKubeProxy);
+  }
+
+  /**
+   * Whether a rollback from generation 0 would take over from Service rules that this node has by now, without the certificate that it needs.
+   * @returns why not; undefined: the rollback may go ahead
+   */
+  async refuseRollback(target: Generation): Promise<Refusal | undefined> {
+    if (target.number === 0) return undefined;
+    const observed = await this.#ports.kernel.observe(familiesWithTools(this.#facts()));
+    return refuseTakeOver(target.version, { from: target, observed }, this.#ports);
   }
 
   /** @see rollBackTo */
