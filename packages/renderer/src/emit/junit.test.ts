@@ -1,0 +1,73 @@
+import type { ParityDifference, ParityReport } from '@sluice/bundle';
+import { expect, test } from 'vitest';
+import { parseJunit } from './junit.fixture.ts';
+import { printParity } from './parity/print.ts';
+
+/** JUnit files against the schema of Jenkins, with texts that could end an attribute or an element. */
+
+const hostile = `a"/></testcase> & <evil x='1'> ]]> \u0007 \uD800 ü`;
+
+const difference = (over: Partial<ParityDifference>): ParityDifference => ({
+  id: '0123456789abcdef',
+  frontend: '10.96.0.10:80/tcp',
+  family: 'ipv4',
+  services: ['shop/web'],
+  source: { class: 'outside', address: '198.51.100.7' },
+  observed: 'drop',
+  desired: 'reject',
+  cause: 'objects',
+  packet: { from: '198.51.100.7', in: 'eth0', to: '10.96.0.10', port: 80, protocol: 'tcp' },
+  alsoFrom: [],
+  advice: 'Observe again',
+  ...over,
+});
+
+const report: ParityReport = {
+  node: 'node-a',
+  observedDigest: 'a'.repeat(64),
+  version: 'b'.repeat(16),
+  modes: { observed: ['iptables'], desired: 'nftables' },
+  result: 'different',
+  coverage: {
+    frontends: 1,
+    sources: 1,
+    cases: 3,
+    notCovered: [
+      { what: hostile, at: 'seen.json:3', why: hostile, cases: 1, matters: true },
+      { what: 'sets', why: 'ipset is not installed', cases: 0, matters: false },
+    ],
+  },
+  differences: [
+    difference({}),
+    difference({ cause: 'mode', code: 'DIFFERS_INVALID' }),
+    difference({ cause: 'version', code: 'VERSION_ZERO_RANGE', services: [hostile], advice: hostile }),
+    difference({ cause: 'foreign-rule', rule: hostile, observed: hostile, desired: hostile }),
+  ],
+};
+
+test('a comparison of a node is JUnit of the schema: a test for each difference, each gap that matters, and the whole', () => {
+  const of = { report, observed: 'seen.json', fileOf: () => undefined, version: '1.2.3' };
+  const cases = parseJunit(printParity(of, 'junit'));
+  const kinds = cases.map(({ children }) => children.map(({ name }) => name).join());
+  expect(kinds).toEqual(['failure', 'skipped', 'failure', 'failure', 'failure', 'system-out']);
+  expect(cases[2]?.children[0]?.attributes.get('type')).toBe('version');
+  const shown = hostile.replace('\u0007', '\uFFFD').replace('\uD800', '\uFFFD');
+  expect(cases[3]?.children[0]?.text).toContain(`observed: ${shown}\n`);
+  expect(cases[4]?.attributes.get('name')).toBe(`not covered: ${shown}`);
+});
+
+test('what the schema does not allow is found', () => {
+  const good =
+    '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites><testsuite name="a" tests="1"><testcase name="b"/></testsuite></testsuites>';
+  expect(parseJunit(good)).toHaveLength(1);
+  for (const [from, to] of [
+    ['tests="1"', 'tests="2"'],
+    ['name="b"', 'title="b"'],
+    ['name="b"/>', 'name="b">'],
+    ['name="b"/>', 'name="a & b"/>'],
+    ['name="b"/>', 'name="b">text</testcase>'],
+    ['<testcase name="b"/>', '<case name="b"/>'],
+    ['name="a" ', ''],
+  ] as const)
+    expect(() => parseJunit(good.replace(from, to)), `${from} ${to}`).toThrow();
+});
