@@ -41,17 +41,18 @@ export interface BatchObject {
  * The objects in the output of `git cat-file --batch`, in order: `<id> <kind> <size>\n<bytes>\n` each. One whose bytes are truncated is left
  * out.
  */
-export function* readBatch(output: Buffer): Generator<BatchObject> {
+export function* readBatch(output: Buffer): Generator<BatchObject, undefined> {
   for (let at = 0; at < output.length; ) {
     const end = output.indexOf(0x0a, at);
-    if (end < 0) return;
+    if (end < 0) return undefined;
     const [id = '', kind = '', digits] = output.toString('latin1', at, end).split(' ');
     const size = digits === undefined ? 0 : Number(digits);
     const bytes = output.subarray(end + 1, end + 1 + size);
-    if (bytes.length !== size) return;
+    if (bytes.length !== size) return undefined;
     yield { id, kind, bytes };
     at = digits === undefined ? end + 1 : end + 1 + size + 1;
   }
+  return undefined;
 }
 
 /**
