@@ -43,3 +43,17 @@ test('neither traffic nor time is a change, and a rule that is written anew is o
   expect(await at(7, 4, 8)).toBe(await at(0, 4, 9));
   expect(await at(0, 5, 9)).not.toBe(await at(0, 4, 9));
 });
+
+test.each([
+  ['iptables-legacy-save', 'timed out'],
+  ['nft', 'the tool was killed by SIGKILL'],
+])('%s that is killed is an error, one that fails has nothing', async (tool, why) => {
+  const ending =
+    (exitCode: number | undefined): Run =>
+    async ({ file }) =>
+      basename(file) === tool
+        ? { exitCode, stdout: exitCode === undefined ? half : '', stderr: '', why }
+        : { exitCode: 0, stdout: '', stderr: '', why: '' };
+  await expect(rulesElsewhere('nft', ending(undefined))).rejects.toThrow(why);
+  expect(await rulesElsewhere('nft', ending(1))).toEqual({});
+});

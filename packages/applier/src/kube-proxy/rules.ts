@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Family } from '@sluice/netfilter';
 import type { RulesElsewhere } from '../ports/adoption.ts';
+import { KernelError } from '../ports/kernel.ts';
 import { familyNames } from '../ports/node-state.ts';
 import type { Run } from '../kernel/command.ts';
 import { findTool, otherBackend, type RuleStore, savePath } from '../kernel/tools.ts';
@@ -8,6 +9,7 @@ import { findTool, otherBackend, type RuleStore, savePath } from '../kernel/tool
 /**
  * What a kube-proxy has written outside of a rule store: into the other one, in mode iptables or ipvs, or into its tables of mode nftables.
  * @param backend the store of Sluice's rules
+ * @throws KernelError where a tool was killed before it said anything: rules that appear with the next look would be taken for new ones
  */
 export async function rulesElsewhere(backend: RuleStore, run: Run): Promise<RulesElsewhere> {
   const found: { [F in Family]?: string } = {};
@@ -22,7 +24,7 @@ export async function rulesElsewhere(backend: RuleStore, run: Run): Promise<Rule
 async function chainsOf(family: Family, store: RuleStore, run: Run): Promise<readonly string[]> {
   const file = savePath(family, store);
   if (file === undefined) return [];
-  const { stdout } = await run({ file, args: ['-t', 'nat'] });
+  const stdout = await printedBy(file, ['-t', 'nat'], run);
   return lastRule.test(stdout) ? stdout.split('\n').filter((line) => line.startsWith('-A KUBE-')) : [];
 }
 
@@ -31,8 +33,15 @@ async function tableOf(family: Family, run: Run): Promise<readonly string[]> {
   const file = findTool('nft');
   if (file === undefined) return [];
   const name = { ipv4: 'ip', ipv6: 'ip6' }[family];
-  const { stdout } = await run({ file, args: ['-a', 'list', 'table', name, 'kube-proxy'] });
+  const stdout = await printedBy(file, ['-a', 'list', 'table', name, 'kube-proxy'], run);
   return stdout.split('\n').flatMap((line) => (/ # handle \d+$/.test(line) ? [line.replace(counter, '')] : []));
+}
+
+/** What a tool prints; a store or a table that the kernel does not have is nothing, and the tool fails then. */
+async function printedBy(file: string, args: readonly string[], run: Run): Promise<string> {
+  const { exitCode, stdout, why } = await run({ file, args });
+  if (exitCode === undefined) throw new KernelError(`${file} ${args.join(' ')}`, why);
+  return stdout;
 }
 
 const lastRule = /^-A KUBE-SERVICES .* -j KUBE-NODE(?:PORTS|-PORT)$/m;
