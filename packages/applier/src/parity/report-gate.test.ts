@@ -1,12 +1,6 @@
-import {
-  type Observation,
-  observedDigest,
-  observationOf,
-  type ParityReport,
-  printParityReport,
-  textsOf,
-} from '@sluice/bundle';
+import { type Observation, observedDigest, observationOf, printParityReport, textsOf } from '@sluice/bundle';
 import { expect, test } from 'vitest';
+import { differenceWith, reportWith } from '../../../bundle/src/parity/report.fixture.ts';
 import { ReportGate } from './report-gate.ts';
 
 const version = '8'.repeat(16);
@@ -20,31 +14,16 @@ const stateOf = (chain: string): Observation => ({
   ),
 });
 
-const difference: ParityReport['differences'][number] = {
-  id: '1111111111111111',
-  frontend: '10.96.0.10:80/tcp',
-  family: 'ipv4',
-  services: ['shop/web'],
-  source: { class: 'outside', address: '198.51.100.7' },
-  observed: 'dnat 10.244.1.5:8080',
-  desired: 'drop',
-  cause: 'objects',
-  packet: { from: '198.51.100.7', to: '10.96.0.10', port: 80, protocol: 'tcp' },
-  alsoFrom: [],
-  advice: 'Observe again',
-};
-
 const reportOf = (seen: Observation, isDifferent: boolean): string =>
-  printParityReport({
-    node: 'node-a',
-    bootId,
-    observedDigest: observedDigest(seen),
-    version,
-    modes: { observed: ['iptables'], desired: 'iptables' },
-    result: isDifferent ? 'different' : 'equivalent',
-    coverage: { frontends: 1, sources: 1, cases: 1, notCovered: [] },
-    differences: isDifferent ? [difference] : [],
-  });
+  printParityReport(
+    reportWith({
+      bootId,
+      observedDigest: observedDigest(seen),
+      version,
+      modes: { observed: ['iptables'], desired: 'iptables' },
+      differences: isDifferent ? [differenceWith()] : [],
+    }),
+  );
 
 /** @param chains what the node has at each look; the last one stays @param bad the chain with which it is treated differently */
 async function refusal(chains: readonly string[], bad?: string) {

@@ -9,36 +9,15 @@ import {
   printCertificate,
   readCertificate,
 } from './certificate.ts';
+import { differenceWith, gap, reportWith } from '../parity/report.fixture.ts';
 import type { ParityReport } from '../parity/report.ts';
 
 const nowMs = Date.parse('2026-12-01T12:00:00Z');
-const difference: ParityReport['differences'][number] = {
-  id: '1111111111111111',
-  frontend: '10.96.0.10:80/tcp',
-  family: 'ipv4',
-  services: ['shop/web'],
-  source: { class: 'outside', address: '198.51.100.7' },
-  observed: 'dnat 10.244.1.5:8080',
-  desired: 'masquerade dnat 10.244.1.5:8080',
-  cause: 'config',
-  packet: { from: '198.51.100.7', to: '10.96.0.10', port: 80, protocol: 'tcp' },
-  alsoFrom: [],
-  advice: 'Compare clusterCIDR',
-};
-const other = { ...difference, id: '0000000000000000' };
-const ofMode = { ...difference, id: '2222222222222222', cause: 'mode' } as const;
-const equivalent: ParityReport = {
-  node: 'node-a',
-  bootId: '0f3b1e0e-7d6b-4a35-9c22-6d1f54a6c1b2',
-  observedDigest: 'a'.repeat(64),
-  version: '8'.repeat(16),
-  modes: { observed: ['iptables'], desired: 'nftables' },
-  result: 'equivalent',
-  coverage: { frontends: 12, sources: 6, cases: 72, notCovered: [] },
-  differences: [ofMode],
-};
-const parity: ParityReport = { ...equivalent, result: 'different', differences: [difference, other, ofMode] };
-const gap = { what: '-A FORWARD -m u32 -j DROP', why: 'option --u32 is not read', cases: 1, matters: true };
+const difference = differenceWith();
+const other = differenceWith({ id: '0000000000000000' });
+const ofMode = differenceWith({ id: '2222222222222222', cause: 'mode' });
+const equivalent = reportWith({ differences: [ofMode] });
+const parity = reportWith({ differences: [difference, other, ofMode] });
 const terms = { accepted: [], by: 'alice', nowMs, seconds: 3600 };
 const certificate = makeCertificate(equivalent, terms) as ParityCertificate;
 

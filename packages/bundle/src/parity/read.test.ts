@@ -1,32 +1,13 @@
 import { expect, test } from 'vitest';
 import { printParityReport, readParityReport } from './read.ts';
+import { differenceWith, gap, reportWith } from './report.fixture.ts';
 import type { ParityReport } from './report.ts';
 
-const difference = {
-  id: '3f6c2a9be0d14788',
-  frontend: '10.96.0.10:80/tcp',
-  family: 'ipv4',
-  services: ['shop/web'],
+const difference = differenceWith({
   source: { class: 'outside', network: '198.51.100.0/24', address: '198.51.100.7' },
-  observed: 'dnat 10.244.1.5:8080',
-  desired: 'masquerade dnat 10.244.1.5:8080',
-  cause: 'config',
   packet: { from: '198.51.100.7', in: 'eth0', to: '10.96.0.10', port: 80, protocol: 'tcp' },
-  alsoFrom: [],
-  advice: 'Compare clusterCIDR',
-} as const satisfies ParityReport['differences'][number];
-
-const report: ParityReport = {
-  node: 'node-a',
-  bootId: '0e4f8f3e-6a0c-4ad8-a9f7-2d6fd5c8a5c1',
-  observedDigest: '9'.repeat(64),
-  version: '90f4c1d2e3a4b5c6',
-  modes: { observed: ['iptables'], desired: 'nftables' },
-  result: 'different',
-  coverage: { frontends: 1, sources: 1, cases: 1, notCovered: [] },
-  differences: [difference],
-};
-const gap = { what: '-A FORWARD -m u32 --u32 0 -j DROP', why: 'option --u32 is not read', cases: 1, matters: true };
+});
+const report = reportWith({ differences: [difference] });
 
 test.each<[string, ParityReport]>([
   ['with a difference', report],
