@@ -11,6 +11,7 @@ import {
 } from '@sluice/netfilter';
 import type { Guard, GuardedRule, RuleFile } from './rulefile.ts';
 import { type NodeFile, ownAddress, type ProfileFile, type VariableValues } from './documents.ts';
+import { isMap } from './is-map.ts';
 
 /** The node that a rule file is resolved for. */
 export interface Scope {
@@ -126,10 +127,6 @@ export function valueOf(
 ): string | number | readonly string[] | undefined {
   const own = family === undefined ? undefined : values[family];
   const value =
-    isRecord(own) && Object.hasOwn(own, name) ? own[name] : Object.hasOwn(values, name) ? values[name] : undefined;
-  return isRecord(value) ? undefined : value;
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, string | number | readonly string[]>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+    isMap(own) && Object.hasOwn(own, name) ? own[name] : Object.hasOwn(values, name) ? values[name] : undefined;
+  return isMap(value) ? undefined : value;
 }

@@ -3,7 +3,7 @@ import { isMap, type Json, type JsonObject } from '../render/kube.ts';
 import type { Access } from './access.ts';
 import { ClusterFailure } from './failure.ts';
 import { type ListedKind, listPath } from './kinds.ts';
-import { parseJson } from './json.ts';
+import { parseJson, textAt } from './json.ts';
 import { clusterLimits } from './limits.ts';
 import { refusedList, unexpectedResponse, tooMany } from './refusal.ts';
 import { get, type Patience } from './request.ts';
@@ -89,7 +89,5 @@ function readPage(access: Access, kind: ListedKind, body: string): Page {
   if (!isMap(metadata) || !Array.isArray(items) || !items.every(isMap)) {
     throw unexpectedResponse(`list ${kind.resource} of ${access.server}`, `${kind.kind}List`);
   }
-  return { items, resourceVersion: textOf(metadata['resourceVersion']), next: textOf(metadata['continue']) };
+  return { items, resourceVersion: textAt(metadata, 'resourceVersion'), next: textAt(metadata, 'continue') };
 }
-
-const textOf = (value: Json | undefined): string => (typeof value === 'string' ? value : '');

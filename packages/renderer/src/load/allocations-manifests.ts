@@ -2,7 +2,7 @@ import { familyOfAddress } from '@sluice/netfilter';
 import { stringify } from 'yaml';
 import { portKey, serviceName } from '../render/allocate/request.ts';
 import type { Allocation } from '../render/allocate/allocation.ts';
-import type { Json, JsonObject, KubeObject } from '../render/kube.ts';
+import { type JsonObject, type KubeObject, listOf, mapOf, textOf } from '../render/kube.ts';
 import type { Protocol } from '../render/model.ts';
 
 /**
@@ -32,19 +32,19 @@ export function allocatedServices(
 const style = { compat: 'yaml-1.1', lineWidth: 0, aliasDuplicateObjects: false } as const;
 
 function nameOf(service: JsonObject): string {
-  const metadata = objectOf(service['metadata']);
+  const metadata = mapOf(service['metadata']);
   return serviceName({ namespace: textOf(metadata['namespace']) || 'default', name: textOf(metadata['name']) });
 }
 
 function filledIn(service: KubeObject, allocation: Allocation): JsonObject {
-  const spec = objectOf(service.value['spec']);
+  const spec = mapOf(service.value['spec']);
   const { status: _status, ...rest } = service.value;
   const head = { apiVersion: service.apiVersion, kind: service.kind };
   if (spec['clusterIP'] === 'None' || spec['type'] === 'ExternalName') return { ...head, ...rest };
   const clusterIPs = addressesOf(spec, allocation);
   // A file may have ports that the Service no longer needs, and an API server refuses a node port for type ClusterIP.
   const takesNodePorts = spec['type'] === 'NodePort' || spec['type'] === 'LoadBalancer';
-  const ports = listOf(spec['ports']).map((port) => (takesNodePorts ? withNodePort(objectOf(port), allocation) : port));
+  const ports = listOf(spec['ports']).map((port) => (takesNodePorts ? withNodePort(mapOf(port), allocation) : port));
   const takesHealthPort = spec['type'] === 'LoadBalancer' && spec['externalTrafficPolicy'] === 'Local';
   const health = takesHealthPort ? allocation.healthCheckNodePort : undefined;
   return {
@@ -76,16 +76,4 @@ function withNodePort(port: JsonObject, allocation: Allocation): JsonObject {
   const protocol = (textOf(port['protocol']) || 'TCP') as Protocol;
   const nodePort = allocation.nodePorts[portKey({ name: textOf(port['name']), protocol })];
   return nodePort === undefined || port['nodePort'] ? port : { ...port, nodePort };
-}
-
-function objectOf(value: Json | undefined): JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
-}
-
-function listOf(value: Json | undefined): readonly Json[] {
-  return Array.isArray(value) ? (value as readonly Json[]) : [];
-}
-
-function textOf(value: Json | undefined): string {
-  return typeof value === 'string' ? value : '';
 }

@@ -30,3 +30,13 @@ export interface KubeObject {
 export function isMap(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
+
+/** The map itself; empty for any other value. */
+export const mapOf = (value: Json | undefined): JsonObject => (isMap(value) ? value : {});
+
+/** The list itself; empty for any other value. */
+export const listOf = (value: Json | undefined): readonly Json[] =>
+  Array.isArray(value) ? (value as readonly Json[]) : [];
+
+/** The text itself; empty for any other value. */
+export const textOf = (value: Json | undefined): string => (typeof value === 'string' ? value : '');

@@ -1,5 +1,5 @@
 import type { Problem } from '@sluice/netfilter';
-import { isMap, type Json, type KubeObject } from '../../render/kube.ts';
+import { isMap, type Json, type KubeObject, listOf, mapOf } from '../../render/kube.ts';
 import { readObjects } from '../../render/read/read.ts';
 import type { ReadSlice } from '../../render/read/slice.ts';
 import type { InputEndpoint, ReviewedInput } from '../../review/policy/input.ts';
@@ -49,10 +49,7 @@ function readyOf({ value }: KubeObject): string | undefined {
 
 const below = (value: Json | undefined, key: string): Json | undefined =>
   isMap(value) && Object.hasOwn(value, key) ? value[key] : undefined;
-const listOf = (value: Json | undefined): readonly Json[] => (Array.isArray(value) ? (value as readonly Json[]) : []);
 const textsOf = (value: Json | undefined): Readonly<Record<string, string>> =>
   Object.fromEntries(
-    Object.entries(isMap(value) ? value : {}).filter(
-      (entry): entry is [string, string] => typeof entry[1] === 'string',
-    ),
+    Object.entries(mapOf(value)).filter((entry): entry is [string, string] => typeof entry[1] === 'string'),
   );

@@ -1,5 +1,5 @@
 import { addAll, compareText, modes, type Problem } from '@sluice/netfilter';
-import type { Json, JsonObject, Origin, Path } from '../../render/kube.ts';
+import { isMap, type Json, type JsonObject, type Origin, type Path } from '../../render/kube.ts';
 import { configProblem, findingProblem } from './problems.ts';
 import { childOf, type Settings, settingsOf } from './settings.ts';
 import { type Locate, readText, type TextOrigin } from './text.ts';
@@ -87,9 +87,7 @@ function twoContents(first: Unpacked, other: Unpacked): Problem {
 /** JSON with sorted keys, to compare without their order. */
 function canonical(value: Json): string {
   return JSON.stringify(value, (_key, item: unknown) =>
-    typeof item === 'object' && item !== null && !Array.isArray(item)
-      ? Object.fromEntries(Object.entries(item).toSorted(([a], [b]) => compareText(a, b)))
-      : item,
+    isMap(item) ? Object.fromEntries(Object.entries(item).toSorted(([a], [b]) => compareText(a, b))) : item,
   );
 }
 

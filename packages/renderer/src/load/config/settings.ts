@@ -1,5 +1,5 @@
 import { affinityClientsDefault, type Problem, canonicalCidr, type Family, type Place } from '@sluice/netfilter';
-import type { Path, Json, JsonObject, Origin } from '../../render/kube.ts';
+import { isMap, type Json, type JsonObject, type Origin, type Path } from '../../render/kube.ts';
 import { parseGoDuration } from '../schema/duration.ts';
 
 /**
@@ -91,9 +91,7 @@ export function touches(a: Path, b: Path): boolean {
 }
 
 export function childOf(value: Json | undefined, key: string): Json | undefined {
-  if (typeof value !== 'object' || value === null || Array.isArray(value) || !Object.hasOwn(value, key))
-    return undefined;
-  return (value as JsonObject)[key];
+  return isMap(value) && Object.hasOwn(value, key) ? value[key] : undefined;
 }
 
 function normal(name: SettingName, value: Json): Json {

@@ -1,5 +1,5 @@
 import type { Place, Problem } from '@sluice/netfilter';
-import type { Json, JsonObject, Path } from '../../render/kube.ts';
+import { isMap, type Json, type JsonObject, listOf, type Path } from '../../render/kube.ts';
 import { findingProblem } from './problems.ts';
 import { readText, type TextOrigin } from './text.ts';
 import { checkSchema, type SchemaFinding, type Schema } from '../schema/schema.ts';
@@ -46,13 +46,8 @@ export function fieldOf(sluice: SluiceText, name: string): Json | undefined {
 
 /** The mappings in a top-level list, each with its index. */
 export function entriesOf(sluice: SluiceText, name: string): readonly (readonly [number, JsonObject])[] {
-  const list: Json | undefined = Object.hasOwn(sluice.value, name) ? sluice.value[name] : undefined;
-  if (!Array.isArray(list)) return [];
-  const isMapping = (item: Json): boolean => typeof item === 'object' && item !== null && !Array.isArray(item);
-  return [...(list as readonly Json[]).entries()].filter(([, item]) => isMapping(item)) as (readonly [
-    number,
-    JsonObject,
-  ])[];
+  const list = listOf(Object.hasOwn(sluice.value, name) ? sluice.value[name] : undefined);
+  return list.flatMap((item, index) => (isMap(item) ? [[index, item] as const] : []));
 }
 
 /** Whether there is a finding at or below `path`. */
