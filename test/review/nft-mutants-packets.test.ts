@@ -196,9 +196,9 @@ function isShown({ packet, before, after }: Claim): boolean {
 }
 
 /**
- * The node has many addresses on its wires, and IPv6 addresses of the examples are not among them. To the first address of an IPv6 network,
- * which is an anycast address, the kernel sends no ICMP error: a table that rejects and one that drops look alike (`icmp6_send` in
- * net/ipv6/icmp.c).
+ * The node has many addresses on its wires, and IPv6 addresses of the examples are not among them. To the first address of an IPv6 network
+ * that a route without a gateway leads to, the kernel sends no ICMP error, because it may be an anycast address: a table that rejects and one
+ * that drops look alike (`icmpv6_route_lookup` in net/ipv6/icmp.c asks `ipv6_anycast_destination`).
  */
 const isSendable = ({ in: incoming = 'eth0', family, source, destination }: Packet): boolean =>
   ['pod0', 'eth0'].includes(incoming) &&
