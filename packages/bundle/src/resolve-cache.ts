@@ -96,13 +96,13 @@ export function ruleFiles(files: BundleFiles, profile: string, tool: BundleTool)
 function sortRuleFiles(files: BundleFiles, profile: string, tool: BundleTool): readonly string[] {
   const prefix = `profiles/${profile}/services/`;
   const ending = `.${tool}`;
-  // Without the ending, so that `a/b` sorts before `a/b-c`: `.` sorts after `-`.
-  const names: string[] = [];
+  const services: { readonly path: string; readonly name: string }[] = [];
   for (const path of files.keys()) {
-    if (path.startsWith(prefix) && path.endsWith(ending)) names.push(path.slice(0, -ending.length));
+    // Without the ending, so that `a/b` sorts before `a/b-c`: `.` sorts after `-`.
+    if (path.startsWith(prefix) && path.endsWith(ending)) services.push({ path, name: path.slice(0, -ending.length) });
   }
-  const services = names.toSorted(compareText).map((name) => name + ending);
-  return [baseFile(profile, 'first', tool), ...services, baseFile(profile, 'last', tool)].filter((path) =>
-    files.has(path),
-  );
+  services.sort((a, b) => compareText(a.name, b.name));
+  const base = (where: 'first' | 'last'): readonly string[] =>
+    [baseFile(profile, where, tool)].filter((path) => files.has(path));
+  return [...base('first'), ...services.map(({ path }) => path), ...base('last')];
 }

@@ -96,8 +96,16 @@ export function frontendLines(
 type FrontendBody = Omit<NftFrontend, 'key' | 'family' | 'protocol' | 'address' | 'port'>;
 
 const bodyOf = perObject((lines: readonly string[]): FrontendBody => {
-  const of = (word: string): readonly string[] =>
-    lines.filter((line) => line.startsWith(`${word} `)).map((line) => line.slice(word.length + 1));
+  const byWord = new Map<string, string[]>();
+  for (const line of lines) {
+    const end = line.indexOf(' ');
+    if (end < 0) continue;
+    const [word, rest] = [line.slice(0, end), line.slice(end + 1)];
+    const some = byWord.get(word);
+    if (some) some.push(rest);
+    else byWord.set(word, [rest]);
+  }
+  const of = (word: string): readonly string[] => byWord.get(word) ?? [];
   const [outside] = of('outside') as readonly ('cluster' | 'local')[];
   const [affinity] = of('affinity');
   const [scheduler] = of('scheduler').map(readNftScheduler);
@@ -136,6 +144,6 @@ export function addressesHere(
 
 /** `10.244.1.5:8080` of `10.244.1.5 . 8080`: an endpoint as other data planes spell it. */
 export function printNftEndpoint(endpoint: string): string {
-  const [address = '', port = ''] = endpoint.split(' . ');
-  return printEndpoint(address, Number(port));
+  const end = endpoint.indexOf(' ');
+  return printEndpoint(endpoint.slice(0, end), Number(endpoint.slice(end + dotLength)));
 }

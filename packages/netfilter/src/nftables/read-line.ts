@@ -129,15 +129,19 @@ function readAllow(text: string, family: Family): NftElement | undefined {
   return withKey(text.slice(0, end), family, (key) => ({ kind: 'allow', key, range }));
 }
 
-/** `${slot}`, and of an endpoint with weight 3 `${slot:3}`. */
-const slotForm = /^\$\{(slot|localSlot)(?::([1-9][0-9]*))?\}$/;
+/** Frontend, `${slot}` (of an endpoint with weight 3 `${slot:3}`), endpoint. One match: nearly all lines of a bundle are such elements. */
+const endpointForm = /^([^ ]+) \. ([0-9]+) \. \$\{(slot|localSlot)(?::([1-9][0-9]*))?\} : (([^ ]+) \. ([0-9]+))$/;
 
 function readEndpoint(text: string, family: Family, protocol: TransportProtocol): NftElement | undefined {
-  const [start = '', endpoint = '', ...rest] = text.split(' : ');
-  const [address = '', port = '', slot = '', ...more] = start.split(' . ');
-  const [target = '', targetPort = '', ...others] = endpoint.split(' . ');
-  const [, list, given] = slotForm.exec(slot) ?? [];
-  if (rest.length + more.length + others.length > 0 || list === undefined) return undefined;
+  const match = endpointForm.exec(text);
+  if (!match) return undefined;
+  const address = match[1]!;
+  const port = match[2]!;
+  const list = match[3];
+  const given = match[4];
+  const endpoint = match[5]!;
+  const target = match[6]!;
+  const targetPort = match[7]!;
   const weight = given === undefined ? undefined : readNumber(given, 2, nftLimits.weightMax);
   if (given !== undefined && weight === undefined) return undefined;
   const to = addressIn(target, family);

@@ -31,7 +31,7 @@ interface SharedAddresses {
   readonly here: ReadonlySet<string>;
 }
 
-const sharedOf = perObject((frontends: NftState['frontends']): SharedAddresses => {
+function sharedOf(frontends: NftState['frontends']): SharedAddresses {
   const [clusterIPs, here] = [new Set<string>(), new Set<string>()];
   for (const [key, lines] of frontends) {
     const one = readFrontend(key, lines);
@@ -39,7 +39,7 @@ const sharedOf = perObject((frontends: NftState['frontends']): SharedAddresses =
     for (const address of one.here ?? []) here.add(address);
   }
   return { clusterIPs, here };
-});
+}
 
 /** The first slot of each endpoint, and how many it has. */
 function placesOf(slots: readonly string[]): ReadonlyMap<string, { first: number; count: number }> {
@@ -68,8 +68,13 @@ interface List {
   readonly choices: readonly Choice[];
 }
 
-/** Both lists of a frontend, read once for all packets to it: all have the same choice. */
-const listsOf = perObject((frontend: NftFrontend): { readonly all: List; readonly ofNode: List } => {
+/** Both lists of a frontend. */
+interface Lists {
+  readonly all: List;
+  readonly ofNode: List;
+}
+
+function listsOf(frontend: NftFrontend): Lists {
   const { key, family } = frontend;
   const { list, localList } = listNames(frontend, 'a');
   const n = familySuffix[family];
@@ -77,7 +82,7 @@ const listsOf = perObject((frontend: NftFrontend): { readonly all: List; readonl
     all: { hit: hitOf(`svc${n}`, `${key} : goto ${list}`), choices: choicesIn(frontend, false) },
     ofNode: { hit: hitOf(`out${n}`, `${key} : goto ${localList}`), choices: choicesIn(frontend, true) },
   };
-});
+}
 
 const hitOf = (chain: string, rule: string): RuleHit => ({ table: 'nftables', chain, rule });
 
@@ -110,21 +115,22 @@ function choicesIn(frontend: NftFrontend, isLocal: boolean): readonly Choice[] {
   return choices.toSorted((a, b) => compareText(a.endpoint.text, b.endpoint.text));
 }
 
-/** The frontends that packets met, read once for many packets. */
-const metIn = perObject((_frontends: NftState['frontends']) => new Map<string, NftFrontend>());
-
 /** What is read once for all packets through a table. */
 interface KnownTable {
   readonly settings: Settings;
   readonly shared: SharedAddresses;
+  /** The frontends that packets met. */
   readonly met: Map<string, NftFrontend>;
+  /** Of frontends that serve: all packets to one have the same choice. */
+  readonly lists: Map<string, Lists>;
 }
 
 const knownOf = perObject(
   ({ settings, frontends }: NftState): KnownTable => ({
     settings: settingsOf(settings),
     shared: sharedOf(frontends),
-    met: metIn(frontends),
+    met: new Map(),
+    lists: new Map(),
   }),
 );
 
@@ -139,7 +145,7 @@ const rangesOf = perObject((ranges: readonly string[]): readonly Cidr[] =>
  */
 export class NftTable {
   readonly #frontends: NftState['frontends'];
-  readonly #met: Map<string, NftFrontend>;
+  readonly #known: KnownTable;
   readonly #shared: SharedAddresses;
   readonly #settings: Settings;
   readonly #packet: Packet;
@@ -150,11 +156,10 @@ export class NftTable {
 
   /** @param meant the destination of the packet */
   constructor(state: NftState, packet: Packet, meant: Address, isLocal: (address: Address) => boolean) {
-    const { settings, shared, met } = knownOf(state);
+    this.#known = knownOf(state);
     this.#frontends = state.frontends;
-    this.#met = met;
-    this.#shared = shared;
-    this.#settings = settings;
+    this.#shared = this.#known.shared;
+    this.#settings = this.#known.settings;
     this.#packet = packet;
     this.#meant = meant;
     this.#isLocal = isLocal;
@@ -202,7 +207,7 @@ export class NftTable {
   /** @returns undefined if no element matches */
   #serve(flow: TraceFlow, frontend: NftFrontend): readonly TraceFlow[] | undefined {
     const { key, outside, endpoints, local } = frontend;
-    const { all, ofNode } = listsOf(frontend);
+    const { all, ofNode } = this.#listsOf(frontend);
     if (outside === 'local' && this.#isOutside(flow) && !this.#isLocal(flow.source)) {
       if (local.length > 0) return this.#choose(flow, frontend, ofNode);
       if (endpoints.length > 0) return [this.#hit(flow, 'out', `${key} : accept`)];
@@ -305,13 +310,23 @@ export class NftTable {
   }
 
   #frontend(key: string): NftFrontend | undefined {
-    const known = this.#met.get(key);
+    const { met } = this.#known;
+    const known = met.get(key);
     if (known) return known;
     const lines = this.#frontends.get(key);
     if (!lines) return undefined;
     const frontend = readFrontend(key, lines);
-    this.#met.set(key, frontend);
+    met.set(key, frontend);
     return frontend;
+  }
+
+  #listsOf(frontend: NftFrontend): Lists {
+    const { lists } = this.#known;
+    const known = lists.get(frontend.key);
+    if (known) return known;
+    const read = listsOf(frontend);
+    lists.set(frontend.key, read);
+    return read;
   }
 
   #end(flow: TraceFlow, verdict: 'drop' | 'reject', set: string, element: string): TraceFlow {

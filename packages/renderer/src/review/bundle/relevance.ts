@@ -43,9 +43,12 @@ export function indexReach(
   const name = (address: string, path: string): void => {
     byAddress.set(address, (byAddress.get(address) ?? new Set<string>()).add(path));
   };
-  const reach = (path: string): FileReach => memory.reach(path, files.get(path) ?? '', family);
+  const reaches = new Map<string, FileReach>();
+  const reach = (path: string): FileReach => reaches.get(path) ?? memory.reach(path, files.get(path) ?? '', family);
   for (const path of paths) {
-    const { exact, ports, wide: rules, targets, bound, inner } = reach(path);
+    const own = reach(path);
+    reaches.set(path, own);
+    const { exact, ports, wide: rules, targets, bound, inner } = own;
     for (const key of exact) {
       put(byKey, key, path);
       name(addressIn(key), path);

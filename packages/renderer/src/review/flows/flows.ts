@@ -1,11 +1,11 @@
-import { compareText, type Family, type Packet, type Problem, TraceError } from '@sluice/netfilter';
+import { compareText, type Family, type Packet, perKey, type Problem, TraceError } from '@sluice/netfilter';
 import { addressOf, destinationsOf, keyOf, loopback } from './destinations.ts';
 import type { Destination, TrafficFlow, FlowOutcome, NodeGroup, FlowSource } from './flow.ts';
 import { type Distinctions, groupNodes, type Slice } from './groups.ts';
 import { type OwnNodes, ownNodesOf } from './own-nodes.ts';
 import { outcomeOf } from './outcome.ts';
 import { choosingPlaneOf } from './planes/planes.ts';
-import { factOf, nodeOf, nodesOfProfile, ReviewStopped } from '../bundle/node.ts';
+import { factOf, type NodeOf, nodeOf, nodesOfProfile, ReviewStopped } from '../bundle/node.ts';
 import { asSent, type NodeProgram, programOf } from './program.ts';
 import { namedInRules, sourcesOf, withoutPlainEndpoints } from './sources.ts';
 import type { BundleView } from '../bundle/view.ts';
@@ -153,10 +153,7 @@ function* rowsOn(
   const { view } = slices.at(-1)!;
   const node = nodeOf(view, name);
   const own = factOf(node, family, 'address');
-  const locals = slices.map((slice) => {
-    const local = factOf(nodeOf(slice.view, name), family, 'address');
-    return local === undefined ? [] : [local];
-  });
+  const locals = slices.map((slice) => localsOf(nodeOf(slice.view, name), family));
   const declared = distinctions?.networks;
   const named = namedInRules(programs, family);
   const all = sourcesOf(view, node, family, programs, declared, named);
@@ -177,6 +174,15 @@ function* rowsOn(
     }
   }
 }
+
+const knownLocals = perKey<NodeOf, readonly string[]>();
+
+/** The known addresses of a node: one list for all flows there, for which the tracer reads it once. */
+const localsOf = (node: NodeOf, family: Family): readonly string[] =>
+  knownLocals(node, family, () => {
+    const local = factOf(node, family, 'address');
+    return local === undefined ? [] : [local];
+  });
 
 /**
  * The sources to trace for a destination. `localhost` is reachable from the node alone; where other hosts must not reach a loopback

@@ -24,9 +24,9 @@ export function outcomeOf(program: NodeProgram, packet: Packet, localAddresses: 
     trace(rules, remembers === undefined ? packet : { ...packet, remembers }, world);
   const outcomes = traceClient(undefined);
   const branches = branchesOf(outcomes);
-  const affinity =
-    live !== undefined || mayHaveAffinity(program) ? affinityOf(traceClient, outcomes, program) : undefined;
-  const scheduler = mayHaveScheduler(program) ? schedulerOf(outcomes, program) : undefined;
+  const { mayHaveAffinity, mayHaveScheduler } = traitsOf(program);
+  const affinity = live !== undefined || mayHaveAffinity ? affinityOf(traceClient, outcomes, program) : undefined;
+  const scheduler = mayHaveScheduler ? schedulerOf(outcomes, program) : undefined;
   let key: string | undefined;
   return {
     // A proof needs none.
@@ -49,14 +49,11 @@ function keyOf(branches: readonly Branch[], affinity: string | undefined, schedu
   return clauses.filter(Boolean).join('; ');
 }
 
-/** Whether any virtual server or frontend of a program can have a scheduler. */
-const mayHaveScheduler = perObject((program: NodeProgram): boolean =>
-  planesOf(program).some((plane) => plane.mayHaveScheduler(program)),
-);
-
-const mayHaveAffinity = perObject((program: NodeProgram): boolean =>
-  planesOf(program).some((plane) => plane.mayHaveAffinity(program)),
-);
+/** What any virtual server, frontend or rule of a program can have. */
+const traitsOf = perObject((program: NodeProgram) => ({
+  mayHaveScheduler: planesOf(program).some((plane) => plane.mayHaveScheduler(program)),
+  mayHaveAffinity: planesOf(program).some((plane) => plane.mayHaveAffinity(program)),
+}));
 
 /** Traces the packet. @param remembers the affinity entry of a returning client; undefined for a new client */
 type TraceClient = (remembers: string | undefined) => readonly Outcome[];

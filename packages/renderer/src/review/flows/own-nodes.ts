@@ -50,7 +50,10 @@ const addressIn = (element: NftElement): readonly string[] => (element.kind === 
 
 /** The nodes that a line about an endpoint's own node names; none: it is another line. */
 export const ownNodesAt = ({ guard, text }: GuardedText): readonly string[] =>
-  guard?.kind === 'node' && !guard.negated && /^add element inet sluice loop[46] /.test(text) ? guard.values : [];
+  guard?.kind === 'node' && !guard.negated && loopForm.test(text) ? guard.values : none;
+
+const loopForm = /^add element inet sluice loop[46] /;
+const none: readonly string[] = [];
 
 /** Adds a node to the own nodes of an address. */
 export function addNode(found: Map<string, ReadonlySet<string>>, address: string, name: string): void {

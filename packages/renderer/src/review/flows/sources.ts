@@ -255,15 +255,19 @@ function representative(network: Cidr, all: readonly Cidr[], preferred: readonly
   const narrower = all.filter((cidr) => cidr.prefix > network.prefix && isInCidr(firstOf(cidr), network));
   const free = (address: Address | undefined): boolean =>
     address !== undefined && isInCidr(address, network) && !narrower.some((cidr) => isInCidr(address, cidr));
-  const first = numberOf(network);
-  const tries = [first + 10n, first + 1n, first, ...narrower.map((cidr) => numberOf(cidr) + sizeOf(cidr))];
   const named = preferred.find((text) => free(parseAddress(text)));
   if (named !== undefined) return named;
-  for (const number of tries) {
+  for (const number of candidates(network, narrower)) {
     const address = parseAddress(addressAt(number, network.family));
     if (free(address)) return address?.text;
   }
   return undefined;
+}
+
+function* candidates(network: Cidr, narrower: readonly Cidr[]): Generator<bigint> {
+  const first = numberOf(network);
+  yield* [first + 10n, first + 1n, first];
+  for (const cidr of narrower) yield numberOf(cidr) + sizeOf(cidr);
 }
 
 const firstOf = ({ family, words, text }: Cidr): Address => ({ family, words, text });

@@ -6,7 +6,7 @@ import {
   readNftScheduler,
   slotCounts,
 } from '@sluice/netfilter';
-import type { HeaderNote } from '../bundle/header.ts';
+import type { HeaderNote, HeaderNotes } from '../bundle/header.ts';
 import {
   choice,
   clusterEndpoints,
@@ -41,7 +41,7 @@ export function expectedNft(connection: DeclaredConnection): ExpectedOutcome {
   const isLocal = policy === 'Local' && (role === 'cluster' || isOutside);
   const list = isLocal ? localEndpoints(endpoints, node) : clusterEndpoints(endpoints, node);
   if (list.length === 0) return { kind: 'drop' };
-  const here = startingHere(list, node.name, () => textsHere(list, node.name));
+  const { here, scheduler, shares } = factsOf(list, node.name, () => readFacts(list, node.name, notes));
   const isItself = (text: string): boolean =>
     text.includes(source.address) && here.has(text) && addressOfEndpoint(text) === source.address;
   const masked = (text: string): boolean => {
@@ -49,18 +49,24 @@ export function expectedNft(connection: DeclaredConnection): ExpectedOutcome {
     if (role === 'cluster') return trafficPolicy.masqueradeAll === true || (isKnown && !isPod);
     return policy === 'Cluster' || (source.class === 'node' && !isPod);
   };
-  const scheduler = readNftScheduler(notes.scheduler ?? '');
-  const shares = sharesOf(list, scheduler ?? '', () => readShares(list, scheduler));
   return { ...choice(list, notes, masked, shares), ...(scheduler && shares.size > 1 ? { scheduler } : {}) };
 }
 
-const startingHere = perKey<readonly HeaderNote[], ReadonlySet<string>>();
+/** What a list of endpoints says on a node, read once for all connections: a list is of one Service. */
+interface ListFacts {
+  /** Only an endpoint's own node masquerades what it sends to itself; where no node is named, each may be the one. */
+  readonly here: ReadonlySet<string>;
+  readonly scheduler: NftFrontend['scheduler'];
+  readonly shares: ReadonlyMap<string, number>;
+}
 
-/** Only an endpoint's own node masquerades what it sends to itself; where no node is named, each may be the one. */
-const textsHere = (list: readonly HeaderNote[], name: string): ReadonlySet<string> =>
-  new Set(list.flatMap(({ text, node = name }) => (node === name ? [text] : [])));
+const factsOf = perKey<readonly HeaderNote[], ListFacts>();
 
-const sharesOf = perKey<readonly HeaderNote[], ReadonlyMap<string, number>>();
+function readFacts(list: readonly HeaderNote[], name: string, notes: HeaderNotes): ListFacts {
+  const scheduler = readNftScheduler(notes.scheduler ?? '');
+  const here = new Set(list.flatMap(({ text, node = name }) => (node === name ? [text] : [])));
+  return { here, scheduler, shares: readShares(list, scheduler) };
+}
 
 /** The share of each endpoint, by its slots. Endpoints for which a table has none are left out. */
 function readShares(list: readonly HeaderNote[], scheduler: NftFrontend['scheduler']): ReadonlyMap<string, number> {

@@ -80,13 +80,13 @@ export function headerSpaceOf(view: BundleView, name: string, family: Family, tr
       return isOwn ? [one] : [];
     });
   const clusterIPs = [...new Set(own.flatMap(({ isClusterIP, address }) => (isClusterIP ? [address] : [])))];
-  const clients = own.flatMap((one) => clientsOf(one));
+  const clients = new Set(own.flatMap(clientsOf));
   const isAtNode = factOf(node, family, 'address') !== undefined || !own.some(isNodePort);
   const sources = [...networks('pods'), ...networks('keep')];
   const [nodes, cidrs] = [networks('node'), networks('cidr')];
   const ranges = own.reduce((sum, one) => sum + one.ranges.length, 0);
   return {
-    keys: own.length + clusterIPs.length + new Set(clients).size,
+    keys: own.length + clusterIPs.length + clients.size,
     intervals: sources.length + nodes.length + cidrs.length + ranges,
     unjudged: [
       ...clusterIPs.flatMap((address) => (traced.otherPorts.has(address) ? [] : [`cluster ${address}`])),
@@ -150,10 +150,13 @@ class Cells {
 
   /** The intervals at whose ends there is a part without any of the addresses, each once. */
   missedBy(addresses: Iterable<string>): readonly string[] {
-    if (this.#ends.length === 0) return [];
-    const met = new Set<string>();
-    for (const address of addresses) met.add(this.#partOf(address));
-    return [...new Set(this.#ends.flatMap(({ interval, part }) => (met.has(part) ? [] : [interval])))];
+    const missing = new Set(this.#ends.map(({ part }) => part));
+    for (const address of addresses) {
+      // Mostly after the first addresses, which are those of wide networks.
+      if (missing.size === 0) return [];
+      missing.delete(this.#partOf(address));
+    }
+    return [...new Set(this.#ends.flatMap(({ interval, part }) => (missing.has(part) ? [interval] : [])))];
   }
 
   #partOf(text: string): string {

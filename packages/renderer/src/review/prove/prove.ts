@@ -7,7 +7,6 @@ import {
   ipvsHost,
   linkFlat,
   modeFacts,
-  perObject,
   type Problem,
   readIpvs,
 } from '@sluice/netfilter';
@@ -170,7 +169,7 @@ function proveProfile(view: BundleView, profile: string, family: Family): Profil
   const destinations = [...withClaims(withOtherPorts(named, all, carried), claims), ...unclaimed];
   const declarations: Declarations = {
     view,
-    claimOf: perObject((destination) => claims.get(placeOf(destination))?.[0]),
+    claimOf: new Map(destinations.map((destination) => [destination, claims.get(placeOf(destination))?.[0]])),
     trafficPolicy: provenModes[view.profiles.get(profile)!.mode].trafficPolicy(view, profile, family),
     carried,
     serviceCIDRs: namedCIDRs(view, profile),
@@ -179,7 +178,7 @@ function proveProfile(view: BundleView, profile: string, family: Family): Profil
   let flows = 0;
   const distinctions = (some: readonly Destination[]): Distinctions =>
     distinctionsOf(
-      some.flatMap((destination) => claims.get(placeOf(destination))?.slice(0, 1) ?? []),
+      some.flatMap((destination) => declarations.claimOf.get(destination) ?? []),
       family,
     );
   const question = { profiles: [profile], family, destinations, nodes: nodesOfProfile(view, profile), distinctions };
@@ -208,7 +207,8 @@ function namedCIDRs({ files, profiles, cluster }: BundleView, profile: string): 
 /** The declarations that flows are compared with. */
 interface Declarations {
   readonly view: BundleView;
-  readonly claimOf: (destination: Destination) => Claim | undefined;
+  /** By the destination itself, of those that are asked for. */
+  readonly claimOf: ReadonlyMap<Destination, Claim | undefined>;
   readonly trafficPolicy: ProfileTrafficPolicy;
   /** In mode ipvs: the Services' own addresses, which every node carries; in mode nftables their ClusterIPs. */
   readonly carried: ReadonlySet<string>;
@@ -251,7 +251,7 @@ function expectation(
   row: Omit<FlowRow, 'outcomes'>,
 ): CounterExample['expected'] {
   const { destination, family, source } = row;
-  const claim = claimOf(destination);
+  const claim = claimOf.get(destination);
   const node = nodeOf(view, row.nodes.nodes[0]!);
   if (claim) return expectedOf({ claim, node, family, source, trafficPolicy });
   if (destination.address === loopback[family]) return { kind: 'drop' };
