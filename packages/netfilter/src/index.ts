@@ -65,7 +65,7 @@ export {
 export { choosesEndpoint } from './services/chain-names.ts';
 export { onAllNodes, type ServiceLines } from './services/all-nodes.ts';
 export type { DescribedEndpoint, DescribedFrontend, TrafficPolicy } from './services/described.ts';
-export { planeOf, serviceChanges } from './services/planes.ts';
+export { planeNameOf, planeOf, serviceChanges } from './services/planes.ts';
 export * from './services/services.ts';
 export * from './trace/packet.ts';
 export * from './trace/world.ts';

@@ -1,6 +1,6 @@
 import { type Family, frontendMark, isNodePort, type Mode, planeOf, readFrontendKey } from '@sluice/netfilter';
 import { ownersOf } from '../partial/services.ts';
-import { modeOf, type NodeState } from '../ports/node-state.ts';
+import type { NodeState } from '../ports/node-state.ts';
 
 /** The frontend of a connection: `tcp 10.96.0.10 80`; a node port is one of any address, `tcp * 30080`. */
 export const frontendId = (protocol: string, address: string | undefined, port: number | string): string =>
@@ -11,7 +11,7 @@ export const frontendId = (protocol: string, address: string | undefined, port: 
  * @returns `shop/web:http`, in mode nftables `shop/web`, by `frontendId`
  */
 export function servicesByFrontend(state: NodeState, family: Family): ReadonlyMap<string, string> {
-  return new Map(namedIn[modeOf(state)](state, family));
+  return new Map(namedIn[planeOf(state).mode](state, family));
 }
 
 type NamedFrontends = (state: NodeState, family: Family) => Iterable<readonly [frontend: string, service: string]>;

@@ -5,13 +5,14 @@ import {
   isOwnChain,
   type Mode,
   perKey,
+  planeOf,
   printNftEndpoint,
   readFrontend,
   slotCounts,
   type TableProgram,
   type VirtualServer,
 } from '@sluice/netfilter';
-import { modeOf, type NodeState } from '../ports/node-state.ts';
+import type { NodeState } from '../ports/node-state.ts';
 
 /** The part of new connections that each endpoint should get, by `10.244.1.5:8080`; together 1. */
 export type Shares = ReadonlyMap<string, number>;
@@ -23,7 +24,7 @@ export type Shares = ReadonlyMap<string, number>;
  * different endpoints, and for a group that the state does not have
  */
 export function sharesOf(state: NodeState, family: Family, group: string): Shares | undefined {
-  return sharesIn[modeOf(state)](state, family, group);
+  return sharesIn[planeOf(state).mode](state, family, group);
 }
 
 const sharesIn: Readonly<Record<Mode, typeof sharesOf>> = {

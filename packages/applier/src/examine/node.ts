@@ -4,7 +4,7 @@ import type { SluicedConfig } from '../config.ts';
 import type { BundleFacts, DesiredFacts, Frontend } from '../doctor/facts.ts';
 import type { Arrival } from '../inbox/inbox.ts';
 import type { RuleStore } from '../kernel/tools.ts';
-import { modeOf, type NodeState } from '../ports/node-state.ts';
+import type { NodeState } from '../ports/node-state.ts';
 import type { NodeRecord } from '../state/record.ts';
 import { readQuarantine, serviceOfFrontend } from './names.ts';
 
@@ -66,5 +66,5 @@ export function desiredFacts(state: NodeState, store: RuleStore, addresses: read
         return { ...one, family, ...(service === undefined ? {} : { service }) };
       }),
   );
-  return { mode: modeOf(state), store, state, frontends, nodeAddresses: addresses };
+  return { mode: planeOf(state).mode, store, state, frontends, nodeAddresses: addresses };
 }

@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { planeOf } from '@sluice/netfilter';
 import { bundleOf, ipvsState } from '../adoption/moved-node.fixture.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { scene } from '../testing/scene.fixture.ts';
@@ -24,6 +25,9 @@ test('where a half-done move was taken over without its state directory, generat
 
   const { state } = journal.active!;
   expect(nodePlaneOf(state).name).toBe('tree');
+  // Changes of endpoints and conntrack entries are read from the same plane.
+  expect(planeOf(state).mode).toBe('iptables');
+  expect(planeOf(state).isSeenByNat).toBe(true);
   expect([...((await observeBeside(state, node.kernel)).servers?.keys() ?? [])]).toEqual(['10.96.0.11:80/TCP']);
   const text = (name: string): string => readFileSync(join(node.directory, 'current', name), 'utf8');
   expect(text('iptables.rules')).toContain('SLUICE-SERVICES');

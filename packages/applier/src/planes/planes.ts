@@ -1,10 +1,10 @@
-import type { PlaneName } from '@sluice/netfilter';
+import { planeNameOf, type PlaneName } from '@sluice/netfilter';
 import type { Beside } from '../plan/beside.ts';
 import type { PlanOptions } from '../plan/plan.ts';
 import type { TransactionPlan } from '../plan/transaction-plan.ts';
 import type { ChangeKind, Flip } from '../ports/journal.ts';
 import type { Kernel, Switch } from '../ports/kernel.ts';
-import { isTree, type NodeState } from '../ports/node-state.ts';
+import type { NodeState } from '../ports/node-state.ts';
 import { flatPlane } from './flat.ts';
 import { ipvsPlane } from './ipvs.ts';
 import { nftablesPlane } from './nftables.ts';
@@ -21,15 +21,9 @@ const planes = {
 /** A data plane by its name. */
 export const planeNamed = (name: PlaneName): NodePlane => planes[name];
 
-/**
- * The data plane that a state is for. Generation 0 can have parts of two: where chains of a lost state directory were taken over, with rules
- * of layout `tree` the virtual servers are those of the kube-proxy in front of which they had been put.
- */
-export function nodePlaneOf(state: Pick<NodeState, 'families' | 'ipvs' | 'nft'>): NodePlane {
-  if (state.nft) return planes.nftables;
-  if (isTree(state)) return planes.tree;
-  return state.ipvs ? planes.ipvs : planes.flat;
-}
+/** The data plane that a state is for. */
+export const nodePlaneOf = (state: Pick<NodeState, 'families' | 'ipvs' | 'nft'>): NodePlane =>
+  planes[planeNameOf(state)];
 
 /** Reads what the kernel has beside the tables of iptables, of each part that a state has. @throws KernelError */
 export async function observeBeside(state: NodeState, kernel: Kernel): Promise<ObservedBeside> {

@@ -58,12 +58,6 @@ export function familiesOf(state: Pick<NodeState, 'families'>): readonly Family[
   return familyNames.filter((family) => state.families[family] !== undefined);
 }
 
-/** The mode whose rules a state has. */
-export function modeOf(state: NodeState): 'iptables' | 'ipvs' | 'nftables' {
-  if (state.nft) return 'nftables';
-  return state.ipvs && !isTree(state) ? 'ipvs' : 'iptables';
-}
-
 /** One table of a state; empty when the state has no such family. */
 export function tableOf(state: Pick<NodeState, 'families'>, family: Family, table: TableName): TableProgram {
   return state.families[family]?.[table] ?? emptyTable;

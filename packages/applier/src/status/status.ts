@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Accepted } from '@sluice/bundle';
-import { compareText, type Problem } from '@sluice/netfilter';
+import { compareText, planeOf, type Problem } from '@sluice/netfilter';
 import type { Registry } from 'prom-client';
 import { type AlarmCode, endsWithBundle, formerAlarmCodes, isUnhealthy } from './alarms.ts';
 import type { ProxyView } from './kube-proxy-ports.ts';
@@ -16,7 +16,6 @@ import type { ToldCounts, TrafficTold } from '../counts/service-counts.ts';
 import type { FrontendConnections } from '../nftables/counts.ts';
 import type { NftProtection } from '../nftables/ports.ts';
 import type { Generation } from '../ports/journal.ts';
-import { modeOf } from '../ports/node-state.ts';
 
 /** The status of the daemon; `/status` returns it as JSON. */
 export interface StatusReport {
@@ -173,7 +172,7 @@ export class Status {
   activate(generation: Generation | undefined): void {
     this.#facts = { ...this.#facts, generation: generation?.number ?? null, version: generation?.version ?? null };
     if (generation) this.clear('NO_GENERATION');
-    this.#mode = generation && modeOf(generation.state);
+    this.#mode = generation && planeOf(generation.state).mode;
     if (generation?.partial) this.raise('RELEASE_PARTIAL', describePartial(generation.partial));
     else this.clear('RELEASE_PARTIAL');
     this.#metrics.activate(generation);

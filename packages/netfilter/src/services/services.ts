@@ -1,5 +1,6 @@
 import type { Family } from '../family.ts';
 import type { FamilyProgram } from '../link/program.ts';
+import type { Mode } from '../mode.ts';
 import type { NftState } from '../nftables/state.ts';
 import type { TransportProtocol } from '../rules/rule.ts';
 import type { IpvsState } from '../virtual/values.ts';
@@ -164,6 +165,7 @@ export abstract class ComparedStates<S extends ForwardingState> {
  * it, and reads no rule text: another data plane plugs in here.
  */
 export interface DataPlane {
+  readonly mode: Mode;
   /** Whether connections that it translated meet the rules of another data plane, once conntrack forgets them. */
   readonly isSeenByNat: boolean;
   read(state: ForwardingState): Services;

@@ -1,11 +1,11 @@
 import type { Serving } from '@sluice/bundle';
+import { planeOf } from '@sluice/netfilter';
 import type { SluicedConfig } from '../../config.ts';
 import { processesNamed } from '../../kernel/facts.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { Receipts } from '../../receipts/receipts.ts';
 import { ReceiptWriter } from '../../receipts/receipt-writer.ts';
 import type { Journal } from '../../ports/journal.ts';
-import { modeOf } from '../../ports/node-state.ts';
 import { version } from '../../version.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
@@ -35,7 +35,7 @@ type ServingJournal = Pick<Journal, 'active' | 'adoption'>;
 /** Who serves this node. Generation 0 has the rules from before Sluice. */
 function servingOf(journal: ServingJournal | undefined): Serving {
   const active = journal?.active;
-  const mode = active && active.number > 0 ? modeOf(active.state) : null;
+  const mode = active && active.number > 0 ? planeOf(active.state).mode : null;
   // Its health port would be no sign: sluiced may answer there in its place.
   if (processesNamed('kube-proxy').length > 0) return { mode, kubeProxy: 'runs' };
   return { mode, kubeProxy: journal?.adoption?.goal === 'sluice' ? 'kept-away' : 'absent' };
