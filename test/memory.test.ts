@@ -1,0 +1,131 @@
+// What a change of endpoints leaves in memory, in one process: what `sluice watch` renders and writes, and what `sluiced` reads, admits and
+// plans, after a forced collection. No time is measured.
+// @module-tag all
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { changePlacement, differing, Layered, repackChains, settledPlacement } from '@sluice/netfilter';
+import { afterAll, expect, test } from 'vitest';
+import { admit, AdmitMemory, isRefusal } from '../packages/applier/src/admission/admit.ts';
+import { Inbox } from '../packages/applier/src/inbox/inbox.ts';
+import { packSome } from '../packages/applier/src/inbox/packed.ts';
+import type { NodeState } from '../packages/applier/src/ports/node-state.ts';
+import { LiveTree } from '../packages/renderer/src/emit/live-tree.ts';
+import { readConfig } from '../packages/renderer/src/load/config/config.ts';
+import type { JsonObject, KubeObject } from '../packages/renderer/src/render/kube.ts';
+import { LiveRender } from '../packages/renderer/src/render/incremental/live-render.ts';
+import { clusterList } from './bench/data.ts';
+
+const scratch = mkdtempSync(join(tmpdir(), 'sluice-memory-'));
+afterAll(() => rmSync(scratch, { recursive: true }));
+
+setFlagsFromString('--expose-gc');
+const collect = runInNewContext('gc') as () => void;
+
+const services = 100;
+const changes = 1_500;
+/** A change that kept its file would keep three times as much. Names of chains are kept up to a bound. */
+const bytesAChange = 300;
+
+const facts = {
+  tools: { ipv4: '1.8.9', ipv6: '1.8.9' },
+  addresses: { ipv4: ['192.168.0.1'], ipv6: [] },
+  ipvsToolsMissing: [],
+  kernelRelease: '6.12.0',
+  tcpBeLiberal: false,
+  kubeProxies: () => [],
+  sysctlTakes: () => true,
+};
+
+function configOf(mode: string) {
+  const profiles = [{ name: 'default', mode, clusterCIDR: ['10.244.0.0/16'] }];
+  const text = JSON.stringify({ apiVersion: 'sluice.dev/v1alpha1', kind: 'SluiceConfig', complete: true, profiles });
+  return readConfig({ sluice: { file: 'sluice.yaml', text }, kubeProxy: [] }).config;
+}
+
+const origin = { place: () => ({ file: '', line: 1, column: 1 }) };
+const objectOf = (value: JsonObject): KubeObject => ({
+  kind: value['kind'] as KubeObject['kind'],
+  apiVersion: value['apiVersion'] as string,
+  value,
+  origin,
+});
+
+/** Both programs around one directory. */
+class Path {
+  readonly #raw = clusterList({ services, endpointsPerService: 5, nodes: 1 }).items as unknown as readonly JsonObject[];
+  readonly #slices = this.#raw.flatMap(({ kind }, at) => (kind === 'EndpointSlice' ? [at] : []));
+  #objects = Layered.of(new Map(this.#raw.map((one, at) => [String(at), objectOf(one)])));
+  readonly #live: LiveRender;
+  readonly #tree: LiveTree;
+  readonly #inbox: Inbox;
+  readonly #memory = new AdmitMemory();
+  #state: NodeState | undefined;
+  #placement = settledPlacement({ settings: [], frontends: new Map() }, new Map());
+
+  constructor(mode: string) {
+    this.#live = new LiveRender(configOf(mode));
+    this.#tree = new LiveTree(join(scratch, mode));
+    this.#inbox = new Inbox(join(scratch, mode), Date.now);
+  }
+
+  /** Gives an endpoint of a Service another address, and brings that to the node. */
+  async change(turn: number): Promise<void> {
+    const at = this.#slices[turn % services]!;
+    const text = JSON.stringify(this.#raw[at]).replace(
+      /"addresses":\["[^"]+"\]/,
+      `"addresses":["10.244.${(turn >> 8) & 255}.${turn & 255}"]`,
+    );
+    this.#objects = this.#objects.with([[String(at), objectOf(JSON.parse(text) as JsonObject)]]);
+    this.#publish();
+    await this.#take();
+  }
+
+  #publish(): void {
+    const { files, errors } = this.#live.render(this.#objects, (path) => this.#tree.text(path));
+    if (errors.length > 0) throw new Error(JSON.stringify(errors));
+    this.#tree.publish(files);
+  }
+
+  async #take(): Promise<void> {
+    const arrival = await this.#inbox.look('changed');
+    if (arrival.kind !== 'bundle') throw new Error(JSON.stringify(arrival));
+    const options = { node: 'node-0000', allowPartial: false, layout: 'tree' } as const;
+    const admitted = admit(arrival.tree.files, options, facts, this.#memory, { active: this.#state });
+    if (isRefusal(admitted)) throw new Error(JSON.stringify(admitted.problems));
+    this.#state = admitted.state;
+    const { nft } = admitted.state;
+    if (nft) {
+      const keys = differing(this.#placement.state.frontends, nft.frontends);
+      const target = { state: nft, inHalfB: this.#placement.inHalfB, overlay: new Map() };
+      this.#placement = changePlacement(this.#placement, target, keys).afterLate;
+    }
+    // What a WeakRef was asked for stays until a turn of the event loop ends.
+    await nextTurn();
+    // As the daemon does when it is idle.
+    repackChains();
+    while (packSome());
+  }
+}
+
+function heapUsed(): number {
+  collect();
+  collect();
+  return process.memoryUsage().heapUsed;
+}
+
+test.each(['nftables', 'iptables'])(
+  'keeps the same memory over thousands of changes (mode %s)',
+  async (mode) => {
+    const path = new Path(mode);
+    // Each Service has changed often, and maps with layers were merged.
+    for (let turn = 0; turn < changes; turn++) await path.change(turn);
+    const before = heapUsed();
+    for (let turn = changes; turn < 2 * changes; turn++) await path.change(turn);
+    expect(heapUsed() - before).toBeLessThan(bytesAChange * changes);
+  },
+  300_000,
+);
