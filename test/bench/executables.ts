@@ -14,7 +14,7 @@ import { interleave, ms, ratio, report, runMeasured } from './measure.ts';
  * @param folder for the executables
  */
 export async function executablesBench(root: string, folder: string, rounds: number): Promise<void> {
-  const whyNot = await build(root, folder);
+  const whyNot = await buildHere(root, folder);
   if (whyNot !== undefined) {
     process.stdout.write(`executables: not measured, ${whyNot}\n`);
     return;
@@ -35,8 +35,11 @@ export async function executablesBench(root: string, folder: string, rounds: num
   }
 }
 
-/** @returns the reason why they cannot be built: a missing tool, or another architecture */
-async function build(root: string, folder: string): Promise<string | undefined> {
+/**
+ * Builds the executables of this machine: `bin/sluice` and `bin/sluiced` below a folder.
+ * @returns the reason why they cannot be built: a missing tool, or another architecture
+ */
+export async function buildHere(root: string, folder: string): Promise<string | undefined> {
   const arch = archNames.find((name) => name === process.arch);
   if (arch === undefined) return `they are built for ${archNames.join(' and ')}`;
   try {

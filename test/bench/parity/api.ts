@@ -157,7 +157,9 @@ class ApiClient {
         response.on('end', () => resolve({ status: response.statusCode ?? 0, text }));
         response.on('error', reject);
       });
-      sent.on('error', reject).end(body);
+      // The server closes a connection that was idle for some seconds, perhaps while a request is on its way.
+      const isClosed = ({ code }: NodeJS.ErrnoException): boolean => sent.reusedSocket && code === 'ECONNRESET';
+      sent.on('error', (error) => (isClosed(error) ? resolve(this.#ask(method, path, body)) : reject(error))).end(body);
     });
   }
 }

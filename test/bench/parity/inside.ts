@@ -5,8 +5,9 @@ import { mustBeInNamespace } from '../in-namespace.ts';
 import { openApi } from './api.ts';
 import { parityCluster } from './cluster.ts';
 import { apiAddress, now, setUpApiAddress } from './node.ts';
+import type { BenchPrograms } from './programs.ts';
 import { type Round, runRound } from './round.ts';
-import { type BenchPrograms, type SubjectName, subjects } from './subjects.ts';
+import { type SubjectName, subjects } from './subjects.ts';
 
 export interface BenchPlan {
   readonly services: number;

@@ -7,12 +7,11 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 import { execa } from 'execa';
-import { bundleProgram } from '../../../tools/bundle.ts';
-import { copyAsInstalled } from '../as-installed.ts';
-import { apiServerPrograms, kubeProxy } from '../../parity/binaries.ts';
+import { apiServerPrograms } from '../../parity/binaries.ts';
 import type { BenchPlan, RoundResult } from './inside.ts';
+import { type BenchPrograms, preparePrograms } from './programs.ts';
 import type { Round } from './round.ts';
-import { type BenchPrograms, type SubjectName, subjectNames } from './subjects.ts';
+import { type SubjectName, subjectNames } from './subjects.ts';
 import { type BenchSummary, summarise } from './summary.ts';
 import { tableOf } from './table.ts';
 
@@ -60,17 +59,6 @@ function readOptions() {
   return { sizes, endpoints, rounds, changes, steady, subjects, dir: values.dir, output: values.output };
 }
 
-async function preparePrograms(dir: string): Promise<BenchPrograms | { readonly lack: string }> {
-  if (process.getuid?.() !== 0) return { lack: 'it needs root' };
-  const built = await kubeProxy();
-  if ('lack' in built) return built;
-  const [sluice, sluiced] = [join(dir, 'sluice.mjs'), join(dir, 'sluiced.mjs')];
-  await bundleProgram(root, 'sluice', sluice, true);
-  await bundleProgram(root, 'sluiced', sluiced, true);
-  const node = copyAsInstalled(process.execPath, join(dir, 'node'));
-  return { node, sluice, sluiced, kubeProxy: copyAsInstalled(built.path, join(dir, 'kube-proxy')) };
-}
-
 /** The versions that the figures depend on. */
 async function versionsOf(
   programs: BenchPrograms,
@@ -81,7 +69,7 @@ async function versionsOf(
     return stdout.split('\n')[0]?.trim() ?? '';
   };
   return {
-    sluice: await first(process.execPath, programs.sluice, '--version'),
+    sluice: await first(programs.sluice, '--version'),
     'kube-proxy': await first(programs.kubeProxy, '--version'),
     'API server':
       apiServer === undefined
@@ -120,7 +108,7 @@ async function main(): Promise<void> {
   const { sizes, endpoints, rounds, changes, steady, subjects, output, ...where } = readOptions();
   const dir = mkdtempSync(join(where.dir, 'sluice-parity-bench-'));
   process.on('exit', () => rmSync(dir, { recursive: true, force: true }));
-  const programs = await preparePrograms(dir);
+  const programs = await preparePrograms(root, dir);
   if ('lack' in programs) {
     process.stdout.write(`parity: not measured, ${programs.lack}\n`);
     return;

@@ -6,7 +6,8 @@ import type { Api } from './api.ts';
 import { filesCost, quietDisk } from './disk.ts';
 import { type ParityCluster, servers } from './cluster.ts';
 import { now, processNamespace, startNode, WitnessProcess } from './node.ts';
-import type { BenchPrograms, BenchSubject } from './subjects.ts';
+import type { BenchPrograms } from './programs.ts';
+import type { BenchSubject } from './subjects.ts';
 import { type Usage, usageIn } from './usage.ts';
 
 /** The figures of one start of a subject and some changes. Times are milliseconds. */
@@ -19,9 +20,12 @@ export interface Round {
   readonly coldCpu: Readonly<Record<string, number>>;
   /** From the request that changes an endpoint to a packet to the new one. */
   readonly latencies: readonly number[];
-  /** Processor time of all the changes, by program. */
-  readonly changesCpu: Readonly<Record<string, number>>;
-  readonly memory: Readonly<Record<string, Pick<Usage, 'residentMb' | 'peakMb'>>>;
+  /** Processor time of each change by program: from its request to the next one, so with what comes behind it. */
+  readonly changesCpu: readonly Readonly<Record<string, number>>[];
+  /** Resident memory before the changes. */
+  readonly before: Memory;
+  /** Resident memory after them. */
+  readonly memory: Memory;
   /** The peak of all of its processes together. */
   readonly mostMb: number;
   /** Packets of the witness during the changes. */
@@ -29,13 +33,17 @@ export interface Round {
   readonly steady?: Steady;
 }
 
+/** By program. */
+type Memory = Readonly<Record<string, Pick<Usage, 'residentMb' | 'ownMb' | 'peakMb'>>>;
+
 /** 100 changes a second: once a second the time to a packet is measured. */
 export interface Steady {
   readonly seconds: number;
   readonly sent: number;
   readonly latencies: readonly number[];
   readonly cpu: Readonly<Record<string, number>>;
-  readonly residentMb: Readonly<Record<string, readonly [before: number, after: number]>>;
+  /** Resident memory of each program when it began, and at the end of each tenth: what comes between two collections is in it. */
+  readonly residentMb: Readonly<Record<string, readonly number[]>>;
 }
 
 export interface RoundOptions {
@@ -82,7 +90,7 @@ export async function runRound(subject: BenchSubject, options: RoundOptions): Pr
     await untilQuiet(look);
     const before = look();
     await witness.count();
-    const latencies = await change(options, witness);
+    const { latencies, changesCpu } = await change(options, witness, look);
     const after = look();
     const { sent, lost } = await witness.count();
     const steady = options.steadySeconds > 0 ? await steadily(options, witness, look) : undefined;
@@ -91,8 +99,9 @@ export async function runRound(subject: BenchSubject, options: RoundOptions): Pr
       cold,
       coldCpu: cpuSince(before),
       latencies,
-      changesCpu: cpuSince(after, before),
-      memory: Object.fromEntries([...after].map(([name, { residentMb, peakMb }]) => [name, { residentMb, peakMb }])),
+      changesCpu,
+      before: memoryOf(before),
+      memory: memoryOf(after),
       mostMb,
       packets: { sent, lost },
       ...(steady && { steady }),
@@ -124,6 +133,9 @@ function cpuSince(
   return Object.fromEntries([...after].map(([name, { cpuMs }]) => [name, cpuMs - (before.get(name)?.cpuMs ?? 0)]));
 }
 
+const memoryOf = (usage: ReadonlyMap<string, Usage>): Memory =>
+  Object.fromEntries([...usage].map(([name, { residentMb, ownMb, peakMb }]) => [name, { residentMb, ownMb, peakMb }]));
+
 /** The work after a start is done: for 3 s its programs take less than a twentieth of a processor. */
 async function untilQuiet(look: () => ReadonlyMap<string, Usage>): Promise<void> {
   const total = (): number => [...look().values()].reduce((sum, { cpuMs }) => sum + cpuMs, 0);
@@ -135,13 +147,20 @@ async function untilQuiet(look: () => ReadonlyMap<string, Usage>): Promise<void>
 }
 
 /** One change at a time, so far apart that no back-off counts: kube-proxy waits a second between two syncs. */
-async function change({ api, cluster, changes }: RoundOptions, witness: WitnessProcess): Promise<readonly number[]> {
+async function change(
+  { api, cluster, changes }: RoundOptions,
+  witness: WitnessProcess,
+  look: () => ReadonlyMap<string, Usage>,
+): Promise<Pick<Round, 'latencies' | 'changesCpu'>> {
   const latencies: number[] = [];
+  const changesCpu: Round['changesCpu'][number][] = [];
   for (let turn = 0; turn < changes; turn++) {
-    await sleep(1_500 + ((turn * 211) % 700));
+    const before = look();
     latencies.push(await moveOnce({ api, cluster }, witness, turn));
+    await sleep(1_500 + ((turn * 211) % 700));
+    changesCpu.push(cpuSince(look(), before));
   }
-  return latencies;
+  return { latencies, changesCpu };
 }
 
 async function moveOnce(
@@ -163,6 +182,7 @@ async function steadily(
   const before = look();
   const started = now();
   const latencies: number[] = [];
+  const memories = [before];
   const sending: Promise<void>[] = [];
   let sent = 0;
   const send = (): void => {
@@ -179,19 +199,19 @@ async function steadily(
     for (let turn = changes; now() - started < steadySeconds * 1000; turn++) {
       await sleep(1_000);
       latencies.push(await moveOnce({ api, cluster }, witness, turn));
+      if (now() - started > (memories.length / 10) * steadySeconds * 1000) memories.push(look());
     }
   } finally {
     clearInterval(timer);
     await Promise.all(sending);
   }
   const after = look();
-  const resident = ([name, { residentMb }]: readonly [string, Usage]) =>
-    [name, [before.get(name)?.residentMb ?? 0, residentMb]] as const;
+  const resident = (name: string): readonly number[] => memories.map((usage) => usage.get(name)?.residentMb ?? 0);
   return {
     seconds: (now() - started) / 1000,
     sent,
     latencies,
     cpu: cpuSince(after, before),
-    residentMb: Object.fromEntries([...after].map(resident)),
+    residentMb: Object.fromEntries([...after.keys()].map((name) => [name, resident(name)])),
   };
 }

@@ -5,14 +5,7 @@ import { join } from 'node:path';
 import { allocator } from '../allocator.ts';
 import type { Api } from './api.ts';
 import { clusterCIDR, nodeName } from './cluster.ts';
-
-/** Paths of the programs: both of Sluice's as single files, as `./dev build` makes them, run by a copy of Node. */
-export interface BenchPrograms {
-  readonly node: string;
-  readonly sluice: string;
-  readonly sluiced: string;
-  readonly kubeProxy: string;
-}
+import type { BenchPrograms } from './programs.ts';
 
 export interface SubjectCommand {
   readonly argv: readonly string[];
@@ -44,7 +37,7 @@ export const subjectNames = Object.keys(subjects) as readonly SubjectName[];
 
 function sluice(backend: RuleStore, mode: 'iptables' | 'nftables' = 'iptables'): BenchSubject {
   return {
-    programs: ['sluiced.mjs', 'sluice.mjs'],
+    programs: ['sluiced run', 'sluice watch'],
     setUp: (programs, { kubeconfig }, dir) => {
       const files = { bundle: join(dir, 'rendered'), state: join(dir, 'state') };
       mkdirSync(files.state, { mode: 0o700 });
@@ -58,11 +51,11 @@ function sluice(backend: RuleStore, mode: 'iptables' | 'nftables' = 'iptables'):
         layout: 'tree',
         signatures: { policy: 'none' },
       });
-      const watch = [programs.sluice, 'watch', '--kubeconfig', kubeconfig, '-c', watched, '-o', files.bundle];
+      const watch = ['watch', '--kubeconfig', kubeconfig, '-c', watched, '-o', files.bundle];
       return [
-        { argv: [programs.node, ...watch], env: allocator },
+        { argv: [programs.sluice, ...watch], env: allocator },
         {
-          argv: [programs.node, programs.sluiced, 'run', '-c', applied],
+          argv: [programs.sluiced, 'run', '-c', applied],
           // In memory, as the runtime directory of its unit.
           env: { ...allocator, RUNTIME_DIRECTORY: '/run' },
         },

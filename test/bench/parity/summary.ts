@@ -1,15 +1,28 @@
 import { median } from '../measure.ts';
 import type { Round, Steady } from './round.ts';
 
+/** Processor time in milliseconds. */
+export interface ChangeCpu {
+  /** Of a usual change: the mean of the middle half. Single values are known to 10 ms, so that their median would be, too. */
+  readonly usual: number;
+  readonly mean: number;
+  /** What all changes of a round took beyond that many usual ones: work that comes once after a start, and rarely. */
+  readonly once: number;
+}
+
 /** The rounds of one subject as figures: times in milliseconds, memory in MiB. */
 export interface BenchSummary {
   /** Medians and the worst, over all rounds. */
   readonly cold: { readonly median: number; readonly worst: number };
   readonly endpoint: { readonly p50: number; readonly p90: number; readonly worst: number; readonly count: number };
-  /** Processor time of a change, by program, including the background work of the program. */
-  readonly cpuPerChange: Readonly<Record<string, number>>;
+  /** Processor time of a change by program, including the background work of the program. */
+  readonly cpuPerChange: Readonly<Record<string, ChangeCpu>>;
   readonly coldCpu: Readonly<Record<string, number>>;
   readonly residentMb: Readonly<Record<string, number>>;
+  /** Of that, what is not of a file. */
+  readonly ownMb: Readonly<Record<string, number>>;
+  /** Before the changes. */
+  readonly residentBeforeMb: Readonly<Record<string, number>>;
   readonly peakMb: Readonly<Record<string, number>>;
   readonly mostMb: number;
   readonly packets: { readonly sent: number; readonly lost: number };
@@ -26,8 +39,8 @@ export interface BenchSummary {
     readonly last: number;
     /** In per cent of one processor. */
     readonly cpu: Readonly<Record<string, number>>;
-    /** Resident memory of each program before and after. */
-    readonly residentMb: Readonly<Record<string, readonly [before: number, after: number]>>;
+    /** @see Steady.residentMb */
+    readonly residentMb: Steady['residentMb'];
   };
 }
 
@@ -38,16 +51,14 @@ export function summarise(rounds: readonly Round[]): BenchSummary {
   return {
     cold: { median: median(rounds.map(({ cold }) => cold)), worst: Math.max(...rounds.map(({ cold }) => cold)) },
     endpoint: { ...spread(latencies), count: latencies.length },
-    cpuPerChange: byProgram(
-      rounds,
-      ({ changesCpu }) => changesCpu,
-      (values) => sum(values) / latencies.length,
-    ),
+    cpuPerChange: cpuPerChange(rounds),
     coldCpu: byProgram(rounds, ({ coldCpu }) => coldCpu, median),
-    residentMb: byProgram(rounds, (round) => memoryOf(round, 'residentMb'), median),
+    residentMb: byProgram(rounds, ({ memory }) => memoryOf(memory, 'residentMb'), median),
+    ownMb: byProgram(rounds, ({ memory }) => memoryOf(memory, 'ownMb'), median),
+    residentBeforeMb: byProgram(rounds, ({ before }) => memoryOf(before, 'residentMb'), median),
     peakMb: byProgram(
       rounds,
-      (round) => memoryOf(round, 'peakMb'),
+      ({ memory }) => memoryOf(memory, 'peakMb'),
       (values) => Math.max(...values),
     ),
     mostMb: Math.max(...rounds.map(({ mostMb }) => mostMb)),
@@ -88,7 +99,21 @@ function spread(values: readonly number[]) {
 
 const sum = (values: readonly number[]): number => values.reduce((total, one) => total + one, 0);
 
-const memoryOf = ({ memory }: Round, key: 'residentMb' | 'peakMb'): Readonly<Record<string, number>> =>
+function cpuPerChange(rounds: readonly Round[]): Readonly<Record<string, ChangeCpu>> {
+  const all = rounds.flatMap(({ changesCpu }) => changesCpu);
+  const names = new Set(all.flatMap((one) => Object.keys(one)));
+  return Object.fromEntries([...names].map((name) => [name, changeCpu(all, name, rounds.length)]));
+}
+
+function changeCpu(all: Round['changesCpu'], name: string, rounds: number): ChangeCpu {
+  const sorted = all.map((one) => one[name] ?? 0).toSorted((a, b) => a - b);
+  const quarter = Math.floor(sorted.length / 4);
+  const middle = sorted.slice(quarter, sorted.length - quarter);
+  const usual = sum(middle) / middle.length;
+  return { usual, mean: sum(sorted) / sorted.length, once: (sum(sorted) - usual * sorted.length) / rounds };
+}
+
+const memoryOf = (memory: Round['memory'], key: 'residentMb' | 'ownMb' | 'peakMb'): Readonly<Record<string, number>> =>
   Object.fromEntries(Object.entries(memory).map(([name, values]) => [name, values[key]]));
 
 function byProgram<T>(

@@ -1,5 +1,5 @@
 import { ratio } from '../measure.ts';
-import type { BenchSummary } from './summary.ts';
+import type { BenchSummary, ChangeCpu } from './summary.ts';
 
 /** Figures of all subjects as text: one line each, with ratios to the first. */
 export function tableOf(summaries: ReadonlyMap<string, BenchSummary>): string {
@@ -12,8 +12,12 @@ export function tableOf(summaries: ReadonlyMap<string, BenchSummary>): string {
     row
       .map((cell, column) => (column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0)))
       .join('  ');
-  return `${all.map(line).join('\n')}\n${diskLine(summaries)}${steadyLines(summaries)}`;
+  return `${all.map(line).join('\n')}\n${legend}${diskLine(summaries)}${steadyLines(summaries)}`;
 }
+
+const legend = `CPU a change: both programs and their tools, the mean of the middle half of the changes; node + cluster: the same for each of them; mean: of all; once: what all changes of a start took beyond that many usual ones
+resident, own (not of a file): of the program on the node; in the cluster: of sluice watch
+`;
 
 function diskLine(summaries: ReadonlyMap<string, BenchSummary>): string {
   const worst = Math.max(...[...summaries.values()].map(({ filesMs }) => filesMs));
@@ -32,9 +36,13 @@ const titles = [
   'p90',
   'worst',
   'CPU a change',
-  'in the cluster',
+  'node + cluster',
+  'mean',
+  'once',
   'CPU of the start',
   'resident',
+  'own',
+  'in the cluster',
   'peak',
   'with tools',
   'lost packets',
@@ -44,7 +52,7 @@ const sum = (values: Readonly<Record<string, number>>): number =>
   Object.values(values).reduce((total, one) => total + one, 0);
 
 /** Programs that run on each node; `sluice watch` runs once in a cluster. */
-const isOfNode = (program: string): boolean => program !== 'sluice.mjs';
+const isOfNode = (program: string): boolean => program !== 'sluice watch';
 
 function parts(values: Readonly<Record<string, number>>): { readonly node: number; readonly cluster: number } {
   const of = (isWanted: (name: string) => boolean): number =>
@@ -52,22 +60,34 @@ function parts(values: Readonly<Record<string, number>>): { readonly node: numbe
   return { node: of(isOfNode), cluster: of((name) => !isOfNode(name)) };
 }
 
+const changeOf = ({ cpuPerChange }: BenchSummary, key: keyof ChangeCpu): Readonly<Record<string, number>> =>
+  Object.fromEntries(Object.entries(cpuPerChange).map(([name, one]) => [name, one[key]]));
+
+/** `38 + 7`: on each node, and once in a cluster. */
+function both(values: Readonly<Record<string, number>>, digits = 0): string {
+  const { node, cluster } = parts(values);
+  return cluster === 0 ? node.toFixed(digits) : `${node.toFixed(digits)} + ${cluster.toFixed(digits)}`;
+}
+
 function cellsOf(own: BenchSummary, first: BenchSummary): readonly string[] {
   const against = (value: (summary: BenchSummary) => number, digits = 0): string => {
     const text = value(own).toFixed(digits);
     return own === first ? text : `${text} ${ratio(value(own), value(first))}`;
   };
-  const watch = parts(own.cpuPerChange).cluster;
   return [
     against(({ cold }) => cold.median),
     own.cold.worst.toFixed(0),
     against(({ endpoint }) => endpoint.p50),
     against(({ endpoint }) => endpoint.p90),
     own.endpoint.worst.toFixed(0),
-    against(({ cpuPerChange }) => parts(cpuPerChange).node, 1),
-    watch === 0 ? '-' : watch.toFixed(1),
+    against((summary) => sum(changeOf(summary, 'usual')), 1),
+    both(changeOf(own, 'usual'), 1),
+    both(changeOf(own, 'mean'), 1),
+    both(changeOf(own, 'once')),
     against(({ coldCpu }) => parts(coldCpu).node),
     against(({ residentMb }) => parts(residentMb).node),
+    parts(own.ownMb).node.toFixed(0),
+    parts(own.residentMb).cluster === 0 ? '-' : parts(own.residentMb).cluster.toFixed(0),
     parts(own.peakMb).node.toFixed(0),
     own.mostMb.toFixed(0),
     `${own.packets.lost} of ${own.packets.sent}`,
@@ -80,10 +100,10 @@ function steadyLines(summaries: ReadonlyMap<string, BenchSummary>): string {
     const cpu = Object.entries(steady.cpu).map(([program, share]) => `${program} ${share.toFixed(1)} %`);
     const times = [steady.p50, steady.p90, steady.p99, steady.worst].map((time) => time.toFixed(0)).join(', ');
     const resident = Object.entries(steady.residentMb).map(
-      ([program, [before, after]]) => `${program} ${before.toFixed(0)} to ${after.toFixed(0)} MiB`,
+      ([program, values]) => `${program} ${values.map((one) => one.toFixed(0)).join(' ')} MiB`,
     );
     return [
-      `${name}: ${steady.changesPerSecond.toFixed(0)} changes a second, endpoint p50, p90, p99, worst ${times} ms; p50 of the first quarter ${steady.first.toFixed(0)}, of the last ${steady.last.toFixed(0)} ms; ${cpu.join(', ')}; resident ${resident.join(', ')}\n`,
+      `${name}: ${steady.changesPerSecond.toFixed(0)} changes a second, endpoint p50, p90, p99, worst ${times} ms; p50 of the first quarter ${steady.first.toFixed(0)}, of the last ${steady.last.toFixed(0)} ms; ${cpu.join(', ')}; resident before and at each tenth: ${resident.join(', ')}\n`,
     ];
   });
   return lines.join('');

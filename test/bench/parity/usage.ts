@@ -6,6 +6,8 @@ export interface Usage {
   readonly cpuMs: number;
   /** Resident memory of the program alone, in MiB. */
   readonly residentMb: number;
+  /** Of that, what is not of a file: pages of the executable are shared, and dropped when the kernel needs memory. */
+  readonly ownMb: number;
   /** Its peak. */
   readonly peakMb: number;
   /** Resident memory of the program and all its children. */
@@ -18,6 +20,7 @@ interface Process {
   readonly command: string;
   readonly cpuMs: number;
   readonly residentMb: number;
+  readonly ownMb: number;
   readonly peakMb: number;
 }
 
@@ -37,6 +40,7 @@ function readProcess(pid: number): Process {
     // utime, stime, cutime and cstime of proc_pid_stat(5).
     cpuMs: stat.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks) * 10, 0),
     residentMb: mebibytes(status, 'VmRSS'),
+    ownMb: mebibytes(status, 'RssAnon'),
     peakMb: mebibytes(status, 'VmHWM'),
   };
 }
@@ -72,8 +76,10 @@ export function usageIn(namespace: string, words: readonly string[]): ReadonlyMa
       if (word === undefined) return [];
       const all = tree(root);
       const sum = (of: (one: Process) => number): number => all.reduce((total, one) => total + of(one), 0);
-      const { residentMb, peakMb } = root;
-      return [[word, { cpuMs: sum((one) => one.cpuMs), residentMb, peakMb, treeMb: sum((one) => one.residentMb) }]];
+      const { residentMb, ownMb, peakMb } = root;
+      return [
+        [word, { cpuMs: sum((one) => one.cpuMs), residentMb, ownMb, peakMb, treeMb: sum((one) => one.residentMb) }],
+      ];
     }),
   );
 }
