@@ -90,10 +90,12 @@ function endpointChecks(frontends: readonly Frontend[], { conntrack, live }: Fac
   const seen = new Set<string>();
   for (const frontend of frontends) {
     for (const { text } of frontend.endpoints) {
-      if (seen.has(`${text} ${frontend.protocol}`)) continue;
-      seen.add(`${text} ${frontend.protocol}`);
-      const connections = conntrack?.endpoints.get(`${text} ${frontend.protocol}`);
-      const finding = endpointFinding(text, frontend, connections, live?.answers.get(text));
+      const key = `${text} ${frontend.protocol}`;
+      const [connections, answer] = [conntrack?.endpoints.get(key), live?.answers.get(text)];
+      // Most of 50,000 endpoints have neither.
+      if ((connections === undefined && answer === undefined) || seen.has(key)) continue;
+      seen.add(key);
+      const finding = endpointFinding(text, frontend, connections, answer);
       if (finding) found.push(finding);
       if (connections && connections.masqueraded > masqueradePorts * fillMax)
         found.push({

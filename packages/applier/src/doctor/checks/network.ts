@@ -15,32 +15,30 @@ export function networkChecks(
 ): readonly Finding[] {
   const served = frontends.filter(({ endpoints }) => endpoints.length > 0);
   const families = [...new Set(served.map(({ family }) => family))];
+  const endpoints = new Set(served.flatMap((one) => one.endpoints.map(({ text }) => addressOfEndpoint(text))));
   return [
-    ...families.flatMap((family) => forwardingChecks(family, served, facts)),
-    ...routeChecks(served, facts),
-    ...neighbourChecks(served, facts),
-    ...mtuChecks(target, served, facts),
+    ...families.flatMap((family) => forwardingChecks(family, endpoints, facts)),
+    ...routeChecks(served, endpoints, facts),
+    ...neighbourChecks(endpoints, facts),
+    ...mtuChecks(target, endpoints, facts),
     ...reversePathChecks(facts),
     ...nodeAddressChecks(target, served, desired, facts),
     ...portChecks(target, served, facts),
-    ...hairpinChecks(target, served, facts),
+    ...hairpinChecks(target, endpoints, facts),
   ];
 }
 
-/** Whether an endpoint is neither on this node nor unknown to its routes. */
-const endpointsOf = (served: readonly Frontend[], family: Family): ReadonlySet<string> =>
-  new Set(
-    served
-      .filter((one) => one.family === family)
-      .flatMap(({ endpoints }) => endpoints.map(({ text }) => addressOfEndpoint(text))),
-  );
+/** The addresses of all endpoints, each once. */
+type EndpointAddresses = ReadonlySet<string>;
 
-function forwardingChecks(family: Family, served: readonly Frontend[], facts: Facts): readonly Finding[] {
+const familyOf = (address: string): Family => (address.includes(':') ? 'ipv6' : 'ipv4');
+
+function forwardingChecks(family: Family, endpoints: EndpointAddresses, facts: Facts): readonly Finding[] {
   const { sysctls } = facts;
   if (!sysctls) return [];
   const version = family === 'ipv4' ? 'ipv4' : 'ipv6';
   const own = new Set(localAddresses(facts));
-  const isOnlyHere = [...endpointsOf(served, family)].every((one) => own.has(one));
+  const isOnlyHere = [...endpoints].every((one) => familyOf(one) !== family || own.has(one));
   if (isOnlyHere) return [];
   if (family === 'ipv6' && sysctls.get('net/ipv6/conf/all/disable_ipv6') === '1')
     return [
@@ -77,8 +75,11 @@ function forwardingChecks(family: Family, served: readonly Frontend[], facts: Fa
   });
 }
 
-function routeChecks(served: readonly Frontend[], { routes = [], interfaces = [] }: Facts): readonly Finding[] {
-  const endpoints = new Set([...endpointsOf(served, 'ipv4'), ...endpointsOf(served, 'ipv6')]);
+function routeChecks(
+  served: readonly Frontend[],
+  endpoints: EndpointAddresses,
+  { routes = [], interfaces = [] }: Facts,
+): readonly Finding[] {
   const vips = new Set(served.flatMap(({ address }) => address ?? []));
   return routes.flatMap((route): Finding[] => {
     if (route.dev !== undefined) {
@@ -127,10 +128,9 @@ export const printQuestion = ({ to, from, iif }: Pick<RouteFacts, 'to' | 'from' 
 const neighbourFillMax = 0.9;
 
 function neighbourChecks(
-  served: readonly Frontend[],
+  endpoints: EndpointAddresses,
   { routes = [], failedNeighbours = [], neighbours = [] }: Facts,
 ): readonly Finding[] {
-  const endpoints = new Set([...endpointsOf(served, 'ipv4'), ...endpointsOf(served, 'ipv6')]);
   const failed = new Set(failedNeighbours);
   const found: Finding[] = [];
   for (const { to, via, dev, iif } of routes) {
@@ -162,10 +162,9 @@ function neighbourChecks(
 /** A route through an interface that takes less than pods send, and packets that did not fit. */
 function mtuChecks(
   target: ExaminedTarget,
-  served: readonly Frontend[],
+  endpoints: EndpointAddresses,
   { routes = [], interfaces = [], counters }: Facts,
 ): readonly Finding[] {
-  const endpoints = new Set([...endpointsOf(served, 'ipv4'), ...endpointsOf(served, 'ipv6')]);
   const used = new Set(
     routes.flatMap(({ to, dev, iif }) => (dev !== undefined && iif === undefined && endpoints.has(to) ? [dev] : [])),
   );
@@ -291,16 +290,14 @@ const isReserved = (text: string, port: number): boolean =>
  */
 function hairpinChecks(
   target: ExaminedTarget,
-  served: readonly Frontend[],
+  endpoints: EndpointAddresses,
   { routes = [], interfaces = [], sysctls }: Facts,
 ): readonly Finding[] {
-  const endpoints = { ipv4: endpointsOf(served, 'ipv4'), ipv6: endpointsOf(served, 'ipv6') };
   const seen = new Set<string>();
   for (const { to, dev, via, iif } of routes) {
-    const family = to.includes(':') ? 'ipv6' : 'ipv4';
+    const family = familyOf(to);
     const isBridged = sysctls?.get(`net/bridge/bridge-nf-call-${family === 'ipv4' ? 'iptables' : 'ip6tables'}`) === '1';
-    if (isBridged && dev !== undefined && via === undefined && iif === undefined && endpoints[family].has(to))
-      seen.add(dev);
+    if (isBridged && dev !== undefined && via === undefined && iif === undefined && endpoints.has(to)) seen.add(dev);
   }
   return interfaces.flatMap(({ name, bridge }): Finding[] => {
     if (bridge === undefined || bridge.isHairpin || !seen.has(bridge.name)) return [];
