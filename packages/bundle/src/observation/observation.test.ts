@@ -247,6 +247,30 @@ test.each<[string, (text: string) => string, string]>([
   });
 });
 
+/** An object of nft whose lists are nested this deep. */
+const nested = (depth: number): object => ({
+  rule: {
+    family: 'ip',
+    table: 'kube-proxy',
+    chain: 'nat-output',
+    expr: JSON.parse(`${'['.repeat(depth)}${']'.repeat(depth)}`) as unknown,
+  },
+});
+
+test.each([
+  ['as deep as any rule', 12, true],
+  ['deeper than any rule', 31, false],
+  ['so deep that code which follows it would end', 100_000, false],
+])('objects of nft nested %s are read: %s', (_title, depth, isRead) => {
+  const nftTables = seen.nftTables.map((table) => ({ ...table, objects: [...table.objects, nested(depth)] }));
+  const state = { ...seen, nftTables } as Observation;
+  const read = readObservation('a.json', printed({ ...state, digest: observedDigest(state) }));
+  expect('message' in read ? read.message : 'read').toContain(isRead ? 'read' : 'nftTables is not valid');
+  const saved = new Map(files).set('nft.json', JSON.stringify({ nftables: [...nft.nftables, nested(depth)] }));
+  const { missing } = seenOf(saved);
+  expect(missing.some(({ part, why }) => part === 'nft-tables' && why.includes('nested'))).toBe(!isRead);
+});
+
 test('texts of every part have a file name', () => {
   const texts: ToolTexts = textsOf(files);
   expect(Object.keys(texts)).toEqual(Object.keys(savedFileNames));

@@ -91,5 +91,7 @@ export const observationLimits = {
   lineBytesMax: 64 * 1024,
   nftTablesMax: 64,
   nftObjectsMax: 2_000_000,
+  /** Of lists and maps in each other in one object of nft; the deepest statement that nft prints has some ten. */
+  nftDepthMax: 32,
   namesMax: 10_000,
 } as const;

@@ -9,6 +9,7 @@ import {
   parts,
   type SavedRules,
 } from './observation.ts';
+import { isShallow } from './shallow.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 type Checks = Readonly<Record<string, (value: unknown) => boolean>>;
@@ -73,7 +74,8 @@ const checks: Checks = {
     {
       family: (value) => isOne(value, 'ip', 'ip6', 'inet'),
       name: isLine,
-      objects: (value) => Array.isArray(value) && value.length <= nftObjectsMax && value.every(isMap),
+      objects: (value) =>
+        Array.isArray(value) && value.length <= nftObjectsMax && value.every((one) => isMap(one) && isShallow(one)),
     },
     nftTablesMax,
   ),

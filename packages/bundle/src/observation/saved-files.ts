@@ -20,6 +20,7 @@ import {
   type RuleStoreName,
   type SavedRules,
 } from './observation.ts';
+import { isShallow } from './shallow.ts';
 
 /** File names that are read with `--from DIR`, by part; the first that exists counts. README.md, "Saved outputs". */
 export const savedFileNames = {
@@ -149,6 +150,8 @@ function rulesOf(text: string): readonly string[] {
 
 function nftTablesOf(text: string): Observation['nftTables'] {
   const objects = text.startsWith('{') ? objectsInJson(text) : readNftText(text);
+  if (!objects.every((one) => isShallow(one)))
+    throw new UnreadText(`it has an object nested deeper than ${observationLimits.nftDepthMax}`);
   const { tables, notFollowed } = tablesOf(objects);
   if (notFollowed.length > 0) throw new UnreadText(`hooks of ${notFollowed.join(', ')} are not followed`);
   if (tables.length > observationLimits.nftTablesMax) throw new UnreadText(`it has ${tables.length} tables`);
