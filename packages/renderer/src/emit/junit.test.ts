@@ -56,18 +56,21 @@ test('a comparison of a node is JUnit of the schema: a test for each difference,
   expect(cases[4]?.attributes.get('name')).toBe(`not covered: ${shown}`);
 });
 
-test('what the schema does not allow is found', () => {
-  const good =
-    '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites><testsuite name="a" tests="1"><testcase name="b"/></testsuite></testsuites>';
-  expect(parseJunit(good)).toHaveLength(1);
-  for (const [from, to] of [
-    ['tests="1"', 'tests="2"'],
-    ['name="b"', 'title="b"'],
-    ['name="b"/>', 'name="b">'],
-    ['name="b"/>', 'name="a & b"/>'],
-    ['name="b"/>', 'name="b">text</testcase>'],
-    ['<testcase name="b"/>', '<case name="b"/>'],
-    ['name="a" ', ''],
-  ] as const)
-    expect(() => parseJunit(good.replace(from, to)), `${from} ${to}`).toThrow();
+const smallest =
+  '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites><testsuite name="a" tests="1"><testcase name="b"/></testsuite></testsuites>';
+
+test('the smallest report is read', () => {
+  expect(parseJunit(smallest)).toHaveLength(1);
+});
+
+test.each([
+  ['tests="1"', 'tests="2"', '<testsuite> says tests=2, not 1'],
+  ['name="b"', 'title="b"', '<testcase> has attribute title'],
+  ['name="b"/>', 'name="b">', '</testsuite> closes <testcase>'],
+  ['name="b"/>', 'name="a & b"/>', 'an & that is no reference'],
+  ['name="b"/>', 'name="b">text</testcase>', '<testcase> has text: text'],
+  ['<testcase name="b"/>', '<case name="b"/>', '<testsuite> has <case>'],
+  ['name="a" ', '', '<testsuite> lacks attribute name'],
+])('what the schema does not allow is found: %s → %s', (from, to, problem) => {
+  expect(() => parseJunit(smallest.replace(from, to))).toThrow(problem);
 });
