@@ -96,7 +96,7 @@ function servicePaths(files: BundleFiles, profile: string, mode: Mode, family: F
   return modeFacts[mode]
     .tools(family)
     .flatMap((tool) => ruleFiles(files, profile, tool))
-    .filter((path) => path.includes('/services/'));
+    .filter((path) => path.startsWith(`profiles/${profile}/services/`));
 }
 
 /**

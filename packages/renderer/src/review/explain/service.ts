@@ -1,4 +1,4 @@
-import type { BundleFiles } from '@sluice/bundle';
+import { type BundleFiles, readPath } from '@sluice/bundle';
 import { addressOfEndpoint, compareText, parseAddress, type Problem } from '@sluice/netfilter';
 import { type ExplainedPort, type Explanation, placesIn } from './explanation.ts';
 import type { PortFacts } from '../facts/facts.ts';
@@ -119,7 +119,7 @@ function mentions(line: string, { address, port }: AddressQuery): boolean {
 function portsIn(files: BundleFiles, mayHave: (path: string, text: string) => boolean): readonly PortEntry[] {
   const memory = new Memory();
   return [...files]
-    .filter(([path, text]) => path.includes('/services/') && mayHave(path, text))
+    .filter(([path, text]) => readPath(path)?.kind === 'service' && mayHave(path, text))
     .toSorted(([a], [b]) => compareText(a, b))
     .flatMap(([path]) =>
       factsAt({ files, memory }, path).flatMap(({ service, ports }) => ports.map((port) => ({ path, service, port }))),

@@ -24,6 +24,16 @@ test.each(['01-cluster-ip', '03-load-balancer', '05-dual-stack', '07-policies', 
   },
 );
 
+test.each(['01-cluster-ip', '10-ipvs', '13-nftables'])('%s is proved under a profile named services', (example) => {
+  const renamed = [...bundleOf(example)].map(
+    ([path, text]) =>
+      [path.replace('/default/', '/services/'), text.replace('profile: default\n', 'profile: services\n')] as const,
+  );
+  const { counterExamples, profiles } = proofOf(new Map(renamed));
+  expect(counterExamples).toEqual([]);
+  expect(profiles.map(({ profile }) => profile)).toContain('services');
+});
+
 test.each([
   [
     'a share',
