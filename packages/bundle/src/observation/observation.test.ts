@@ -264,7 +264,7 @@ test.each([
 ])('objects of nft nested %s are read: %s', (_title, depth, isRead) => {
   const nftTables = seen.nftTables.map((table) => ({ ...table, objects: [...table.objects, nested(depth)] }));
   const state = { ...seen, nftTables } as Observation;
-  const read = readObservation('a.json', printed({ ...state, digest: observedDigest(state) }));
+  const read = readObservation('a.json', printed(state));
   expect('message' in read ? read.message : 'read').toContain(isRead ? 'read' : 'nftTables is not valid');
   const saved = new Map(files).set('nft.json', JSON.stringify({ nftables: [...nft.nftables, nested(depth)] }));
   const { missing } = seenOf(saved);
