@@ -158,24 +158,15 @@ function apply(
       if (!isTracked(at.hook)) at.hook.notes.untracking.add(rule);
       break;
     case 'jump':
-    case 'goto': {
-      const chain = at.table.chains.get(effect.chain);
-      if (!chain) throw new TraceError(`Cannot trace rule "${rule.text}": there is no chain ${effect.chain}`);
-      // Flows that return from -g continue in the caller of this chain.
-      const falling = effect.kind === 'jump' ? next : left.falling;
-      walk({ ...at, depth: at.depth + 1 }, chain, flow, { falling, ended: left.ended });
+      walkCalled(at, rule, effect.chain, flow, { falling: next, ended: left.ended });
       break;
-    }
-    case 'sequence': {
-      let flows: TraceFlow[] = [flow];
-      for (const [index, one] of effect.effects.entries()) {
-        const after: TraceFlow[] = index === effect.effects.length - 1 ? next : [];
-        for (const each of flows) apply(at, rule, one, each, after, left, next);
-        flows = after === next ? [] : after;
-      }
-      for (const each of flows) next.push(each);
+    case 'goto':
+      // Flows that return from it continue in the caller of this chain.
+      walkCalled(at, rule, effect.chain, flow, left);
       break;
-    }
+    case 'sequence':
+      for (const each of applyInTurn(at, rule, effect.effects, flow, next, left)) next.push(each);
+      break;
     case 'choose':
       choose(at, rule, effect, flow, next, left, unmatched);
       break;
@@ -187,6 +178,35 @@ function apply(
     case 'unread':
       left.ended.push(end(at, rule, effect, flow));
   }
+}
+
+/** Follows a flow through a chain that a rule calls. @throws TraceError if there is none */
+function walkCalled(at: At, rule: LiveRule, called: string, flow: TraceFlow, left: Left): void {
+  const chain = at.table.chains.get(called);
+  if (!chain) throw new TraceError(`Cannot trace rule "${rule.text}": there is no chain ${called}`);
+  walk({ ...at, depth: at.depth + 1 }, chain, flow, left);
+}
+
+/**
+ * The statements of a rule, each with what the one before left.
+ * @param unmatched takes the flows for which a statement has no element: for them the rule ends there
+ * @returns the flows that continue behind the last statement
+ */
+function applyInTurn(
+  at: At,
+  rule: LiveRule,
+  effects: readonly Effect[],
+  flow: TraceFlow,
+  unmatched: TraceFlow[],
+  left: Left,
+): readonly TraceFlow[] {
+  let flows: readonly TraceFlow[] = [flow];
+  for (const effect of effects) {
+    const after: TraceFlow[] = [];
+    for (const each of flows) apply(at, rule, effect, each, after, left, unmatched);
+    flows = after;
+  }
+  return flows;
 }
 
 /** Whether a packet has its connection already (`NF_IP_PRI_CONNTRACK`): then `notrack` does nothing. */
