@@ -1,3 +1,4 @@
+import { plural } from '@sluice/netfilter';
 import type { Connections } from '../ipvs/drain.ts';
 import { kubeProxyState } from '../ipvs/kube-proxy-state.ts';
 import { ipvsSteps, planIpvs } from '../ipvs/plan.ts';
@@ -38,7 +39,7 @@ export async function announceWindow({ kernel, say, waitMs }: IpvsParts): Promis
   if (!standing) return;
   const count = await countConnections(standing, kernel);
   say(
-    `mode ipvs: IPVS forwards ${count} established connections now. They go on until kube-proxy has stopped, and ${Math.round(waitMs / 1000)} s longer at most`,
+    `mode ipvs: IPVS forwards ${plural(count, 'established connection')} now. They go on until kube-proxy has stopped, and ${Math.round(waitMs / 1000)} s longer at most`,
   );
 }
 
@@ -55,7 +56,7 @@ export async function removeProxyIpvs(active: NodeState, parts: IpvsParts): Prom
   const left = await proxyIpvs(kernel);
   if (!ipvs || !left) return undefined;
   const { waitedMs, count } = await untilIdle(left, parts);
-  if (count > 0) say(`${count} established connections that IPVS forwards are still open, and end now`);
+  if (count > 0) say(`ends ${plural(count, 'established connection')} that IPVS still forwards`);
   const start = clock.bootMs();
   const steps = planIpvs(await ipvs.observe(), emptyIpvs, ownedBy(left), [], {
     now: clock.now(),
@@ -85,7 +86,7 @@ async function untilIdle(
     if (count === 0 || waitedMs >= waitMs) return { waitedMs, count };
     if (isFirst)
       say(
-        `waits up to ${Math.round(waitMs / 1000)} s for the end of ${count} established connections that IPVS forwards`,
+        `waits up to ${Math.round(waitMs / 1000)} s for the end of ${plural(count, 'established connection')} that IPVS forwards`,
       );
     await clock.sleep(idlePauseMs);
   }

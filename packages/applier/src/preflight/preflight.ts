@@ -1,5 +1,5 @@
 import { type BundleFiles, resolveNode } from '@sluice/bundle';
-import { type Family, type Problem, onKernel, parseKernelRelease, readSysctlLine } from '@sluice/netfilter';
+import { type Family, type Problem, onKernel, parseKernelRelease, plural, readSysctlLine } from '@sluice/netfilter';
 import type { SluicedConfig } from '../config.ts';
 import { readFacts } from '../kernel/facts.ts';
 import { findSwitch } from '../kernel/find-switch.ts';
@@ -263,7 +263,7 @@ async function ipvsFindings(
   if (!('version' in resolved) || !resolved.ipvs || !ipvs) return [];
   try {
     const { servers } = await ipvs.observe();
-    return [good('mode ipvs', `${servers.size} virtual servers now`)];
+    return [good('mode ipvs', `${plural(servers.size, 'virtual server')} now`)];
   } catch (error) {
     return [bad('mode ipvs', messageOf(error), 'load the module (modprobe ip_vs), or use a profile in mode iptables')];
   }

@@ -1,3 +1,4 @@
+import { plural } from '@sluice/netfilter';
 import type { SluicedConfig } from '../../config.ts';
 import type { IpvsWindow } from '../../adoption/proxy-ipvs.ts';
 import { adopt, type AdoptEnding, type AdoptionParts, type Putter } from '../../adoption/adopt.ts';
@@ -191,7 +192,7 @@ function textOf(ending: AdoptEnding, hold: Hold): string {
 }
 
 const windowText = ({ ended, waitedMs, removedInMs }: IpvsWindow): string =>
-  `mode ipvs: new connections always had rules; ${ended} established connections that IPVS forwarded were still open after ${Math.round(waitedMs / 1000)} s, and ended when its addresses and virtual servers were removed, in ${removedInMs} ms`;
+  `mode ipvs: new connections always had rules; ${plural(ended, 'established connection')} that IPVS forwarded remained open for ${Math.round(waitedMs / 1000)} s, and ended when its addresses and virtual servers were removed, in ${removedInMs} ms`;
 
 function tellUndone(ending: UndoEnding, { node }: SluicedConfig, options: AdoptOptions, terminal: Terminal): number {
   answer(options, terminal, {

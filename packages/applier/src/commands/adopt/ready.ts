@@ -1,5 +1,5 @@
 import type { BundleFiles } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { plural, type Problem } from '@sluice/netfilter';
 import { CommandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
 import { runChildren } from '../../kernel/run.ts';
@@ -71,6 +71,6 @@ async function otherStore(config: SluicedConfig): Promise<Problem | undefined> {
 const notReady = (count: number): Problem => ({
   code: 'NODE_CANNOT_ADOPT',
   level: 'error',
-  message: `Cannot move this node from kube-proxy: ${count} checks of \`sluiced preflight\` fail`,
+  message: `Cannot move this node from kube-proxy: ${plural(count, 'check')} of \`sluiced preflight\` failed`,
   hint: 'Nothing was touched. Do what they say, then run the same command again',
 });

@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/netfilter';
+import { plural, type Problem } from '@sluice/netfilter';
 import type { SluicedConfig } from '../../config.ts';
 import { type Arrival, Inbox } from '../../inbox/inbox.ts';
 import { CommandError } from '../../command-error.ts';
@@ -133,7 +133,7 @@ function showPlan(
   }));
   const flip = steps.length === 0 ? null : describeFlip(plan.flip, probation.deadmanSeconds);
   const lines = steps.map(({ what, text }) => `${what}\n${text ?? ''}`);
-  const sum = steps.length === 0 ? 'same: nothing to do\n' : `different: ${steps.length} steps\n`;
+  const sum = steps.length === 0 ? 'same: nothing to do\n' : `different: ${plural(steps.length, 'step')}\n`;
   answer(options, terminal, {
     kind: 'Plan',
     fields: { node, steps, flip },
