@@ -8,7 +8,7 @@ import { agentFor, proxyFor } from './proxy.ts';
 
 // The client library reads the kubeconfig and applies its user: certificates, tokens, auth providers, impersonation, SOCKS proxies. It
 // ignores `tokenFile`, does not trim its text, trusts no authority without a user, follows NODE_TLS_REJECT_UNAUTHORIZED, and keeps
-// credentials that the server refused: client-node.test.ts, "access.ts". There, too, the options of both are compared.
+// credentials that the server refused: client-node.test.ts, "access.ts". client-node-equal.test.ts compares the options of both.
 
 /** Selects the cluster and the user. */
 export interface AccessOptions {

@@ -1,116 +1,30 @@
-import { chmodSync, copyFileSync, readFileSync, writeFileSync } from 'node:fs';
-import type { ServerResponse } from 'node:http';
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { Agent, request, type RequestOptions } from 'node:https';
-import { join } from 'node:path';
 import * as library from '@kubernetes/client-node';
 import { execa } from 'execa';
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { type ApiObject, send, token } from '../../../../test/cluster/apiserver.fixture.ts';
-import { LiveCluster } from '../../../../test/cluster/live.fixture.ts';
 import { node, serviceOf } from '../../../../test/cluster/objects.fixture.ts';
-import { openAccess } from './access.ts';
-import { listByLibrary } from './client-node.fixture.ts';
-import { listedKinds } from './kinds.ts';
 import { clusterLimits, watchLimits } from './limits.ts';
-import { list } from './list.ts';
-import { readStream } from './watch/stream.ts';
+import {
+  cluster,
+  stop,
+  at,
+  kubeconfigOf,
+  configOf,
+  optionsOf,
+  pause,
+  endsWithin,
+  program,
+  core,
+  countConnections,
+  answerWatch,
+  watchServices,
+  lineOf,
+} from './library-cluster.fixture.ts';
 
 // Each test under "does not" runs the client library and shows a limit, for which the module in its title has code. When a later
 // version has no such limit, its test fails: then remove our code and the test.
-
-let cluster: LiveCluster;
-let stop: AbortController[];
-
-beforeEach(async () => {
-  cluster = await LiveCluster.start();
-  for (const n of [1, 2, 3, 4, 5]) cluster.put('services', serviceOf(`s${n}`, n));
-  cluster.put('nodes', node);
-  stop = [];
-});
-afterEach(async () => {
-  vi.unstubAllEnvs();
-  for (const one of stop) one.abort();
-  await cluster.server.close();
-});
-
-const at = (name: string): string => join(cluster.server.dir, name);
-
-const kubeconfigOf = (user: ApiObject = { token }, of: ApiObject = {}): string =>
-  cluster.server.kubeconfig(user, { 'certificate-authority': at('ca.crt'), ...of });
-
-function configOf(user?: ApiObject, of?: ApiObject): library.KubeConfig {
-  const config = new library.KubeConfig();
-  config.loadFromFile(kubeconfigOf(user, of));
-  return config;
-}
-
-async function optionsOf(config: library.KubeConfig): Promise<RequestOptions> {
-  const options: RequestOptions = {};
-  await config.applyToHTTPSOptions(options);
-  return options;
-}
-
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
-/** Whether a promise is settled within a time. */
-const endsWithin = (ms: number, promise: Promise<unknown>): Promise<boolean> =>
-  Promise.race([
-    promise.then(
-      () => true,
-      () => true,
-    ),
-    pause(ms).then(() => false),
-  ]);
-
-async function program(name: string, script: string): Promise<ApiObject> {
-  writeFileSync(at(name), `#!/bin/sh\n${script}\n`);
-  chmodSync(at(name), 0o755);
-  return { exec: { apiVersion: 'client.authentication.k8s.io/v1', command: at(name), interactiveMode: 'Never' } };
-}
-
-const core = (config: library.KubeConfig): library.CoreV1Api => config.makeApiClient(library.CoreV1Api);
-
-/** The connections of the server. */
-function countConnections(): () => number {
-  const sockets = new Set<unknown>();
-  const answer = cluster.server.intercept;
-  cluster.server.intercept = (path, asked, response) => {
-    sockets.add(asked.socket);
-    return answer(path, asked, response);
-  };
-  return () => sockets.size;
-}
-
-/** Answers watches. */
-function answerWatch(answer: (response: ServerResponse) => void): void {
-  cluster.server.intercept = (path, asked, response) => {
-    if (!path.includes('watch=')) return cluster.answer(path, asked, response);
-    response.writeHead(200, { 'content-type': 'application/json' }).flushHeaders();
-    answer(response);
-    return true;
-  };
-}
-
-interface Seen {
-  readonly events: string[];
-  readonly ends: unknown[];
-}
-
-async function watchServices(config = configOf(), each: (type: string) => void = () => {}): Promise<Seen> {
-  const seen: Seen = { events: [], ends: [] };
-  const controller = await new library.Watch(config).watch(
-    '/api/v1/services',
-    { allowWatchBookmarks: true },
-    (type: string, object: { metadata?: { name?: string } }) => {
-      seen.events.push(`${type} ${object.metadata?.name ?? ''}`.trim());
-      each(type);
-    },
-    (error) => seen.ends.push(error),
-  );
-  stop.push(controller);
-  return seen;
-}
-
-const lineOf = (type: string, name: string): string => `${JSON.stringify({ type, object: { metadata: { name } } })}\n`;
 
 describe('kubeconfig.ts: the client library does not', () => {
   const part = (name: string, config: ApiObject): string => {
@@ -379,59 +293,4 @@ describe('watch/reflector.ts: the client library does not', () => {
 
 test('watch/lease.ts: the client library has no leader election', () => {
   expect(Object.keys(library).filter((name) => /leaderelect/i.test(name))).toEqual([]);
-});
-
-describe('both, with the same kubeconfig,', () => {
-  test.each<[string, () => ApiObject, ApiObject?]>([
-    ['a token', () => ({ token })],
-    ['certificate files', () => ({ 'client-certificate': at('client.crt'), 'client-key': at('client.key') })],
-    [
-      'certificates inside',
-      () => ({
-        'client-certificate-data': readFileSync(at('client.crt')).toString('base64'),
-        'client-key-data': readFileSync(at('client.key')).toString('base64'),
-      }),
-    ],
-    ['a password', () => ({ username: 'u', password: 'p' })],
-    ['another user', () => ({ token, as: 'someone' })],
-    ['a TLS server name', () => ({ token }), { 'tls-server-name': 'api.test' }],
-    ['no check of the certificate', () => ({ token }), { 'insecure-skip-tls-verify': true }],
-    ['a SOCKS proxy', () => ({ token }), { 'proxy-url': 'socks5://127.0.0.1:1' }],
-  ])('send requests with equal options: %s', async (_title, user, of) => {
-    const { agent: _own, ...own } = await openAccess({ kubeconfig: kubeconfigOf(user(), of) }, {}).options();
-    const { agent: _agent, ...theirs } = await optionsOf(configOf(user(), of));
-    expect(own).toEqual({ rejectUnauthorized: true, ...theirs });
-  });
-
-  test.each([1, 2, 500])('list equal objects, %i in a page', async (pageObjects) => {
-    const kubeconfig = kubeconfigOf();
-    const own = await list(openAccess({ kubeconfig }, {}), listedKinds.Service, { pageObjects });
-    expect(own?.items).toEqual(await listByLibrary(kubeconfig, 'Service', pageObjects));
-    expect(own?.items).toHaveLength(5);
-  });
-
-  test('see equal events', async () => {
-    const own: string[] = [];
-    const reader = { onOpen: () => {}, onLine: (line: string) => void own.push(summaryOf(line)) };
-    const bounds = { requestTimeoutMs: 5_000, silenceMs: 5_000, lineBytesMax: 100_000 };
-    const ended = new AbortController();
-    const access = openAccess({ kubeconfig: kubeconfigOf() }, {});
-    const reading = readStream(access, '/api/v1/services?watch=1', reader, bounds, ended.signal);
-    const { events } = await watchServices();
-    await vi.waitFor(() => expect(cluster.watching).toBe(2));
-    cluster.put('services', serviceOf('s6', 6));
-    cluster.put('services', serviceOf('s6', 7));
-    cluster.remove('services', 's1');
-    cluster.bookmark();
-    await vi.waitFor(() => expect(own.filter((event) => event === 'BOOKMARK')).toHaveLength(1));
-    await vi.waitFor(() => expect(events).toEqual(own));
-    expect(own.slice(-4)).toEqual(['ADDED s6', 'MODIFIED s6', 'DELETED s1', 'BOOKMARK']);
-    ended.abort();
-    await reading;
-  });
-
-  const summaryOf = (line: string): string => {
-    const { type, object } = JSON.parse(line) as { type: string; object: { metadata?: { name?: string } } };
-    return `${type} ${object.metadata?.name ?? ''}`.trim();
-  };
 });

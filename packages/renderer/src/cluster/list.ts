@@ -9,7 +9,7 @@ import { refusedList, unexpectedResponse, tooMany } from './refusal.ts';
 import { get, type Patience } from './request.ts';
 
 // Lists of the client library have one page, accept an answer of any kind, and drop fields that its model does not have, so a snapshot
-// would lose fields of a newer API server: client-node.test.ts, "list.ts". There, too, the lists of both are compared.
+// would lose fields of a newer API server: client-node.test.ts, "list.ts". client-node-equal.test.ts compares the lists of both.
 
 /** All objects of a kind at one resource version. */
 export interface ObjectList {

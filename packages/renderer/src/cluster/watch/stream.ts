@@ -4,7 +4,7 @@ import { startRequest, isAboutTrust, urlOf, onAbort } from '../request.ts';
 
 // The client library ignores lines that are no events, truncated events and errors of its callback, so changes would be lost without a
 // report. It does not bound an event, nor tell when a stream opens, nor time out an unanswered request earlier than a silent stream:
-// client-node.test.ts, "watch/stream.ts". There, too, the events of both are compared.
+// client-node.test.ts, "watch/stream.ts". client-node-equal.test.ts compares the events of both.
 
 /** How a stream ended; the reflector decides how to continue. */
 export type StreamEnd =
