@@ -41,8 +41,8 @@ interface Listeners {
 
 function listenersOf(services: MadeServices, nodes: readonly Node[]): Listeners {
   const fronts = services.flatMap(([{ key }, { ports }]) =>
-    ports.flatMap(({ families, port, protocol }) =>
-      Object.values(families).map((front) => ({ key, front, place: `${front.clusterIP} ${port}/${protocol}` })),
+    ports.flatMap(({ families: byFamily, port, protocol }) =>
+      Object.values(byFamily).map((front) => ({ key, front, place: `${front.clusterIP} ${port}/${protocol}` })),
     ),
   );
   const addresses = nodes.flatMap(({ name, address }) => Object.values(address).map((one) => [one, name] as const));
