@@ -40,7 +40,7 @@ export class TextsDigest {
         const before = known.get(`${list} ${at}`);
         const isSame = before?.end === end && isSamePart(texts, this.#lists[list], at, end);
         isSameSoFar &&= isSame;
-        const bytes = isSame ? before.bytes : Buffer.from(texts.slice(at, end).join(''));
+        const bytes = isSame ? before.bytes : encoded(texts.slice(at, end).join(''), before?.bytes);
         hash = isSameSoFar && before ? before.until : hash.copy().update(bytes);
         fresh.push({ list, at, end, bytes, until: hash });
       }
@@ -50,6 +50,13 @@ export class TextsDigest {
     this.#segments = fresh;
     return hash.copy().digest('hex');
   }
+}
+
+/** @param old bytes that nothing needs any more: what is new each time stays in memory until all of the heap is collected */
+function encoded(text: string, old: Buffer | undefined): Buffer {
+  if (old?.length !== Buffer.byteLength(text)) return Buffer.from(text);
+  old.write(text);
+  return old;
 }
 
 function isSamePart(texts: readonly string[], before: readonly string[] | undefined, at: number, end: number): boolean {
