@@ -6,7 +6,7 @@ import { readStatistics } from '../kernel/ipvs-statistics.ts';
 import { limits } from '../limits.ts';
 import type { NodeState, ServiceNames } from '../ports/node-state.ts';
 import { TrafficMetrics } from '../status/traffic-metrics.ts';
-import { servicesByFrontend } from './frontends.ts';
+import { familiesServed, type ServiceAt, servicesAt } from './frontends.ts';
 import { busiestServices } from './most.ts';
 import { countsOfServers, trafficOfServers } from './of-servers.ts';
 import { ServiceCounts } from './service-counts.ts';
@@ -17,6 +17,7 @@ const services = new Map([
   ['tcp * 30080', 'shop/web:http'],
   ['udp fd00::10 53', 'shop/dns'],
 ]);
+const serviceAt: ServiceAt = (protocol, address, port) => services.get(`${protocol} ${address ?? '*'} ${port}`);
 
 /** Lines of `conntrack -L`, with and without accounting. */
 const listing = `tcp      6 431999 ESTABLISHED src=10.244.1.9 dst=10.96.0.10 sport=40000 dport=80 packets=5 bytes=500 src=10.244.0.1 dst=10.244.1.9 sport=8080 dport=40000 packets=4 bytes=4000 [ASSURED] mark=0 use=1
@@ -32,7 +33,7 @@ unknown  2 500 src=192.0.2.1 dst=224.0.0.1 [UNREPLIED] src=224.0.0.1 dst=192.0.2
 
 function read(text: string, size = text.length): TrafficReading {
   const sums = new TrafficSums();
-  const reader = new TrafficReader(services, sums);
+  const reader = new TrafficReader(serviceAt, sums);
   for (let at = 0; at < text.length; at += size) reader.take(text.slice(at, at + size));
   reader.take('\n');
   return sums.reading;
@@ -69,11 +70,26 @@ test('finds the Services of frontends in the table of mode nftables, node ports 
   ]);
   const names = new Map([['shop/web', ['frontend 10.96.0.10 . tcp . 80', 'frontend 0.0.0.0 . tcp . 30080']]]);
   const state = { families: {}, sysctls: new Map(), nft: { ...emptyNft, frontends }, services: names };
-  expect([...servicesByFrontend(state, 'ipv4')]).toEqual([
-    ['tcp 10.96.0.10 80', 'shop/web'],
-    ['tcp * 30080', 'shop/web'],
-  ]);
-  expect([...servicesByFrontend(state, 'ipv6')]).toEqual([['udp fd00::10 53', 'fd00::10 . udp . 53']]);
+  expect(familiesServed(state)).toEqual(['ipv4', 'ipv6']);
+  const [four, six] = [servicesAt(state, 'ipv4'), servicesAt(state, 'ipv6')];
+  expect(four('tcp', '10.96.0.10', '80')).toBe('shop/web');
+  expect(four('tcp', undefined, '30080')).toBe('shop/web');
+  expect(four('udp', '10.96.0.10', '80')).toBeUndefined();
+  expect(four('tcp', undefined, '80')).toBeUndefined();
+  expect(six('udp', 'fd00::10', '53')).toBe('fd00::10 . udp . 53');
+  const onlyFour = { ...state, nft: { ...emptyNft, frontends: new Map([['10.96.0.10 . tcp . 80', []]]) } };
+  expect(familiesServed(onlyFour)).toEqual(['ipv4']);
+});
+
+test('reads no rule before a connection is there', () => {
+  const state: NodeState = {
+    sysctls: new Map(),
+    get families(): never {
+      throw new Error('rules are read');
+    },
+  };
+  const at = servicesAt(state, 'ipv4');
+  expect(() => at('tcp', '10.96.0.10', '80')).toThrow('rules are read');
 });
 
 test('tells the Services with most of each figure, and nulls where nothing is read', () => {

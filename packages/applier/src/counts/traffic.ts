@@ -1,6 +1,6 @@
 import { printEndpoint } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
-import { frontendId } from './frontends.ts';
+import type { ServiceAt } from './frontends.ts';
 
 /** What an endpoint of a Service has now. */
 export interface Traffic {
@@ -43,13 +43,13 @@ export class TrafficSums {
  * belongs to the Service whose frontend its client asked for, and to the endpoint that replies, where a rule translated it.
  */
 export class TrafficReader {
-  readonly #services: ReadonlyMap<string, string>;
+  readonly #serviceAt: ServiceAt;
   readonly #sums: TrafficSums;
   #rest = '';
 
-  /** @param services by `frontendId` @param sums where the connections are added */
-  constructor(services: ReadonlyMap<string, string>, sums: TrafficSums) {
-    this.#services = services;
+  /** @param sums where the connections are added */
+  constructor(serviceAt: ServiceAt, sums: TrafficSums) {
+    this.#serviceAt = serviceAt;
     this.#sums = sums;
   }
 
@@ -65,8 +65,7 @@ export class TrafficReader {
     const protocol = line.slice(0, line.indexOf(' '));
     const source = line.indexOf(' src=');
     const [address, port] = [valueAfter(line, ' dst=', source), valueAfter(line, ' dport=', source)];
-    const named = this.#services.get(frontendId(protocol, address, port));
-    const service = named ?? this.#services.get(frontendId(protocol, undefined, port));
+    const service = this.#serviceAt(protocol, address, port) ?? this.#serviceAt(protocol, undefined, port);
     if (service === undefined) return;
     const reply = line.lastIndexOf(' src=');
     const [from, fromPort] = [valueAfter(line, ' src=', reply), valueAfter(line, ' sport=', reply)];

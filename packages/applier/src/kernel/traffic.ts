@@ -1,5 +1,4 @@
-import { families } from '@sluice/netfilter';
-import { servicesByFrontend } from '../counts/frontends.ts';
+import { familiesServed, servicesAt } from '../counts/frontends.ts';
 import { TrafficReader, type TrafficReading, TrafficSums } from '../counts/traffic.ts';
 import { limits } from '../limits.ts';
 import { KernelError } from '../ports/kernel.ts';
@@ -13,10 +12,8 @@ import type { Run } from './command.ts';
  */
 export async function readTrackedTraffic(conntrack: string, state: NodeState, run: Run): Promise<TrafficReading> {
   const sums = new TrafficSums();
-  for (const family of families) {
-    const services = servicesByFrontend(state, family);
-    if (services.size === 0) continue;
-    const reader = new TrafficReader(services, sums);
+  for (const family of familiesServed(state)) {
+    const reader = new TrafficReader(servicesAt(state, family), sums);
     const args = ['-L', '-f', family];
     const timeoutMs = limits.trackedReadMsMax;
     const { exitCode, why } = await run({ file: conntrack, args, timeoutMs, onOutput: (part) => reader.take(part) });
