@@ -195,7 +195,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'netfilter',
   ],
   // The move from kube-proxy and back: transactions in order, each planned from what is there.
-  'applier/adoption': ['applier/ipvs', 'applier/plan', 'applier/ports', 'bundle', 'netfilter'],
+  'applier/adoption': ['applier/ipvs', 'applier/message', 'applier/plan', 'applier/ports', 'bundle', 'netfilter'],
   // The unit or the static pod that kube-proxy is: files, and systemctl.
   'applier/kube-proxy': ['applier/kernel', 'applier/ports', 'applier/state', 'netfilter'],
   // Certificates and reports of comparisons, read from files of others.

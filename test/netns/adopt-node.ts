@@ -76,13 +76,20 @@ function proxyScript(mode: ProxyMode, dir: string): string {
  * The files of a stand-in for kube-proxy: the shell text `proxy.sh`, and what it loads. It writes its rules, makes the file `synced`, and stays.
  * @param dir where the files are
  * @param web the endpoints of shop/web that it knows
+ * @param protocol of both Services
  */
-export function standInFiles(mode: ProxyMode, dir: string, web: readonly number[]): Readonly<Record<string, string>> {
+export function standInFiles(
+  mode: ProxyMode,
+  dir: string,
+  web: readonly number[],
+  protocol: 'tcp' | 'udp' = 'tcp',
+): Readonly<Record<string, string>> {
+  const of = (text: string): string => text.replaceAll(/\btcp\b/g, protocol);
   return {
-    'proxy4.rules': rulesOf(false, web),
-    'proxy6.rules': rulesOf(true, web),
-    'proxy4.nft': nftRules(false, web),
-    'proxy6.nft': nftRules(true, web),
+    'proxy4.rules': of(rulesOf(false, web)),
+    'proxy6.rules': of(rulesOf(true, web)),
+    'proxy4.nft': of(nftRules(false, web)),
+    'proxy6.nft': of(nftRules(true, web)),
     'proxy.sh': `${proxyScript(mode, dir)}\n: > ${dir}/synced\nwhile :; do read -t 0.1 x <> <(:); done\n`,
   };
 }
@@ -120,9 +127,9 @@ export class AdoptNode {
   }
 
   /** Starts the kubelet, and waits until kube-proxy has written its rules. @param web the endpoints of shop/web that it knows */
-  async startKubeProxy(mode: ProxyMode, web: readonly number[] = [1, 2]): Promise<void> {
+  async startKubeProxy(mode: ProxyMode, web: readonly number[] = [1, 2], protocol?: 'udp'): Promise<void> {
     const dir = this.directory;
-    const files = standInFiles(mode, dir, web);
+    const files = standInFiles(mode, dir, web, protocol);
     for (const [name, text] of Object.entries(files)) writeFileSync(`${dir}/${name}`, text);
     await this.startStaticPod(files['proxy.sh'] ?? '');
     await until(

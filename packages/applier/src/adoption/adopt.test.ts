@@ -62,7 +62,7 @@ describe.each(moves)('a move from mode %s of kube-proxy to mode %s', (proxy, mod
       const partial = { of: 'of', services: ['shop/cart'], because: 'a probe failed' };
       return { ...outcome, generation: { ...outcome.generation, partial } };
     };
-    const lacking = { put, repair: () => front.repair() };
+    const lacking = { put, repair: () => front.repair(), reconcileFlows: () => front.reconcileFlows() };
     expect(await adopt(bundleOf(mode), hold, { front: lacking, instead }, parts)).toMatchObject({
       kind: 'not-confirmed',
     });

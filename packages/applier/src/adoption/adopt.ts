@@ -4,6 +4,7 @@ import type { Family } from '@sluice/netfilter';
 import type { Journal } from '../ports/journal.ts';
 import { type Outcome, partialOf } from '../ports/outcome.ts';
 import type { Ports } from '../ports/ports.ts';
+import { messageOf } from '../message.ts';
 import { announceWindow, type IpvsWindow, proxyIpvs, removeProxyIpvs } from './proxy-ipvs.ts';
 import { proxyState, standsProxy } from './proxy-rules.ts';
 
@@ -12,6 +13,8 @@ export interface Putter {
   put(files: BundleFiles, byHand: boolean): Promise<Outcome>;
   /** Repairs drift; with `takeOrder` our jumps go before those of others. */
   repair(): Promise<unknown>;
+  /** Deletes flows of UDP to endpoints that their frontend does not have. @throws Error when they cannot be read */
+  reconcileFlows(): Promise<unknown>;
 }
 
 /** What a move needs. */
@@ -77,6 +80,7 @@ export async function adopt(
   if (partialOf(outcome)) return { kind: 'not-confirmed', outcome };
   // A kube-proxy that started after Sluice has inserted its jumps first.
   await front.repair();
+  await forgetStale(front, say);
   say(`confirmed: generation ${outcome.generation.number} serves; kube-proxy stops now`);
   await journal.keepAdoption({ goal: 'sluice', hold, isStored: journal.adoption?.isStored ?? false });
   await kubeProxy.hold(hold);
@@ -89,6 +93,17 @@ export async function adopt(
   await parts.removeTables();
   const ipvs = journal.active && (await removeProxyIpvs(journal.active.state, parts));
   return { kind: 'adopted', outcome: removal, ...(ipvs ? { ipvs } : {}) };
+}
+
+/** Clients of UDP that kube-proxy sent to endpoints which the bundle does not have would stay there as long as they send. */
+async function forgetStale(front: Putter, say: AdoptionParts['say']): Promise<void> {
+  try {
+    await front.reconcileFlows();
+  } catch (error) {
+    say(
+      `connections of UDP to endpoints that are gone were not deleted; sluiced tries again when it runs: ${messageOf(error)}`,
+    );
+  }
 }
 
 /** Generation 0 gets kube-proxy's rules once: a later call may find a part of them only. */

@@ -4,7 +4,9 @@ import type { Generation } from '../ports/journal.ts';
 import { familyNames } from '../ports/node-state.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import { type AdoptionParts, pauseMs } from './adopt.ts';
-import { hasWritten } from './proxy-rules.ts';
+import { hasWritten, proxyState, standsProxy } from './proxy-rules.ts';
+import { flowChange } from '../plan/flows.ts';
+import { messageOf } from '../message.ts';
 
 export type UndoEnding =
   /** kube-proxy serves again by rules that it wrote itself; those of Sluice are removed. */
@@ -33,7 +35,7 @@ export async function undo(parts: UndoParts): Promise<UndoEnding> {
   if (!adoption) {
     // kube-proxy was not touched by a move. Its rules stand beneath, or there are none: it may have been replaced in another way, or never run.
     const mayGo = (journal.active?.number ?? 0) === 0 || (await untilWritten(before, {}, parts));
-    return mayGo ? { kind: 'undone', steps: await parts.cleanUp() } : { kind: 'waits' };
+    return mayGo ? undone(parts) : { kind: 'waits' };
   }
   const leftovers = await leftoversOf(adoption, parts);
   await journal.keepAdoption({ ...adoption, goal: 'kube-proxy', leftovers });
@@ -42,13 +44,30 @@ export async function undo(parts: UndoParts): Promise<UndoEnding> {
   say('kube-proxy may run again; Sluice serves until it has written its rules');
   if (Object.keys(leftovers).length > 0)
     say('rules that an earlier kube-proxy left elsewhere do not count, as long as they are the same');
-  if (await untilWritten(before, leftovers, parts)) return { kind: 'undone', steps: await parts.cleanUp() };
+  if (await untilWritten(before, leftovers, parts)) return undone(parts);
   if (!adoption.isStored || !before) return { kind: 'waits' };
   say('kube-proxy has not written its rules in time: those of generation 0 come back');
   const outcome = await parts.rollBackTo(before);
   // Sluice has no rules left, and those of generation 0 are kube-proxy's.
   if (outcome.kind === 'confirmed') await journal.forget();
   return { kind: 'old-rules', outcome };
+}
+
+/** Removes Sluice's rules, then the UDP flows that kube-proxy's rules do not have: it did not see them begin, and may keep them. */
+async function undone(parts: UndoParts): Promise<UndoEnding> {
+  const { journal, kernel, families, say } = parts;
+  const active = journal.active?.state;
+  const observed = await kernel.observe(families);
+  // Of a kube-proxy in mode nftables, which reconciles flows by itself, nothing is there.
+  const isThere = active !== undefined && standsProxy(observed, active);
+  const flows = isThere ? flowChange(active, proxyState(observed, active)).old : [];
+  const steps = await parts.cleanUp();
+  try {
+    if (flows.length > 0) await kernel.forgetFlows(flows);
+  } catch (error) {
+    say(`connections of UDP to endpoints that kube-proxy does not have were not deleted: ${messageOf(error)}`);
+  }
+  return { kind: 'undone', steps };
 }
 
 /** What an earlier kube-proxy left elsewhere: rules from before the first call of an undo, where none ran. */

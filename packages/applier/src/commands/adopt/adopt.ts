@@ -91,6 +91,7 @@ const reported = (putter: Putter, told: (outcome: Outcome) => Promise<void>): Pu
     return outcome;
   },
   repair: () => putter.repair(),
+  reconcileFlows: () => putter.reconcileFlows(),
 });
 
 async function undoCommand(config: SluicedConfig, options: AdoptOptions, terminal: Terminal): Promise<number> {
