@@ -19,6 +19,7 @@ export * from './resolve.ts';
 export * from './machine.ts';
 export * from './host-facts.ts';
 export * from './observation/observation.ts';
+export * from './observation/connections.ts';
 export * from './observation/digest.ts';
 export * from './observation/print.ts';
 export * from './observation/read.ts';

@@ -1,5 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import {
+  ConnectionCounter,
+  type ConnectionSummary,
   observationLimits,
   observationOf,
   type ObservedIdentity,
@@ -20,7 +22,7 @@ type PartText = { readonly text: string } | { readonly why: string };
  * @param run starts tools
  */
 export async function readObservation(
-  identity: Omit<ObservedIdentity, 'tools' | 'bootId'>,
+  identity: Omit<ObservedIdentity, 'tools' | 'bootId' | 'connections'>,
   run: Run,
 ): Promise<Observation> {
   const ask = (tool: string, ...args: readonly string[]): Promise<PartText> => textOf(tool, args, run);
@@ -44,6 +46,28 @@ export async function readObservation(
     { ...identity, ...(bootId === undefined ? {} : { bootId }), tools: await versionsOf(run) },
     texts,
   );
+}
+
+/**
+ * Adds the connections that are tracked now. The digest does not have them, so only files for operators do.
+ * @param run starts conntrack, which prints a line for each connection; none is kept
+ */
+export async function withConnections(seen: Observation, run: Run): Promise<Observation> {
+  const connections = await trackedConnections(run);
+  return 'why' in connections
+    ? { ...seen, missing: [...seen.missing, { part: 'connections', why: connections.why }] }
+    : { ...seen, connections };
+}
+
+async function trackedConnections(run: Run): Promise<ConnectionSummary | { readonly why: string }> {
+  const file = findTool('conntrack');
+  if (file === undefined) return { why: 'conntrack is not installed' };
+  const counter = new ConnectionCounter();
+  for (const family of ['ipv4', 'ipv6']) {
+    const ran = await run({ file, args: ['-L', '-f', family], timeoutMs, onOutput: (part) => counter.take(part) });
+    if (ran.exitCode !== 0) return { why: `conntrack -L -f ${family}: ${ran.why}` };
+  }
+  return counter.end();
 }
 
 async function textOf(tool: string, args: readonly string[], run: Run): Promise<PartText> {

@@ -1,4 +1,4 @@
-import type { Family } from '@sluice/netfilter';
+import type { Family, TransportProtocol } from '@sluice/netfilter';
 import type { HostFacts } from '../host-facts.ts';
 
 /**
@@ -12,6 +12,8 @@ export interface Observation extends ObservedState {
   readonly bootId?: string;
   /** By tool: the version that it prints. */
   readonly tools: Readonly<Record<string, string>>;
+  /** Tracked connections; absent where they were not read. Not in the digest: traffic changes them. */
+  readonly connections?: ConnectionSummary;
   /** Parts that could not be read, in the order of `parts`. */
   readonly missing: readonly MissingPart[];
 }
@@ -58,6 +60,25 @@ export interface NftTable {
 /** `{"chain": {…}}`, `{"rule": {…}}` … of libnftables-json(5). */
 export type NftObject = Readonly<Record<string, unknown>>;
 
+/** Tracked connections from one frontend to one endpoint. */
+export interface ObservedConnections {
+  readonly protocol: TransportProtocol;
+  /** The destination as clients send it: `10.96.0.10:80`; of a node port, an address of the node. */
+  readonly frontend: string;
+  /** Where connection tracking translates it to: `10.244.1.5:8080`. */
+  readonly endpoint: string;
+  /** TCP and SCTP: established ones. UDP: flows, answered or not. */
+  readonly count: number;
+}
+
+/** What connection tracking has at one moment, summed up. */
+export interface ConnectionSummary {
+  /** By protocol, frontend and endpoint. */
+  readonly pairs: readonly ObservedConnections[];
+  /** Lines behind the limit of lines, and connections of pairs behind that of pairs: not counted above. */
+  readonly left: number;
+}
+
 /** The parts of an observation that may be missing. */
 export const parts = [
   'host',
@@ -71,6 +92,7 @@ export const parts = [
   'nft-tables',
   'routes',
   'sysctls',
+  'connections',
 ] as const;
 export type ObservationPart = (typeof parts)[number];
 
@@ -94,4 +116,7 @@ export const observationLimits = {
   /** Of lists and maps in each other in one object of nft; the deepest statement that nft prints has some ten. */
   nftDepthMax: 32,
   namesMax: 10_000,
+  /** Of `conntrack -L`: twice the connections of a busy node. */
+  connectionLinesMax: 1_000_000,
+  connectionPairsMax: 100_000,
 } as const;

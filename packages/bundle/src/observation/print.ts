@@ -21,6 +21,11 @@ export function* printObservation(seen: Observation): Generator<string> {
   yield* list('routes', seen.routes);
   yield* list('sets', seen.sets);
   yield* list('servers', seen.servers);
+  if (seen.connections) {
+    yield `"connections": {"left": ${seen.connections.left}, "pairs": `;
+    yield* items(seen.connections.pairs);
+    yield '},\n';
+  }
   yield '"nftTables": [\n';
   for (const [at, { family, name, objects }] of seen.nftTables.entries()) {
     yield `${at === 0 ? '' : ',\n'}{"family": ${JSON.stringify(family)}, "name": ${JSON.stringify(name)}, "objects": `;

@@ -42,6 +42,7 @@ const listOf =
   (checks: Checks, most: number) =>
   (value: unknown): boolean =>
     Array.isArray(value) && value.length <= most && value.every((one) => isMap(one) && hasExactly(one, checks));
+const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
 const isFlag = (value: unknown): boolean => typeof value === 'boolean';
 
 const subdomain = /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/;
@@ -70,6 +71,17 @@ const checks: Checks = {
   routes: areLines,
   sets: areLines,
   servers: areLines,
+  connections: optional(
+    (value) =>
+      isMap(value) &&
+      hasExactly(value, {
+        left: isCount,
+        pairs: listOf(
+          { protocol: (one) => isOne(one, 'tcp', 'udp', 'sctp'), frontend: isLine, endpoint: isLine, count: isCount },
+          observationLimits.connectionPairsMax,
+        ),
+      }),
+  ),
   nftTables: listOf(
     {
       family: (value) => isOne(value, 'ip', 'ip6', 'inet'),

@@ -69,11 +69,12 @@ export function textsOf(files: ReadonlyMap<string, string>): ToolTexts {
   return Object.fromEntries(all.map((part) => [part, textOf(part)])) as unknown as ToolTexts;
 }
 
-/** The output of `kube-proxy --version`, `Kubernetes v1.31.4`, which is not a part: nothing is missing without it. */
+/** Saved outputs besides, without which nothing is missing: of `kube-proxy --version`, `Kubernetes v1.31.4`; of `conntrack -L`. */
 export const proxyVersionFileName = 'kube-proxy-version.txt';
+export const connectionsFileName = 'conntrack.txt';
 
 /** What an observation says besides the texts of tools. */
-export type ObservedIdentity = Pick<Observation, 'node' | 'bootId' | 'tools' | 'host'>;
+export type ObservedIdentity = Pick<Observation, 'node' | 'bootId' | 'tools' | 'host' | 'connections'>;
 
 /**
  * Makes an observation of the texts of tools.

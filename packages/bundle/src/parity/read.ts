@@ -1,6 +1,6 @@
 import type { Problem } from '@sluice/netfilter';
 import { isMap } from '../is-map.ts';
-import { parityCauses, type ParityReport, parityReportFormat } from './report.ts';
+import { connectionFates, parityCauses, type ParityReport, parityReportFormat } from './report.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 type Check = (value: unknown) => boolean;
@@ -76,6 +76,21 @@ const report = shape({
     ),
   }),
   differences: list(difference),
+  connections: optional(
+    shape({
+      pairs: list(
+        shape({
+          frontend: isText,
+          family: one('ipv4', 'ipv6'),
+          services: list(isText),
+          endpoint: isText,
+          count: isCount,
+          after: one(...connectionFates),
+        }),
+      ),
+      notCovered: shape({ elsewhere: isCount, left: isCount }),
+    }),
+  ),
 });
 
 /** Prints a report as JSON, with its keys in one order. */

@@ -20,6 +20,40 @@ export interface ParityReport {
   readonly coverage: ParityCoverage;
   /** In the order of frontends; each id once. */
   readonly differences: readonly ParityDifference[];
+  /** What becomes of tracked connections; absent where the observation has none of them. It does not count for the result. */
+  readonly connections?: ParityConnections;
+}
+
+/** Connections that were tracked at the moment of the observation, and what a move to the bundle makes of them. */
+export interface ParityConnections {
+  /** To frontends of either side, the first 10,000 pairs of a frontend and an endpoint by protocol, frontend and endpoint. */
+  readonly pairs: readonly ParityConnection[];
+  /** Connections that are not in `pairs`. */
+  readonly notCovered: {
+    /** To addresses and ports that are no frontend of either side: of other programs. */
+    readonly elsewhere: number;
+    /** Behind a limit of the observation or of `pairs`. */
+    readonly left: number;
+  };
+}
+
+/**
+ * `kept`: connection tracking translates their packets on, whatever the rules say. `stale`: the same, to an endpoint that the bundle does
+ * not have there: of TCP and SCTP they end by their peers or time-outs. `removed`: stale ones of UDP, whose clients would never get
+ * another endpoint: `sluiced` deletes them. `ends`: IPVS forwards them, and the move removes its virtual servers.
+ */
+export const connectionFates = ['kept', 'stale', 'removed', 'ends'] as const;
+
+export interface ParityConnection {
+  /** As of a difference. */
+  readonly frontend: string;
+  readonly family: Family;
+  /** Empty where the bundle has no Service there. */
+  readonly services: readonly string[];
+  readonly endpoint: string;
+  /** TCP and SCTP: established connections. UDP: flows. */
+  readonly count: number;
+  readonly after: (typeof connectionFates)[number];
 }
 
 /** Another bundle, whose own differences from the node are left out: a review of a change looks at what the change makes different. */

@@ -1,6 +1,8 @@
 import { closeSync, openSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
+  connectionsFileName,
+  connectionsIn,
   type HostFacts,
   type MissingPart,
   type Observation,
@@ -22,7 +24,7 @@ import { detectTools } from '../../kernel/tools.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { messageOf } from '../../message.ts';
 import { familyNames } from '../../ports/node-state.ts';
-import { readObservation } from '../../examine/observation.ts';
+import { readObservation, withConnections } from '../../examine/observation.ts';
 import { linksWithBpf, providesKubeChains } from '../../admission/kernel-context.ts';
 import { openSession } from '../session/session.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
@@ -64,12 +66,13 @@ const missingText = ({ part, why }: MissingPart): string => `not observed: ${par
 async function ofThisMachine(config: SluicedConfig): Promise<Observation> {
   if (process.geteuid?.() !== 0) throw new CommandError([notRoot], exitCodes.refused);
   const { node, ...host } = await factsOf(config);
-  return readObservation({ node, host }, runChildren());
+  const run = runChildren();
+  return withConnections(await readObservation({ node, host }, run), run);
 }
 
 /** Reads only files with a documented name; others in the directory are ignored. */
 function ofSavedFiles(node: string, directory: string): Observation {
-  const names = new Set<string>([...Object.values(savedFileNames).flat(), proxyVersionFileName]);
+  const names = new Set<string>([...Object.values(savedFileNames).flat(), proxyVersionFileName, connectionsFileName]);
   const files = new Map<string, string>();
   try {
     for (const name of readdirSync(directory)) {
@@ -84,7 +87,15 @@ function ofSavedFiles(node: string, directory: string): Observation {
   }
   if (files.size === 0) throw new CommandError([unreadable(directory, 'it has no saved output of a tool')]);
   const [proxy] = /^Kubernetes v1\.\d{1,3}\.\S{1,40}/.exec(files.get(proxyVersionFileName) ?? '') ?? [];
-  return observationOf({ node, tools: proxy === undefined ? {} : { 'kube-proxy': proxy } }, textsOf(files));
+  const tracked = files.get(connectionsFileName);
+  return observationOf(
+    {
+      node,
+      tools: proxy === undefined ? {} : { 'kube-proxy': proxy },
+      ...(tracked === undefined ? {} : { connections: connectionsIn(tracked) }),
+    },
+    textsOf(files),
+  );
 }
 
 const unreadable = (path: string, why: string): Problem => ({

@@ -1,5 +1,6 @@
 import type { NotCovered, ParityDifference, ParityPacket, ParityReport } from '@sluice/bundle';
 import { printEndpoint } from '@sluice/netfilter';
+import { connectionsText } from './connections.ts';
 import type { PrintedParity } from './printed.ts';
 
 /** Sources named in a line. */
@@ -7,7 +8,7 @@ const sourcesMax = 6;
 
 /** Prints each difference with its packet, what was not covered, and the result with the extent of the comparison. */
 export function parityText({ report }: PrintedParity): string {
-  const { differences, coverage } = report;
+  const { differences, coverage, connections } = report;
   return [
     ...differences.map(differenceText),
     ...coverage.notCovered.map(gapText),
@@ -15,6 +16,7 @@ export function parityText({ report }: PrintedParity): string {
     `${resultText(report)}\n`,
     report.base ? `left out: ${report.base.known} differences that version ${report.base.version} has, too\n` : '',
     `compared: ${coverage.frontends} frontends, ${coverage.sources} classes of sources, ${coverage.cases} cases; observed ${modesText(report)}, version ${report.version}\n`,
+    connections ? connectionsText(connections) : '',
   ].join('');
 }
 

@@ -26,6 +26,7 @@ import type { DifferingCase } from './differing-case.ts';
 import { frontendsOf } from './frontends.ts';
 import { otherAddresses } from './node-addresses.ts';
 import { observedNode, type ObservedNode } from '../observed/node.ts';
+import type { TrackedFrontends } from './tracked.ts';
 import { observedProxy } from './versions.ts';
 import { visible } from './visible.ts';
 
@@ -39,6 +40,7 @@ export interface FamilyComparison {
   readonly counts: AspectCounts;
   /** Later packets of connections, and packets of none. */
   readonly connections: readonly ConnectionCase[];
+  readonly tracked: TrackedFrontends;
 }
 
 export interface FoundGap extends Pick<NotCovered, 'what' | 'why'> {
@@ -118,7 +120,8 @@ export function compareFamily({ view, node: { name, file, profile }, seen, famil
   const { cases: connections, gaps: gapsOfConnections } = connectionCases(view, node, observed, seen);
   for (const gap of gapsOfConnections) addGap(gaps, gap);
   cases += connections.length + gapsOfConnections.length;
-  return { frontends: destinations.length, sources, cases, differing, gaps, counts, connections };
+  const tracked = { family, destinations, claims, addresses: observed.addresses, modes };
+  return { frontends: destinations.length, sources, cases, differing, gaps, counts, connections, tracked };
 }
 
 /** Of the node: what is asked at its other addresses. */

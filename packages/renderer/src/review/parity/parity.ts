@@ -20,6 +20,7 @@ import { compareFamily, type FamilyComparison } from './family.ts';
 import { titleOf } from './frontends.ts';
 import { missingParts, observedModes } from '../observed/parts.ts';
 import { printOutcome } from './print-outcome.ts';
+import { trackedConnections } from './tracked.ts';
 
 /**
  * Compares how a node's kernel treats packets of Services with how a bundle would: every frontend of either side from every class of
@@ -47,6 +48,10 @@ export function parityOf(
       ...differencesOf(one),
       ...one.connections.flatMap((each) => connectionDifference(each, modes)),
     ]);
+    const connections = trackedConnections(
+      seen,
+      compared.map(({ tracked }) => tracked),
+    );
     const coverage = {
       frontends: sum(compared.map(({ frontends }) => frontends)),
       sources: new Set(compared.flatMap(({ sources }) => [...sources])).size,
@@ -62,6 +67,7 @@ export function parityOf(
       result: resultOf({ differences, coverage }),
       coverage,
       differences,
+      ...(connections ? { connections } : {}),
     };
   } catch (error) {
     if (error instanceof ReviewStopped) return error.problems;

@@ -1,0 +1,57 @@
+import { canonicalAddress, compareText, printEndpoint, type TransportProtocol } from '@sluice/netfilter';
+import { type ConnectionSummary, observationLimits, type ObservedConnections } from './observation.ts';
+
+/** `… src=… dst=… sport=… dport=…` of the request, then the same of the reply. */
+const tuples = / src=\S+ dst=(\S+) sport=\d+ dport=(\d+)\b.*? src=(\S+) dst=\S+ sport=(\d+) dport=\d+/;
+
+/** Sums up the output of `conntrack -L` as it comes: no line is kept. Connections that no rule translated are left out. */
+export class ConnectionCounter {
+  readonly #counts = new Map<string, ObservedConnections & { count: number }>();
+  #rest = '';
+  #lines = 0;
+  #left = 0;
+
+  /** Takes a part of the output; it may end within a line. */
+  take(part: string): void {
+    const lines = `${this.#rest}${part}`.split('\n');
+    this.#rest = lines.pop() ?? '';
+    for (const line of lines) this.#read(line);
+  }
+
+  /** @returns what all parts held */
+  end(): ConnectionSummary {
+    this.take('\n');
+    const pairs = [...this.#counts].toSorted(([a], [b]) => compareText(a, b)).map(([, pair]) => pair);
+    return { pairs, left: this.#left };
+  }
+
+  #read(line: string): void {
+    const protocol = line.slice(0, line.indexOf(' '));
+    if (!isProtocol(protocol)) return;
+    if (++this.#lines > observationLimits.connectionLinesMax) {
+      this.#left++;
+      return;
+    }
+    if (protocol !== 'udp' && !line.includes(' ESTABLISHED ')) return;
+    const [, to = '', port = '', from = '', reply = ''] = tuples.exec(line) ?? [];
+    if (to === '' || (to === from && port === reply)) return;
+    const [frontend, endpoint] = [placeOf(to, port), placeOf(from, reply)];
+    const key = `${protocol} ${frontend} ${endpoint}`;
+    const known = this.#counts.get(key);
+    if (known) known.count++;
+    else if (this.#counts.size >= observationLimits.connectionPairsMax) this.#left++;
+    else this.#counts.set(key, { protocol, frontend, endpoint, count: 1 });
+  }
+}
+
+const isProtocol = (text: string): text is TransportProtocol => text === 'tcp' || text === 'udp' || text === 'sctp';
+
+const placeOf = (address: string, port: string): string =>
+  printEndpoint(canonicalAddress(address) ?? address, Number(port));
+
+/** @param text of `conntrack -L`, of one family or both */
+export function connectionsIn(text: string): ConnectionSummary {
+  const counter = new ConnectionCounter();
+  counter.take(text);
+  return counter.end();
+}

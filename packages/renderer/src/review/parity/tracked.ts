@@ -1,0 +1,96 @@
+import type { Observation, ObservedConnections, ParityConnection, ParityConnections } from '@sluice/bundle';
+import { addressOfEndpoint, type Family, type Mode } from '@sluice/netfilter';
+import { placeOf } from '../flows/destinations.ts';
+import type { Destination } from '../flows/flow.ts';
+import { endpointsOf } from '../prove/connection.ts';
+import type { Claim } from '../prove/declared.ts';
+import { titleOf } from './frontends.ts';
+
+/** What decides about tracked connections, of one family. */
+export interface TrackedFrontends {
+  readonly family: Family;
+  /** Frontends of either side. */
+  readonly destinations: readonly Destination[];
+  /** What the bundle declares, by place. */
+  readonly claims: ReadonlyMap<string, Claim>;
+  /** The node's own. */
+  readonly addresses: readonly string[];
+  readonly modes: { readonly observed: readonly Mode[]; readonly desired: Mode };
+}
+
+/** In a report; the observation may have more. */
+const pairsMax = 10_000;
+
+/**
+ * Says of each tracked connection what a move to the bundle makes of it. Rules decide about first packets alone, so established connections
+ * stay with their endpoints, whether the bundle has these or not; IPVS forwards each packet by its own table.
+ * @param families both sides of each family that the node serves
+ * @returns undefined: the observation has no connections
+ */
+export function trackedConnections(
+  seen: Observation,
+  families: readonly TrackedFrontends[],
+): ParityConnections | undefined {
+  if (!seen.connections) return undefined;
+  const { pairs, left } = seen.connections;
+  const places = new Map(families.map((one) => [one.family, placesOf(one)] as const));
+  const servers = new Set(seen.servers.flatMap((line) => serverOf(line)));
+  const found: ParityConnection[] = [];
+  const notCovered = { elsewhere: 0, left };
+  for (const pair of pairs) {
+    const family = pair.frontend.startsWith('[') ? 'ipv6' : 'ipv4';
+    const of = families.find((one) => one.family === family);
+    const destination = of && destinationOf(pair, of, places.get(family) ?? new Map());
+    if (!of || !destination) notCovered.elsewhere += pair.count;
+    else if (found.length >= pairsMax) notCovered.left += pair.count;
+    else found.push(connectionOf(pair, destination, of, servers));
+  }
+  return { pairs: found, notCovered };
+}
+
+const placesOf = ({ destinations }: TrackedFrontends): ReadonlyMap<string, Destination> =>
+  new Map(destinations.map((one) => [placeOf(one), one]));
+
+const portOf = (place: string): number => Number(place.slice(place.lastIndexOf(':') + 1));
+
+/** A frontend with the address, or a node port at one of the node's addresses. */
+function destinationOf(
+  { frontend, protocol }: ObservedConnections,
+  { addresses }: TrackedFrontends,
+  places: ReadonlyMap<string, Destination>,
+): Destination | undefined {
+  const address = addressOfEndpoint(frontend);
+  const of = { port: portOf(frontend), protocol };
+  const named = places.get(placeOf({ ...of, kind: 'address', address }));
+  if (named) return named;
+  if (address === '127.0.0.1' || address === '::1')
+    return places.get(placeOf({ ...of, kind: 'localhost', address: '' }));
+  return addresses.includes(address) ? places.get(placeOf({ ...of, kind: 'node-port', address: '' })) : undefined;
+}
+
+function connectionOf(
+  pair: ObservedConnections,
+  destination: Destination,
+  { family, claims, modes }: TrackedFrontends,
+  servers: ReadonlySet<string>,
+): ParityConnection {
+  const { protocol, frontend, endpoint, count } = pair;
+  const claim = claims.get(placeOf(destination));
+  const isThere = claim !== undefined && endpointsOf(claim).some(({ text }) => text === endpoint);
+  const isOfIpvs = servers.has(`${protocol} ${frontend}`) && !modes.observed.every((mode) => mode === modes.desired);
+  const stale = protocol === 'udp' ? 'removed' : 'stale';
+  return {
+    frontend: titleOf(destination),
+    family,
+    services: destination.services,
+    endpoint,
+    count,
+    after: isOfIpvs ? 'ends' : isThere ? 'kept' : stale,
+  };
+}
+
+/** `-A -t 10.96.0.10:80 -s rr` → `tcp 10.96.0.10:80`. */
+function serverOf(line: string): readonly string[] {
+  const [, kind = '', place = ''] = /^-A (-t|-u|--sctp-service) (\S+)/.exec(line) ?? [];
+  return place === '' ? [] : [`${{ '-t': 'tcp', '-u': 'udp' }[kind] ?? 'sctp'} ${place}`];
+}
