@@ -1,6 +1,6 @@
 import type { Family } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
-import { type Kernel, type Step, UnreadableTables } from '../../packages/applier/src/ports/kernel.ts';
+import type { Kernel, Step } from '../../packages/applier/src/ports/kernel.ts';
 import type { ObservedChain } from '../../packages/applier/src/ports/node-state.ts';
 import { Interrupted } from '../../packages/applier/src/transaction/restore.ts';
 
@@ -9,8 +9,6 @@ export interface KernelCandidate {
   readonly kernel: Kernel;
   /** Runs `iptables-restore --noflush`, as another program would. */
   readonly foreign: (family: Family, text: string) => Promise<void>;
-  /** Adds a rule that iptables has no form for to a built-in chain of table filter, or removes it; undefined where no program can. */
-  readonly nftRule?: ((family: Family, isThere: boolean) => Promise<void>) | undefined;
 }
 
 const restore = (family: Family, table: 'filter' | 'nat', ...lines: readonly string[]): Step => ({
@@ -104,23 +102,6 @@ export function kernelContract(name: string, open: () => Promise<KernelCandidate
       await kernel.apply(restore(family, 'nat', ':KUBE-SEP-A - [0:0]', ':KUBE-E - [0:0]', sep(family, 'KUBE-SEP-A')));
       const seen = await kernel.observeChains(family, 'nat', ['KUBE-SEP-A', 'KUBE-E', 'KUBE-NONE']);
       expect(Object.fromEntries(seen)).toEqual({ 'KUBE-SEP-A': [sep(family, 'KUBE-SEP-A')], 'KUBE-E': [] });
-    });
-
-    test(`${name}, ${family}: a table with a rule of nft takes rules, and is unreadable but for the names of its chains`, async (context) => {
-      const { kernel, nftRule } = await open();
-      if (!nftRule) return context.skip(`${name} has no rules of nft`);
-      const rule = '-A KUBE-A -j RETURN';
-      await nftRule(family, true);
-      await kernel.apply(restore(family, 'filter', ':KUBE-A - [0:0]', rule, '-I OUTPUT 1 -j KUBE-A'));
-      const error = await kernel.observe([family]).catch((thrown: unknown) => thrown);
-      expect(error).toBeInstanceOf(UnreadableTables);
-      const { tables, observed } = error as UnreadableTables;
-      expect(tables).toMatchObject([{ family, table: 'filter' }]);
-      expect(tables[0]?.chains).toEqual(expect.arrayContaining(['KUBE-A', 'OUTPUT']));
-      expect(observed[family]?.filter.chains.get('KUBE-A')).toEqual({ builtIn: false, rules: [] });
-      expect(observed[family]?.filter.chains.get('OUTPUT')).toEqual({ builtIn: true, rules: [] });
-      await nftRule(family, false);
-      expect((await kernel.observe([family]))[family]?.filter.chains.get('KUBE-A')?.rules).toEqual([rule]);
     });
 
     test(`${name}, ${family}: a rehearsal accepts good rules, refuses bad ones, and changes nothing`, async () => {

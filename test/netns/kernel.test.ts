@@ -1,7 +1,7 @@
 // @module-tag quick
 import { randomBytes } from 'node:crypto';
 import { atTier } from '@sluice/testing';
-import { type Family, sysctlKeys, sysctlRange } from '@sluice/netfilter';
+import { sysctlKeys, sysctlRange } from '@sluice/netfilter';
 import { execa, execaSync } from 'execa';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { LinuxKernel } from '../../packages/applier/src/kernel/linux.ts';
@@ -39,15 +39,6 @@ async function namespace(): Promise<string> {
   return name;
 }
 
-async function nftRule(run: Run, family: Family, isThere: boolean): Promise<void> {
-  const chain = `${family === 'ipv4' ? 'ip' : 'ip6'} filter INPUT`;
-  const table = chain.split(' ').slice(0, 2).join(' ');
-  const base = `add table ${table}\nadd chain ${chain} { type filter hook input priority 0; }\n`;
-  const input = isThere ? `${base}add rule ${chain} ct state established accept\n` : `flush chain ${chain}\n`;
-  const { exitCode, why } = await run({ file: '/usr/sbin/nft', args: ['-f', '-'], input });
-  if (exitCode !== 0) throw new Error(why);
-}
-
 /** Runs every tool inside the namespace. @param prepare shell text to run first */
 function runIn(name: string, prepare = ''): Run {
   const run = runChildren();
@@ -74,7 +65,6 @@ describe.each(backends)('the %s kernel', (backend) => {
         const { exitCode, why } = await run({ file, args: ['--noflush'], input: text });
         if (exitCode !== 0) throw new Error(why);
       },
-      nftRule: backend === 'nft' && !isGuest ? async (family, isThere) => nftRule(run, family, isThere) : undefined,
     };
   });
 });

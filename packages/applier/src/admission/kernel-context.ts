@@ -1,7 +1,6 @@
 import { type Family, marksLate, type Problem } from '@sluice/netfilter';
 import type { NftLack } from '../nftables/ports.ts';
 import type { Kernel } from '../ports/kernel.ts';
-import { observeNames } from '../plan/unreadable.ts';
 import type { Ports } from '../ports/ports.ts';
 import { familyNames, type NodeState, type Observed, familiesOf, tableOf, isTree } from '../ports/node-state.ts';
 
@@ -9,7 +8,7 @@ import { familyNames, type NodeState, type Observed, familiesOf, tableOf, isTree
  * Whether layout `tree` must provide the chains of kube-proxy that CNI plugins jump to. While kube-proxy's rules stay beside ours it does
  * not, because they contain these chains.
  * @param families those that the node has tools for
- * @returns also the tables, if they had to be read and could be
+ * @returns also the tables, if they had to be read
  */
 export async function providesKubeChains(
   families: readonly Family[],
@@ -17,9 +16,8 @@ export async function providesKubeChains(
 ): Promise<{ readonly provides: boolean; readonly tables?: Observed }> {
   const { active } = journal;
   if (active && active.number > 0) return { provides: !isTree(active.state) || hasMark(active.state) };
-  const { observed, unreadable } = await observeNames(families, kernel);
-  const provides = !familyNames.some((family) => observed[family]?.nat.chains.has('KUBE-MARK-MASQ'));
-  return unreadable ? { provides } : { provides, tables: observed };
+  const tables = await kernel.observe(families);
+  return { provides: !familyNames.some((family) => tables[family]?.nat.chains.has('KUBE-MARK-MASQ')), tables };
 }
 
 function hasMark({ families }: NodeState): boolean {

@@ -2,7 +2,6 @@ import { type Family, isTreeChain, type Problem } from '@sluice/netfilter';
 import type { ObservedIpvs, NodeIpvs } from '../ipvs/values.ts';
 import { countNames, foreignSluiceChains, ownState, foreignProxyChains } from '../plan/ownership.ts';
 import { nodePlaneOf } from '../planes/planes.ts';
-import { observeToWrite } from '../plan/unreadable.ts';
 import type { Generation } from '../ports/journal.ts';
 import type { NodeFacts } from '../ports/node-facts.ts';
 import type { Ports } from '../ports/ports.ts';
@@ -63,15 +62,9 @@ export async function readStartState(
 ): Promise<StartState | Refusal> {
   const { active } = journal;
   const families = familiesWithTools(facts);
+  const observed = reads.tables ?? (await kernel.observe(families, active?.state));
   const ipvs = reads.ipvs ? { ipvs: reads.ipvs } : {};
   const owned = active ? chainNames(active.state) : {};
-  // Beside its own table mode nftables reads names, unless it takes rules over; mode iptables could not verify what it writes.
-  const needsNames = nodePlaneOf(desired).hasOwnTable && !takeOver;
-  const observed =
-    reads.tables ??
-    (needsNames
-      ? (await observeToWrite(families, active?.state ?? desired, owned, kernel)).observed
-      : await kernel.observe(families, active?.state));
   // In layout tree every name is our own: kube-proxy's rules may stay, after ours, for a manual rollback.
   const foreign =
     (isTree(desired) || beneath) && !takeOver

@@ -180,8 +180,7 @@ export class Daemon {
         this.#driftLoop.count(monotonicMs());
         log.warn(repair, `drift repaired: rules were changed by ${repair.by ?? 'another program'}`);
       }
-      if (reconciler.unreadable === undefined) status.clear('KERNEL');
-      else status.raise('KERNEL', reconciler.unreadable);
+      status.clear('KERNEL');
     } catch (error) {
       drift?.failed(processorMs() - beginMs);
       // A writer that undoes a repair before it is verified is in a loop with us, too.

@@ -8,20 +8,19 @@ import {
   type Step,
   type Switch,
 } from '../ports/kernel.ts';
-import type { NodeState, Observed } from '../ports/node-state.ts';
+import type { NodeState, Observed, ObservedFamily } from '../ports/node-state.ts';
 import { Interrupted } from '../transaction/restore.ts';
 import { proxyTables } from './nft/proxy-tables.ts';
 import { interfaceAddresses, interfaceNames } from './facts.ts';
 import { findIpvsTools, LinuxIpvs } from './ipvs-linux.ts';
 import { forgetFlows, readTrackedPaths } from './conntrack.ts';
 import { EitherSwitch } from './either-switch.ts';
-import { iptablesChains } from './nft/iptables-chains.ts';
 import { LinuxNft } from './nft/nft-linux.ts';
 import type { NftWriter } from './nft/nft-writer.ts';
 import { NftSwitch } from './nft/nft-switch.ts';
 import { rehearser } from './scratch/rehearse.ts';
 import type { Command, ToolResult, Run } from './command.ts';
-import { readList, readTables, SaveReader } from './save.ts';
+import { readList, SaveReader } from './save.ts';
 import type { Tunables } from './sysctl.ts';
 import { type FamilyTools, findTool, type Tools } from './tools.ts';
 
@@ -82,12 +81,12 @@ export class LinuxKernel implements Kernel {
     known?: Pick<NodeState, 'families'>,
     interrupt?: AbortSignal,
   ): Promise<Observed> {
-    const readers = new Map<Family, SaveReader>();
-    for (const family of families) readers.set(family, await this.#save(family, known?.families[family], interrupt));
-    return readTables(readers, (family, table) => iptablesChains(family, table, this.#run));
+    const observed: { [F in Family]?: ObservedFamily } = {};
+    for (const family of families) observed[family] = await this.#save(family, known?.families[family], interrupt);
+    return observed;
   }
 
-  async #save(family: Family, known: FamilyProgram | undefined, interrupt?: AbortSignal): Promise<SaveReader> {
+  async #save(family: Family, known: FamilyProgram | undefined, interrupt?: AbortSignal): Promise<ObservedFamily> {
     const { save } = this.#toolsOf(family);
     let reader = new SaveReader(known);
     const begin = (): void => {
@@ -100,7 +99,7 @@ export class LinuxKernel implements Kernel {
     } catch (error) {
       throw interrupt?.aborted === true ? new Interrupted() : error;
     }
-    return reader;
+    return reader.done();
   }
 
   async observeChains(

@@ -1,10 +1,7 @@
-import { type Family, type FamilyProgram, type TableName, tableNames } from '@sluice/netfilter';
-import { type UnreadableTable, UnreadableTables } from '../ports/kernel.ts';
-import type { Observed, ObservedChain, ObservedFamily, ObservedTable } from '../ports/node-state.ts';
+import { type FamilyProgram, type TableName, tableNames } from '@sluice/netfilter';
+import type { ObservedChain, ObservedFamily, ObservedTable } from '../ports/node-state.ts';
 
 const declaration = /^:(\S+) (\S+)/;
-/** Not `contains incompatible base-chains`: then everything else of the table is printed. */
-const incompatible = /^# Table `(filter|nat)' is incompatible\b/;
 
 /**
  * Reads the output of `iptables-save` of one family, in parts as they come, and keeps no copy of known rules: a chain with the rules of a
@@ -20,7 +17,6 @@ export class SaveReader {
   #prefix = '';
   /** The beginning of an incomplete line. */
   #rest = '';
-  readonly #unreadable: TableName[] = [];
 
   /** @param known the rules that the kernel probably holds */
   constructor(known?: FamilyProgram) {
@@ -44,20 +40,12 @@ export class SaveReader {
     return { filter: tableOf(this.#tables.filter), nat: tableOf(this.#tables.nat) };
   }
 
-  /** The tables that iptables cannot print: it says so in their place. */
-  get unreadable(): readonly TableName[] {
-    return this.#unreadable;
-  }
-
   #line(line: string): void {
     if (line.startsWith('-A ')) this.#rule(line);
     else if (line.startsWith(':')) this.#declare(line);
     else if (line.startsWith('*')) {
       this.#table = tableNames.find((known) => known === line.slice(1).trim());
       this.#prefix = '';
-    } else if (line.startsWith('# Table ')) {
-      const name = incompatible.exec(line)?.[1] as TableName | undefined;
-      if (name !== undefined) this.#unreadable.push(name);
     }
   }
 
@@ -114,33 +102,6 @@ export function readSave(text: string, known?: FamilyProgram): ObservedFamily {
   const reader = new SaveReader(known);
   reader.take(text);
   return reader.done();
-}
-
-const hooks = /^(?:PREROUTING|INPUT|FORWARD|OUTPUT|POSTROUTING)$/;
-
-/**
- * The tables of all families, after their whole texts.
- * @param namesOf the chains of a table that iptables did not print
- * @throws UnreadableTables if there is one
- */
-export async function readTables(
-  readers: ReadonlyMap<Family, SaveReader>,
-  namesOf: (family: Family, table: TableName) => Promise<UnreadableTable['chains']>,
-): Promise<Observed> {
-  const observed: { [F in Family]?: ObservedFamily } = {};
-  const unreadable: UnreadableTable[] = [];
-  for (const [family, reader] of readers) {
-    const tables: Record<TableName, ObservedTable> = { ...reader.done() };
-    for (const table of reader.unreadable) {
-      const chains = await namesOf(family, table);
-      unreadable.push({ family, table, chains });
-      const named = (chains ?? []).map((name) => [name, { builtIn: hooks.test(name), rules: [] }] as const);
-      tables[table] = { chains: new Map(named) };
-    }
-    observed[family] = tables;
-  }
-  if (unreadable.length > 0) throw new UnreadableTables(unreadable, observed);
-  return observed;
 }
 
 /** Reads the output of `iptables -S CHAIN`: the rules of one chain. */

@@ -39,7 +39,6 @@ export interface Kernel {
    *   identity
    * @param interrupt aborts the call
    * @throws Interrupted then, and only then
-   * @throws UnreadableTables where iptables cannot print a table
    */
   observe(families: readonly Family[], known?: Pick<NodeState, 'families'>, interrupt?: AbortSignal): Promise<Observed>;
   /** The rules of some chains as the kernel prints them. A chain that does not exist is left out. */
@@ -140,34 +139,5 @@ export class KernelError extends Error {
   constructor(action: string, why: string) {
     super(`Cannot run ${action}: ${why}`);
     this.action = action;
-  }
-}
-
-/** A table of iptables that iptables cannot print. */
-export interface UnreadableTable {
-  readonly family: Family;
-  readonly table: TableName;
-  /** The names of its chains, as nft lists them; undefined where nft is missing or fails. */
-  readonly chains: readonly string[] | undefined;
-}
-
-/**
- * Another program has rules of nft in a table of iptables, for which iptables has no form: `iptables-nft-save` prints nothing of that
- * table (`Table is incompatible, use 'nft' tool`), although it takes new rules. So nothing is known of its rules.
- */
-export class UnreadableTables extends KernelError {
-  readonly tables: readonly UnreadableTable[];
-  /** What was read: unreadable tables without rules, and with the names of their chains, where these are known. */
-  readonly observed: Observed;
-
-  /** @param tables at least one */
-  constructor(tables: readonly UnreadableTable[], observed: Observed) {
-    const named = tables.map(({ family, table }) => `${family === 'ipv4' ? 'ip' : 'ip6'} ${table}`);
-    super(
-      'iptables-save',
-      `another program has nft rules in table ${named.join(', ')}, so that iptables prints none of its rules: they are neither compared nor repaired, and bundles wait. Move the rules of that program to a table of its own (\`nft list table ${named[0]}\` shows them)`,
-    );
-    this.tables = tables;
-    this.observed = observed;
   }
 }

@@ -22,9 +22,7 @@ import { nftFindings } from './nftables.ts';
 import { addressClashes } from './address-clashes.ts';
 import { probeServiceFindings } from './probe-services.ts';
 import { messageOf } from '../message.ts';
-import { observeNames } from '../plan/unreadable.ts';
-import { UnreadableTables } from '../ports/kernel.ts';
-import { familyNames, type NodeState } from '../ports/node-state.ts';
+import { familyNames, type NodeState, type Observed } from '../ports/node-state.ts';
 
 /**
  * Checks everything that an apply needs, and changes nothing.
@@ -59,7 +57,7 @@ export async function findings(
     ...(files ? await ipvsFindings(files, config, tools, run) : []),
     ...(files ? sysctlFindings(files, config.node, facts) : []),
     ...(files ? probeServiceFindings(config, files) : []),
-    ...(await ownerFindings(config, tools, facts, run, isNft)),
+    ...(await ownerFindings(config, tools, facts, run)),
     ...(files ? bundleFindings(config, files, facts) : noBundle(config, problems)),
   ];
 }
@@ -274,13 +272,10 @@ async function ownerFindings(
   tools: Tools,
   facts: NodeFacts,
   run: Run,
-  isNft: boolean,
 ): Promise<PreflightFinding[]> {
   const running = facts.kubeProxies();
   const kernel = new LinuxKernel(tools, run, procTunables);
-  const families = familyNames.filter((family) => tools.families[family]);
-  const unreadable = isNft ? [] : await tableFindings(families, kernel);
-  const { observed } = await observeNames(families, kernel);
+  const observed: Observed = await kernel.observe(familyNames.filter((family) => tools.families[family]));
   const active = peek(config.state)?.current ?? null;
   // In layout tree all chain names are ours: kube-proxy's rules may stay after ours.
   const beside = config.layout === 'tree' && !config.takeOver.includes('kube-proxy');
@@ -291,20 +286,8 @@ async function ownerFindings(
     active === null && countNames(refused) === 0
       ? await findProxy(kernel, config.takeOver.includes('kube-proxy'), [], [])
       : {};
-  if ('problems' in left)
-    return [...unreadable, proxy, ...left.problems.map(({ message, hint }) => bad('kube-proxy', message, hint))];
-  return [...unreadable, proxy, ...chainFindings(countNames(others), countNames(refused), config)];
-}
-
-/** Mode iptables cannot use a table that iptables does not print. Mode nftables has a table of its own. */
-async function tableFindings(families: readonly Family[], kernel: LinuxKernel): Promise<PreflightFinding[]> {
-  try {
-    await kernel.observe(families);
-    return [];
-  } catch (error) {
-    if (!(error instanceof UnreadableTables)) throw error;
-    return [bad('rule tables', messageOf(error), 'or give this node a profile in mode nftables')];
-  }
+  if ('problems' in left) return [proxy, ...left.problems.map(({ message, hint }) => bad('kube-proxy', message, hint))];
+  return [proxy, ...chainFindings(countNames(others), countNames(refused), config)];
 }
 
 function proxyFinding(running: readonly number[], beside: boolean): PreflightFinding {

@@ -11,7 +11,6 @@ import type { Refusal } from '../ports/refusal.ts';
 import { isBare, fallBack, rescue, resume } from '../recovery/recover.ts';
 import { load } from '../recovery/load-generation.ts';
 import { recognise } from '../recovery/recognise.ts';
-import { observeNames } from '../plan/unreadable.ts';
 import { staleFlows, udpFamilies } from '../plan/flows.ts';
 import { cleanUp } from '../transaction/clean-up.ts';
 import { forgetAfter } from '../transaction/forgetting.ts';
@@ -84,7 +83,6 @@ export class Reconciler {
    *   tables is unknown
    * @param interrupt when it aborts before a difference was found, the comparison ends early, unless the state of the tables is unknown
    * @returns the number of steps; 0 if nothing differed
-   * @throws UnreadableTables when all other tables are right
    */
   async repair(tables = true, interrupt?: AbortSignal): Promise<number | 'interrupted'> {
     const { journal } = this.#ports;
@@ -95,11 +93,6 @@ export class Reconciler {
   /** What other programs had added to the table of mode nftables, and the last repair removed: `chain x`. */
   get removed(): readonly string[] {
     return this.#drift.removed;
-  }
-
-  /** Why the last repair could not compare some tables. */
-  get unreadable(): string | undefined {
-    return this.#drift.unreadable;
   }
 
   /**
@@ -179,8 +172,7 @@ export class Reconciler {
 
   /** Whether the kernel holds no rules for Services of any program, as after a boot. */
   async isBare(): Promise<boolean> {
-    const { observed } = await observeNames(familiesWithTools(this.#facts()), this.#ports.kernel);
-    return isBare(observed, this.#ports);
+    return isBare(await this.#ports.kernel.observe(familiesWithTools(this.#facts())), this.#ports);
   }
 
   /** @see load */

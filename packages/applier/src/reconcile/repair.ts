@@ -5,8 +5,6 @@ import { adaptDesired, countNames, foreignProxyChains, foreignSluiceChains, ownS
 import { describeStep, type Plan, plan } from '../plan/plan.ts';
 import { readBeside } from '../plan/beside.ts';
 import { drainVirtual, type Virtual } from '../plan/virtual.ts';
-import { observeToCompare } from '../plan/unreadable.ts';
-import type { UnreadableTables } from '../ports/kernel.ts';
 import type { NodeFacts } from '../ports/node-facts.ts';
 import type { Ports } from '../ports/ports.ts';
 import { orInterrupted, restore, withSysctls } from '../transaction/restore.ts';
@@ -27,8 +25,6 @@ interface Drift {
   readonly virtual: Virtual | undefined;
   /** The tables, if they were read. */
   readonly observed: Observed | undefined;
-  /** Tables whose rules are not known. */
-  readonly unreadable: UnreadableTables | undefined;
 }
 
 /** Drift repair: makes the kernel hold the active generation. */
@@ -39,8 +35,6 @@ export class DriftRepair {
   readonly #memory: KernelMemory;
   /** What other programs had added to the table of mode nftables, and the last repair removed, as nft names it. */
   removed: readonly string[] = [];
-  /** Why the last repair could not compare some tables. */
-  unreadable: string | undefined;
 
   constructor(ports: Ports, facts: () => NodeFacts, options: RepairOptions, memory: KernelMemory) {
     this.#ports = ports;
@@ -58,25 +52,22 @@ export class DriftRepair {
     const drift = await orInterrupted(this.#compare(active.state, known, this.#memory.tables && interrupt));
     if (drift === 'interrupted') return drift;
     const { steps, touched } = drift.plan;
-    this.unreadable = drift.unreadable?.message;
     this.#memory.remember({});
     this.removed = steps.flatMap((step) => ('removes' in step ? (step.removes ?? []) : []));
-    let held = drift.desired;
-    if (steps.length > 0) {
+    if (steps.length === 0) this.#memory.tables = drift.desired;
+    else {
       const chains = touched.map(({ family, table }) => `${family} ${table}`);
       report('repairing', {
         steps: steps.length,
         chains,
         ...(this.removed.length > 0 ? { removes: this.removed } : {}),
       });
-      held = await restore(active.state, chainNames(active.state), this.#ports, observeToCompare);
+      this.#memory.tables = await restore(active.state, chainNames(active.state), this.#ports);
     }
-    if (!drift.unreadable) this.#memory.tables = held;
     // Sets that a crash left behind and no rule names any more.
     await kernel.switch?.remove();
     await journal.tidy();
     if (steps.length > 0) return steps.length;
-    if (drift.unreadable) throw drift.unreadable;
     if (drift.virtual) await this.#drain(drift.virtual);
     return drift.observed ? this.#keepOrder(drift.observed, drift.now) : 0;
   }
@@ -90,14 +81,13 @@ export class DriftRepair {
   /** @param known the state of the kernel, if its tables need not be read */
   async #compare(state: NodeState, known: NodeState | undefined, interrupt?: AbortSignal): Promise<Drift> {
     const owned = chainNames(state);
-    const { desired, families, observed, unreadable } = known
-      ? { desired: known, families: known.families, observed: undefined, unreadable: undefined }
+    const { desired, families, observed } = known
+      ? { desired: known, families: known.families, observed: undefined }
       : await this.#tables(state, owned, interrupt);
     // First: reading mode ipvs loads its module, and with it come its sysctls.
     const beside = await readBeside(desired, owned, this.#ports, desired.nft, { nft: known !== undefined, interrupt });
     const now = await withSysctls({ families, sysctls: new Map() }, desired, this.#ports);
-    const { kernel } = this.#ports;
-    return { plan: plan(now, desired, kernel, beside), desired, now, virtual: beside.virtual, observed, unreadable };
+    return { plan: plan(now, desired, this.#ports.kernel, beside), desired, now, virtual: beside.virtual, observed };
   }
 
   /** Reads the tables. @returns the state as this kernel can have it, and our part of the tables */
@@ -105,15 +95,13 @@ export class DriftRepair {
     state: NodeState,
     owned: OwnedNames,
     interrupt?: AbortSignal,
-  ): Promise<
-    Pick<Drift, 'desired' | 'unreadable'> & { readonly families: NodeState['families']; readonly observed: Observed }
-  > {
+  ): Promise<{ readonly desired: NodeState; readonly families: NodeState['families']; readonly observed: Observed }> {
     const { kernel, report } = this.#ports;
-    const { observed, unreadable } = await observeToCompare(familiesOf(state), state, owned, kernel, interrupt);
+    const observed = await kernel.observe(familiesOf(state), state, interrupt);
     const foreign = isTree(state) ? foreignSluiceChains(observed, owned) : foreignProxyChains(observed, owned);
     report('strangers', { chains: countNames(foreign) });
     const desired = adaptDesired(state, observed, owned, kernel);
-    return { desired, families: ownState(observed, owned, desired), observed, unreadable };
+    return { desired, families: ownState(observed, owned, desired), observed };
   }
 
   /** Reports which foreign rules take packets before our jumps; with `takeOrder`, moves our jumps before them. */

@@ -8,7 +8,6 @@ import type { TransactionResult } from '../transaction/planned-change.ts';
 import type { Family } from '@sluice/netfilter';
 import { nodePlaneOf } from '../planes/planes.ts';
 import type { Outcome } from '../ports/outcome.ts';
-import { observeNames } from '../plan/unreadable.ts';
 import { countNames, foreignProxyChains } from '../plan/ownership.ts';
 import { restore } from '../transaction/restore.ts';
 import { chainNames, isTree, joinNames, type Observed } from '../ports/node-state.ts';
@@ -78,7 +77,7 @@ export async function rescue(families: readonly Family[], ports: Ports): Promise
   const { journal, kernel, report } = ports;
   const { lost } = journal;
   if (lost === undefined) return undefined;
-  const { observed } = await observeNames(families, kernel);
+  const observed = await kernel.observe(families);
   const bare = await isBare(observed, ports);
   const found = bare ? lastActive(ports) : await recognised(observed, ports);
   if (!found) return undefined;
@@ -128,7 +127,7 @@ export async function fallBack(
 ): Promise<Outcome | undefined> {
   const { damaged } = journal;
   if (!damaged) return undefined;
-  if (!(await isBare((await observeNames(families, kernel)).observed, { kernel }))) return undefined;
+  if (!(await isBare(await kernel.observe(families), { kernel }))) return undefined;
   const target = await newestBefore(damaged.number, journal);
   if (!target) return undefined;
   const because = `generation ${damaged.number} cannot be read, so generation ${target.number} is active: ${damaged.because}`;

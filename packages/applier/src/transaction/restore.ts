@@ -15,21 +15,18 @@ import {
 } from '../ports/node-state.ts';
 import { leakedChains } from '../plan/side-by-side.ts';
 import { applyStep } from '../plan/nftables.ts';
-import { observeToWrite } from '../plan/unreadable.ts';
 import { readBeside } from '../plan/beside.ts';
 
 /**
- * Makes the kernel hold `desired`, from whatever state it is in, and verifies the result, except where a table cannot be read.
+ * Makes the kernel hold `desired`, from whatever state it is in, and verifies the result.
  * @param owned names that are ours besides those of the desired state
- * @param observe how tables that iptables cannot print are read
  * @returns the desired state as this kernel can have it
- * @throws KernelError, StillDiffers; UnreadableTables where an unreadable table has chains of ours: then nothing is written
+ * @throws KernelError, StillDiffers
  */
 export async function restore(
   desired: NodeState,
   owned: OwnedNames,
   ports: Pick<Ports, 'kernel' | 'clock' | 'report' | 'journal' | 'drainMs'>,
-  observe = observeToWrite,
 ): Promise<NodeState> {
   const { kernel } = ports;
   const known = joinNames(owned, chainNames(desired));
@@ -37,8 +34,8 @@ export async function restore(
     // In mode nftables there may be no tool to read a family with.
     familyNames.filter((family) => !desired.families[family] && hasNames(owned[family])),
   );
-  const look = async (): Promise<{ adapted: NodeState; change: Plan; isRead: boolean }> => {
-    const { observed, unreadable } = await observe(families, desired, known, kernel);
+  const look = async (): Promise<{ adapted: NodeState; change: Plan }> => {
+    const observed = await kernel.observe(families, desired);
     // A rollback that the disk did not take down has left chains of a generation that nothing points to.
     const names = isTree(desired) ? joinNames(known, leakedChains(observed, desired)) : known;
     const adapted = adaptDesired(desired, observed, names, kernel);
@@ -46,13 +43,11 @@ export async function restore(
     const beside = await readBeside(adapted, names, ports, adapted.nft);
     const now = await withSysctls({ families: ownState(observed, names, adapted), sysctls: new Map() }, adapted, ports);
     if (beside.virtual) await keepDraining(beside.virtual.plan.draining, ports);
-    return { adapted, change: plan(now, adapted, kernel, beside), isRead: unreadable === undefined };
+    return { adapted, change: plan(now, adapted, kernel, beside) };
   };
   const first = await look();
   if (first.change.steps.length === 0) return first.adapted;
   await carryOut(first.change, ports);
-  // The next comparison raises the alarm.
-  if (!first.isRead) return first.adapted;
   const second = await look();
   if (second.change.steps.length === 0) return second.adapted;
   throw new StillDiffers(second.change.steps.map(describeStep));

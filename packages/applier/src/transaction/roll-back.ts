@@ -8,7 +8,6 @@ import type { TrackedFlow } from '../ports/kernel.ts';
 import type { Ports } from '../ports/ports.ts';
 import { restore } from './restore.ts';
 import { type OwnedNames, chainNames, familiesOf, joinNames, type NodeState } from '../ports/node-state.ts';
-import { observeNames } from '../plan/unreadable.ts';
 import { baseChainParts, leakedChains } from '../plan/side-by-side.ts';
 import type { TransactionResult } from './planned-change.ts';
 
@@ -113,9 +112,7 @@ export async function ownedNames(
     if (made) own = joinNames(joinNames(own, chainNames(made.state)), baseChainParts(made.state, made.state));
     else isKnown = false;
   }
-  if (isKnown) return own;
-  const { observed } = await observeNames(familiesOf(from.state), kernel);
-  return joinNames(own, leakedChains(observed, from.state));
+  return isKnown ? own : joinNames(own, leakedChains(await kernel.observe(familiesOf(from.state)), from.state));
 }
 
 /** The state to roll back to: that of the generation, and the old values of the sysctls that only the open transaction set. */

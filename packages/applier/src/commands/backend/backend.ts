@@ -11,7 +11,6 @@ import {
   useOf,
 } from '../../kernel/tools.ts';
 import { exitCodes } from '../../ports/outcome.ts';
-import { observeNames } from '../../plan/unreadable.ts';
 import { familiesOf } from '../../ports/node-state.ts';
 import { moveStore } from '../../recovery/move-store.ts';
 import { openSession, type NodeSession } from '../session/session.ts';
@@ -99,7 +98,7 @@ async function isOnlyIn(wanted: RuleStore, session: NodeSession): Promise<boolea
   const { active } = session.journal;
   if (!active) return true;
   const { kernel } = await session.portsOf(otherBackend(wanted));
-  const { observed } = await observeNames(familiesOf(active.state), kernel);
+  const observed = await kernel.observe(familiesOf(active.state));
   return familiesOf(active.state).every((family) =>
     (['nat', 'filter'] as const).every((table) =>
       [...(observed[family]?.[table].chains.keys() ?? [])].every(

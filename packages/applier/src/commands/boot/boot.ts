@@ -4,7 +4,6 @@ import { describe, exitCodes, type Outcome } from '../../ports/outcome.ts';
 import type { Generation } from '../../ports/journal.ts';
 import { messageOf } from '../../message.ts';
 import { StateError } from '../../state/state-error.ts';
-import { UnreadableTables } from '../../ports/kernel.ts';
 import { untilVerdict, type Time } from './until-verdict.ts';
 import { openSession, type NodeSession, type SessionMode } from '../session/session.ts';
 import {
@@ -127,8 +126,6 @@ export async function bootAsUsual(node: BootNode, time: BootTime, terminal: Boot
     // A disk that takes no write says nothing about the rules.
     if (error instanceof StateError) throw error;
     terminal.err(`${failed(journal)}: ${messageOf(error)}\n`);
-    // Rules of ours are there; an earlier generation could not be loaded either.
-    if (error instanceof UnreadableTables) return exitCodes.problem;
   }
   if (journal.halted !== undefined || found.left?.kind === 'held') return bootHalted(node, found, time, terminal);
   if (found.left) note(`first: ${describe(found.left)}\n`, terminal);

@@ -4,11 +4,7 @@ import { FakeKernel } from './fake.ts';
 
 kernelContract('fake', async () => {
   const kernel = new FakeKernel();
-  return {
-    kernel,
-    foreign: async (family, text) => kernel.load(family, text),
-    nftRule: async (family, isThere) => kernel.nftRule(family, 'filter', isThere),
-  };
+  return { kernel, foreign: async (family, text) => kernel.load(family, text) };
 });
 
 switchContract('fake', async () => {

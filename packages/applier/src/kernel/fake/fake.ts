@@ -15,14 +15,14 @@ import {
   targetOf,
 } from '@sluice/netfilter';
 import { type TrackedFlow, type Kernel, KernelError, type Step, type Switch } from '../../ports/kernel.ts';
-import { familiesOf, type NodeState, type Observed } from '../../ports/node-state.ts';
+import { familiesOf, type NodeState, type Observed, type ObservedFamily } from '../../ports/node-state.ts';
 import { Interrupted } from '../../transaction/restore.ts';
 import { FakeIpvs } from './ipvs-fake.ts';
 import { EitherSwitch } from '../either-switch.ts';
 import { NftSwitch } from '../nft/nft-switch.ts';
 import { FakeNft } from './nft-fake.ts';
 import { FakeSwitch } from './fake-switch.ts';
-import { readSave, readTables, SaveReader } from '../save.ts';
+import { readSave } from '../save.ts';
 
 type FakeChains = Map<string, { builtIn: boolean; rules: string[] }>;
 type FakeTables = Record<TableName, FakeChains>;
@@ -69,8 +69,6 @@ export class FakeKernel implements Kernel {
   readonly tracked: TrackedFlow[] = [];
   readonly #families: Record<Family, FakeTables>;
   readonly #sysctls: Map<SysctlKey, number>;
-  /** `ipv4 filter`. */
-  readonly #unreadable = new Set<string>();
   #hashSize = 16_384;
 
   constructor(start: FakeStart = {}) {
@@ -101,30 +99,15 @@ export class FakeKernel implements Kernel {
     interrupt?: AbortSignal,
   ): Promise<Observed> {
     if (interrupt?.aborted === true) throw new Interrupted();
-    const readers = families.map((family) => {
-      const reader = new SaveReader(known?.families[family]);
-      reader.take(this.save(family));
-      return [family, reader] as const;
-    });
-    return readTables(new Map(readers), async (family, table) => [...this.#families[family][table].keys()]);
-  }
-
-  /** Another program adds a rule of nft to a built-in chain, or removes it: as long as it is there, iptables prints nothing of its table. */
-  nftRule(family: Family, table: TableName, isThere: boolean): void {
-    if (isThere) this.#unreadable.add(`${family} ${table}`);
-    else this.#unreadable.delete(`${family} ${table}`);
+    const observed: { [F in Family]?: ObservedFamily } = {};
+    for (const family of families) observed[family] = readSave(this.save(family), known?.families[family]);
+    return observed;
   }
 
   /** The output of iptables-save. */
   save(family: Family): string {
     const tables = this.#families[family];
-    return (['filter', 'nat'] as const)
-      .map((table) =>
-        this.#unreadable.has(`${family} ${table}`)
-          ? `# Table \`${table}' is incompatible, use 'nft' tool.\n`
-          : printTable(table, tables[table]),
-      )
-      .join('');
+    return (['filter', 'nat'] as const).map((table) => printTable(table, tables[table])).join('');
   }
 
   async observeChains(
