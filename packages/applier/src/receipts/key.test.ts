@@ -4,7 +4,9 @@ import { describe, expect, test } from 'vitest';
 import type { Run } from '../kernel/command.ts';
 import { sampleNode } from '../testing/bundle.fixture.ts';
 import { makeKey } from './key.ts';
-import { state, run, seal, failures, receiptWriter, verified } from './receipts.fixture.ts';
+import { state, run, seal, failures, receiptWriter, verified, withReceipts } from './receipts.fixture.ts';
+
+withReceipts();
 
 describe('the key', () => {
   test('is readable only by its owner, kept if it exists, and replaced by --renew', async () => {

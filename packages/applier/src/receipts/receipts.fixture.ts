@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { makeRelease, printRelease, readReceipt, type Receipt, type Release, sumsOf } from '@sluice/bundle';
-import { afterAll, beforeEach } from 'vitest';
+import { afterAll, beforeAll, beforeEach } from 'vitest';
 import type { Seal } from '../inbox/files.ts';
 import { runChildren } from '../kernel/run.ts';
 import type { PartialRelease } from '../ports/journal.ts';
@@ -17,7 +17,6 @@ export const scratch = mkdtempSync(join(tmpdir(), 'sluiced-receipts-'));
 export const state = join(scratch, 'state');
 export const directory = join(scratch, 'receipts');
 export const run = runChildren();
-afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 export const noon = Date.parse('2026-12-01T12:00:00Z');
 
 export const files = sampleBundle();
@@ -79,7 +78,14 @@ export function verified(line: string): string {
   });
 }
 
-beforeEach(() => {
-  for (const one of [state, directory]) rmSync(one, { recursive: true, force: true });
-  failures.length = 0;
-});
+/**
+ * Empties the state and the folder before each test. To be called by each file of tests: several of them share this module in one process, where hooks of a module are those of the first one alone.
+ */
+export function withReceipts(): void {
+  beforeAll(() => void mkdirSync(scratch, { recursive: true }));
+  afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+  beforeEach(() => {
+    for (const one of [state, directory]) rmSync(one, { recursive: true, force: true });
+    failures.length = 0;
+  });
+}

@@ -21,7 +21,10 @@ import {
   receiptWriter,
   newest,
   verified,
+  withReceipts,
 } from './receipts.fixture.ts';
+
+withReceipts();
 
 describe('a receipt', () => {
   let line: string;

@@ -7,7 +7,17 @@ import { listByLibrary } from './client-node.fixture.ts';
 import { listedKinds } from './kinds.ts';
 import { list } from './list.ts';
 import { readStream } from './watch/stream.ts';
-import { cluster, at, kubeconfigOf, configOf, optionsOf, watchServices } from './library-cluster.fixture.ts';
+import {
+  cluster,
+  at,
+  kubeconfigOf,
+  configOf,
+  optionsOf,
+  watchServices,
+  withCluster,
+} from './library-cluster.fixture.ts';
+
+withCluster();
 
 describe('both, with the same kubeconfig,', () => {
   test.each<[string, () => ApiObject, ApiObject?]>([

@@ -21,7 +21,10 @@ import {
   answerWatch,
   watchServices,
   lineOf,
+  withCluster,
 } from './library-cluster.fixture.ts';
+
+withCluster();
 
 // Each test under "does not" runs the client library and shows a limit, for which the module in its title has code. When a later
 // version has no such limit, its test fails: then remove our code and the test.

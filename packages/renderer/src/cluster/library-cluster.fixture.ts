@@ -15,18 +15,6 @@ export let cluster: LiveCluster;
 /** What is aborted after a test. */
 export let stop: AbortController[];
 
-beforeEach(async () => {
-  cluster = await LiveCluster.start();
-  for (const n of [1, 2, 3, 4, 5]) cluster.put('services', serviceOf(`s${n}`, n));
-  cluster.put('nodes', node);
-  stop = [];
-});
-afterEach(async () => {
-  vi.unstubAllEnvs();
-  for (const one of stop) one.abort();
-  await cluster.server.close();
-});
-
 /** A file beside the server. */
 export const at = (name: string): string => join(cluster.server.dir, name);
 
@@ -116,3 +104,20 @@ export async function watchServices(config = configOf(), each: (type: string) =>
 /** A line of a watch. */
 export const lineOf = (type: string, name: string): string =>
   `${JSON.stringify({ type, object: { metadata: { name } } })}\n`;
+
+/**
+ * Starts the cluster before each test. To be called by each file of tests: several of them share this module in one process, where hooks of a module are those of the first one alone.
+ */
+export function withCluster(): void {
+  beforeEach(async () => {
+    cluster = await LiveCluster.start();
+    for (const n of [1, 2, 3, 4, 5]) cluster.put('services', serviceOf(`s${n}`, n));
+    cluster.put('nodes', node);
+    stop = [];
+  });
+  afterEach(async () => {
+    vi.unstubAllEnvs();
+    for (const one of stop) one.abort();
+    await cluster.server.close();
+  });
+}

@@ -3,7 +3,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileDigest, printReceipt, type Receipt, receiptFile, type ReceiptOutcome, readRelease } from '@sluice/bundle';
-import { afterAll, beforeEach } from 'vitest';
+import { afterAll, beforeAll, beforeEach } from 'vitest';
 import { sluice } from '../in-process.fixture.ts';
 
 /** A release of two waves for two nodes, made anew before each test, and the keys that sign. */
@@ -17,9 +17,6 @@ export const [bundle, release, receipts, allowed] = [
   at('receipts'),
   at('allowed_receipts'),
 ];
-afterAll(() => rmSync(scratch, { recursive: true, force: true }));
-for (const name of ['node-1', 'node-2', 'mallory', 'waves'])
-  execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', name, '-f', at(name)]);
 
 /** Signs a text with the key of a name. */
 export const sign = (text: string, name: string, namespace = 'sluice-receipt'): string =>
@@ -85,29 +82,40 @@ export async function states(): Promise<string> {
     .join(' | ');
 }
 
-beforeEach(async () => {
-  for (const dir of [bundle, release, receipts]) rmSync(dir, { recursive: true, force: true });
-  mkdirSync(receipts);
-  cpSync(join(root, 'examples/10-ipvs/out'), bundle, { recursive: true });
-  // `.sluice-complete` is not in Git, and a work tree does not need it.
-  rmSync(join(bundle, '.sluice-complete'), { force: true });
-  execFileSync('/usr/bin/git', ['init', '-q', bundle]);
-  writeFileSync(
-    at('waves.yaml'),
-    'apiVersion: sluice.dev/v1alpha1\nkind: Waves\nwaves: [{name: canary, nodes: [node-1]}, {name: others, nodes: rest}]\n',
-  );
-  writeFileSync(allowed, lineOf('node-1') + lineOf('node-2'));
-  const made = await sluice(
-    'release',
-    bundle,
-    '--serial',
-    'auto',
-    '--source',
-    'c'.repeat(40),
-    '--wave',
-    at('waves.yaml'),
-    '-o',
-    release,
-  );
-  if (made.status !== 0) throw new Error(made.stderr);
-});
+/**
+ * Makes the keys, and a release before each test. To be called by each file of tests: several of them share this module in one process, where hooks of a module are those of the first one alone.
+ */
+export function withFleet(): void {
+  beforeAll(() => {
+    mkdirSync(scratch, { recursive: true });
+    for (const name of ['node-1', 'node-2', 'mallory', 'waves'])
+      execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', name, '-f', at(name)]);
+  });
+  afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+  beforeEach(async () => {
+    for (const dir of [bundle, release, receipts]) rmSync(dir, { recursive: true, force: true });
+    mkdirSync(receipts);
+    cpSync(join(root, 'examples/10-ipvs/out'), bundle, { recursive: true });
+    // `.sluice-complete` is not in Git, and a work tree does not need it.
+    rmSync(join(bundle, '.sluice-complete'), { force: true });
+    execFileSync('/usr/bin/git', ['init', '-q', bundle]);
+    writeFileSync(
+      at('waves.yaml'),
+      'apiVersion: sluice.dev/v1alpha1\nkind: Waves\nwaves: [{name: canary, nodes: [node-1]}, {name: others, nodes: rest}]\n',
+    );
+    writeFileSync(allowed, lineOf('node-1') + lineOf('node-2'));
+    const made = await sluice(
+      'release',
+      bundle,
+      '--serial',
+      'auto',
+      '--source',
+      'c'.repeat(40),
+      '--wave',
+      at('waves.yaml'),
+      '-o',
+      release,
+    );
+    if (made.status !== 0) throw new Error(made.stderr);
+  });
+}

@@ -12,7 +12,9 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { receiptFile } from '@sluice/bundle';
 import { describe, expect, test } from 'vitest';
-import { allowed, at, fleet, promote, receipts, say, scratch, states } from './fleet.fixture.ts';
+import { allowed, at, fleet, promote, receipts, say, scratch, states, withFleet } from './fleet.fixture.ts';
+
+withFleet();
 
 describe('sluice fleet', async () => {
   test('says who serves each node, and how many', async () => {

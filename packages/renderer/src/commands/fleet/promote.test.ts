@@ -3,7 +3,9 @@ import { cpSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, writ
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import { sluice } from '../in-process.fixture.ts';
-import { allowed, at, bundle, lineOf, promote, receipts, release, say, sign } from './fleet.fixture.ts';
+import { allowed, at, bundle, lineOf, promote, receipts, release, say, sign, withFleet } from './fleet.fixture.ts';
+
+withFleet();
 
 describe('sluice promote', async () => {
   let signatureBefore = '';
