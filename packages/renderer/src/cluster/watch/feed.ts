@@ -33,6 +33,9 @@ export interface FeedListener {
 const triggerKey = 'endpoints.kubernetes.io/last-change-trigger-time';
 const serviceLabel = 'kubernetes.io/service-name';
 
+/** Changes that wait to be joined with the other objects, at most. */
+const changedMax = 512;
+
 /** Watches all objects of a cluster that affect rules. */
 export class Feed {
   /** By path in the API. */
@@ -134,6 +137,13 @@ export class Feed {
     away: (kind: ListedKind, why: string): void => this.#listener.away(kind, why),
   };
 
+  /** @param object undefined: removed */
+  #set(path: string, object: PackedObject | undefined): void {
+    this.#changed.set(path, object);
+    // Where none are asked for, as on a replica without the Lease, names that come and go would stay.
+    if (this.#changed.size >= changedMax) this.objects();
+  }
+
   #at(path: string): PackedObject | undefined {
     return this.#changed.has(path) ? this.#changed.get(path) : this.#objects.get(path);
   }
@@ -151,7 +161,7 @@ export class Feed {
     }
     this.#unpacked.add(object);
     if (before !== undefined) this.#unpacked.delete(before);
-    this.#changed.set(path, object);
+    this.#set(path, object);
     const triggered = Date.parse(textAt(mapAt(mapAt(raw, 'metadata'), 'annotations'), triggerKey));
     this.#listener.changed({ ...changeOf(object), ...(Number.isNaN(triggered) ? {} : { triggeredMs: triggered }) });
   }
@@ -161,7 +171,7 @@ export class Feed {
     const path = pathOf(kind, key);
     const before = this.#at(path);
     if (before === undefined) return;
-    this.#changed.set(path, undefined);
+    this.#set(path, undefined);
     this.#unpacked.delete(before);
     this.#listener.changed(changeOf(before));
   }
