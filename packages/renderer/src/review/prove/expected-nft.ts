@@ -41,7 +41,8 @@ export function expectedNft(connection: DeclaredConnection): ExpectedOutcome {
   const isLocal = policy === 'Local' && (role === 'cluster' || isOutside);
   const list = isLocal ? localEndpoints(endpoints, node) : clusterEndpoints(endpoints, node);
   if (list.length === 0) return { kind: 'drop' };
-  const { here, scheduler, shares } = factsOf(list, node.name, () => readFacts(list, node.name, notes));
+  const { scheduler, shares } = choosersOf(list, '', () => readChooser(list, notes));
+  const here = hereOf(list, node.name, () => readHere(list, node.name));
   const isItself = (text: string): boolean =>
     text.includes(source.address) && here.has(text) && addressOfEndpoint(text) === source.address;
   const masked = (text: string): boolean => {
@@ -52,21 +53,24 @@ export function expectedNft(connection: DeclaredConnection): ExpectedOutcome {
   return { ...choice(list, notes, masked, shares), ...(scheduler && shares.size > 1 ? { scheduler } : {}) };
 }
 
-/** What a list of endpoints says on a node, read once for all connections: a list is of one Service. */
-interface ListFacts {
-  /** Only an endpoint's own node masquerades what it sends to itself; where no node is named, each may be the one. */
-  readonly here: ReadonlySet<string>;
+/** How a list of endpoints is chosen from, read once for all connections and nodes: a list is of one Service. */
+interface Chooser {
   readonly scheduler: NftFrontend['scheduler'];
   readonly shares: ReadonlyMap<string, number>;
 }
 
-const factsOf = perKey<readonly HeaderNote[], ListFacts>();
+const choosersOf = perKey<readonly HeaderNote[], Chooser>();
 
-function readFacts(list: readonly HeaderNote[], name: string, notes: HeaderNotes): ListFacts {
+function readChooser(list: readonly HeaderNote[], notes: HeaderNotes): Chooser {
   const scheduler = readNftScheduler(notes.scheduler ?? '');
-  const here = new Set(list.flatMap(({ text, node = name }) => (node === name ? [text] : [])));
-  return { here, scheduler, shares: readShares(list, scheduler) };
+  return { scheduler, shares: readShares(list, scheduler) };
 }
+
+/** Only an endpoint's own node masquerades what it sends to itself; where no node is named, each may be the one. */
+const hereOf = perKey<readonly HeaderNote[], ReadonlySet<string>>();
+
+const readHere = (list: readonly HeaderNote[], name: string): ReadonlySet<string> =>
+  new Set(list.flatMap(({ text, node = name }) => (node === name ? [text] : [])));
 
 /** The share of each endpoint, by its slots. Endpoints for which a table has none are left out. */
 function readShares(list: readonly HeaderNote[], scheduler: NftFrontend['scheduler']): ReadonlyMap<string, number> {
