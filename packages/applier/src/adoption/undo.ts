@@ -5,8 +5,10 @@ import { familyNames } from '../ports/node-state.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import { type AdoptionParts, pauseMs } from './adopt.ts';
 import { hasWritten, proxyState, standsProxy } from './proxy-rules.ts';
+import { proxyIpvs } from './proxy-ipvs.ts';
 import { flowChange } from '../plan/flows.ts';
 import { messageOf } from '../message.ts';
+import { KernelError } from '../ports/kernel.ts';
 
 export type UndoEnding =
   /** kube-proxy serves again by rules that it wrote itself; those of Sluice are removed. */
@@ -58,9 +60,11 @@ async function undone(parts: UndoParts): Promise<UndoEnding> {
   const { journal, kernel, families, say } = parts;
   const active = journal.active?.state;
   const observed = await kernel.observe(families);
-  // Of a kube-proxy in mode nftables, which reconciles flows by itself, nothing is there.
+  // Of a kube-proxy in mode nftables, which reconciles flows by itself, nothing is there; one in mode ipvs has its endpoints in the kernel.
   const isThere = active !== undefined && standsProxy(observed, active);
-  const flows = isThere ? flowChange(active, proxyState(observed, active)).old : [];
+  const ipvs = isThere ? await proxyIpvs(kernel) : undefined;
+  const proxy = isThere && { ...proxyState(observed, active), ...(ipvs ? { ipvs } : {}) };
+  const flows = isThere && proxy ? flowChange(active, proxy).old : [];
   const steps = await parts.cleanUp();
   try {
     if (flows.length > 0) await kernel.forgetFlows(flows);
@@ -74,6 +78,15 @@ async function undone(parts: UndoParts): Promise<UndoEnding> {
 async function leftoversOf(adoption: Adoption, { kubeProxy, rulesElsewhere }: UndoParts): Promise<RulesElsewhere> {
   if (adoption.goal === 'kube-proxy') return adoption.leftovers ?? {};
   return kubeProxy.running().length > 0 ? {} : rulesElsewhere();
+}
+
+async function readOnce(read: UndoParts['rulesElsewhere']): Promise<RulesElsewhere | undefined> {
+  try {
+    return await read();
+  } catch (error) {
+    if (error instanceof KernelError) return undefined;
+    throw error;
+  }
 }
 
 /**
@@ -91,7 +104,9 @@ async function untilWritten(
   const served = families.filter((family) => before?.state.families[family]?.nat.chains.has('KUBE-SERVICES'));
   const isThere = async (): Promise<boolean> => {
     if (kubeProxy.running().length === 0) return false;
-    const elsewhere = await rulesElsewhere();
+    const elsewhere = await readOnce(rulesElsewhere);
+    // A tool that was killed is asked again at the next look.
+    if (!elsewhere) return false;
     const observed = await kernel.observe(families);
     const isWritten = (family: Family): boolean =>
       hasWritten(observed, family) || (elsewhere[family] ?? leftovers[family]) !== leftovers[family];
