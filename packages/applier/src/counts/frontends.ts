@@ -22,10 +22,18 @@ export type ServiceAt = (protocol: string, address: string | undefined, port: st
  * read them, and the work counts for what asks.
  */
 export function servicesAt(state: NodeState, family: Family): ServiceAt {
-  return servicesIn[planeOf(state).mode](state, family);
+  let at: ServiceAt | undefined;
+  return (...place) => {
+    at ??= servicesIn[planeOf(state).mode](state, family);
+    return at(...place);
+  };
 }
 
-const servicesIn: Readonly<Record<Mode, typeof servicesAt>> = { iptables: ofRules, ipvs: ofRules, nftables: ofTable };
+const servicesIn: Readonly<Record<Mode, (state: NodeState, family: Family) => ServiceAt>> = {
+  iptables: ofRules,
+  ipvs: ofRules,
+  nftables: ofTable,
+};
 
 /** The families that a state has frontends of. */
 export function familiesServed({ nft, families }: NodeState): readonly Family[] {

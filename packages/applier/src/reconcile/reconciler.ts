@@ -1,6 +1,6 @@
 import type { BundleFiles } from '@sluice/bundle';
 import { isRefusal } from '../admission/admit.ts';
-import { familiesWithTools, hasOwnGeneration } from '../admission/start-state.ts';
+import { familiesWithTools } from '../admission/start-state.ts';
 import { refuseTakeOver } from '../admission/take-over.ts';
 import { LastEndpointDelay } from '../endpoints/last-endpoint-delay.ts';
 import type { Generation } from '../ports/journal.ts';
@@ -202,8 +202,8 @@ export class Reconciler {
    * @returns why not; undefined: the rollback may go ahead
    */
   async refuseRollback(target: Generation): Promise<Refusal | undefined> {
-    // The other rollbacks read no rules first: a node whose rules cannot be read goes back nevertheless.
-    if (target.number === 0 || !this.#ports.parity || hasOwnGeneration(this.#ports.journal.active)) return undefined;
+    // The other rollbacks read no rules first, and ask nothing: also from a generation that cannot be read, which is not known to be 0.
+    if (target.number === 0 || this.#ports.journal.active?.number !== 0) return undefined;
     const observed = await this.#ports.kernel.observe(familiesWithTools(this.#facts()));
     return refuseTakeOver(target.version, { from: target, observed }, this.#ports);
   }

@@ -29,7 +29,9 @@ export class TextsDigest {
    * @returns lower-case hex
    */
   of(...lists: Lists): string {
-    const known = new Map(this.#segments.map((segment) => [`${segment.list} ${segment.at}`, segment]));
+    const [before, known] = [this.#lists, new Map(this.#segments.map((one) => [`${one.list} ${one.at}`, one]))];
+    // Bytes are written over: after an error in between nothing is known.
+    [this.#lists, this.#segments] = [[], []];
     const fresh: Segment[] = [];
     let hash = createHash('sha256');
     let isSameSoFar = true;
@@ -37,14 +39,14 @@ export class TextsDigest {
       const step = Math.max(1, Math.ceil(texts.length / segments));
       for (let at = 0; at < texts.length; at += step) {
         const end = Math.min(at + step, texts.length);
-        const before = known.get(`${list} ${at}`);
-        const isSame = before?.end === end && isSamePart(texts, this.#lists[list], at, end);
+        const old = known.get(`${list} ${at}`);
+        const isSame = old?.end === end && isSamePart(texts, before[list], at, end);
         isSameSoFar &&= isSame;
-        const bytes = isSame ? before.bytes : encoded(texts.slice(at, end).join(''), before?.bytes);
-        hash = isSameSoFar && before ? before.until : hash.copy().update(bytes);
+        const bytes = isSame ? old.bytes : encoded(texts.slice(at, end).join(''), old?.bytes);
+        hash = isSameSoFar && old ? old.until : hash.copy().update(bytes);
         fresh.push({ list, at, end, bytes, until: hash });
       }
-      isSameSoFar &&= texts.length === this.#lists[list]?.length;
+      isSameSoFar &&= texts.length === before[list]?.length;
     }
     this.#lists = lists;
     this.#segments = fresh;

@@ -2,7 +2,7 @@ import type { Observation, ObservedConnections, ParityConnection, ParityConnecti
 import { addressOfEndpoint, type Family, type Mode } from '@sluice/netfilter';
 import { placeOf } from '../flows/destinations.ts';
 import type { Destination } from '../flows/flow.ts';
-import { endpointsOf } from '../prove/connection.ts';
+import { endpointsOf, usable } from '../prove/connection.ts';
 import type { Claim } from '../prove/declared.ts';
 import { titleOf } from './frontends.ts';
 
@@ -76,9 +76,10 @@ function connectionOf(
 ): ParityConnection {
   const { protocol, frontend, endpoint, count } = pair;
   const claim = claims.get(placeOf(destination));
-  const isThere = claim !== undefined && endpointsOf(claim).some(({ text }) => text === endpoint);
+  const isThere = claim !== undefined && usable(endpointsOf(claim)).some(({ text }) => text === endpoint);
   const isOfIpvs = servers.has(`${protocol} ${frontend}`) && !modes.observed.every((mode) => mode === modes.desired);
-  const stale = protocol === 'udp' ? 'removed' : 'stale';
+  // At an address that the bundle does not have, flows are those of another program.
+  const stale = protocol === 'udp' && claim !== undefined ? 'removed' : 'stale';
   return {
     frontend: titleOf(destination),
     family,
