@@ -5,6 +5,7 @@ import type { Outcome } from '../ports/outcome.ts';
 import { Countdown } from '../testing/faults.fixture.ts';
 import { adopt } from './adopt.ts';
 import { bundleOf, hold, MovedNode, svc } from './moved-node.fixture.ts';
+import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { undo } from './undo.ts';
 
 let moved: MovedNode;
@@ -137,6 +138,27 @@ describe.each(moves)('a move from mode %s of kube-proxy to mode %s', (proxy, mod
       }
     },
   );
+});
+
+test('an undo to mode ipvs deletes UDP flows to endpoints that its virtual servers do not have, and no others', async () => {
+  moved = await MovedNode.begin('ipvs');
+  const bundle = sampleBundle({ services: { 'shop/web': [1, 2] }, families: ['ipv4'], protocol: 'udp' });
+  const first = await moved.process();
+  await first.any.recover();
+  const { front, instead } = first;
+  expect(await adopt(bundle, hold, { front, instead }, first.parts)).toMatchObject({ kind: 'adopted' });
+  const { parts, journal, any } = await moved.process();
+  const release = async (): Promise<undefined> => {
+    await parts.kubeProxy.release(hold);
+    const text = '-A -u 10.96.0.11:80 -s rr\n-a -u 10.96.0.11:80 -r 10.244.0.2:8080 -m -w 1\n';
+    await moved.kernel.ipvs.apply({ kind: 'ipvsadm', text, because: 'kube-proxy' });
+  };
+  moved.kernel.forgotten.length = 0;
+  const kubeProxy = { ...parts.kubeProxy, release };
+  const rollBackTo = any.rollBackTo.bind(any);
+  const ending = await undo({ ...parts, journal, kubeProxy, cleanUp: () => any.cleanup(true), rollBackTo });
+  expect(ending).toMatchObject({ kind: 'undone' });
+  expect(moved.kernel.forgotten.map(({ endpoint }) => endpoint)).toEqual(['10.244.0.3:8080']);
 });
 
 test('the end of mode ipvs is announced, waits for connections, and says how many were still open', async () => {

@@ -1,14 +1,14 @@
 import type { Family } from '@sluice/netfilter';
 import type { Adoption, RulesElsewhere } from '../ports/adoption.ts';
 import type { Generation } from '../ports/journal.ts';
-import { familyNames } from '../ports/node-state.ts';
+import { familyNames, type NodeState } from '../ports/node-state.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import { type AdoptionParts, pauseMs } from './adopt.ts';
 import { hasWritten, proxyState, standsProxy } from './proxy-rules.ts';
 import { proxyIpvs } from './proxy-ipvs.ts';
 import { flowChange } from '../plan/flows.ts';
 import { messageOf } from '../message.ts';
-import { KernelError } from '../ports/kernel.ts';
+import { KernelError, type TrackedFlow } from '../ports/kernel.ts';
 
 export type UndoEnding =
   /** kube-proxy serves again by rules that it wrote itself; those of Sluice are removed. */
@@ -57,14 +57,9 @@ export async function undo(parts: UndoParts): Promise<UndoEnding> {
 
 /** Removes Sluice's rules, then the UDP flows that kube-proxy's rules do not have: it did not see them begin, and may keep them. */
 async function undone(parts: UndoParts): Promise<UndoEnding> {
-  const { journal, kernel, families, say } = parts;
+  const { journal, kernel, say } = parts;
   const active = journal.active?.state;
-  const observed = await kernel.observe(families);
-  // Of a kube-proxy in mode nftables, which reconciles flows by itself, nothing is there; one in mode ipvs has its endpoints in the kernel.
-  const isThere = active !== undefined && standsProxy(observed, active);
-  const ipvs = isThere ? await proxyIpvs(kernel) : undefined;
-  const proxy = isThere && { ...proxyState(observed, active), ...(ipvs ? { ipvs } : {}) };
-  const flows = isThere && proxy ? flowChange(active, proxy).old : [];
+  const flows = active ? await flowsWithoutProxy(active, parts) : [];
   const steps = await parts.cleanUp();
   try {
     if (flows.length > 0) await kernel.forgetFlows(flows);
@@ -74,13 +69,23 @@ async function undone(parts: UndoParts): Promise<UndoEnding> {
   return { kind: 'undone', steps };
 }
 
+/** The UDP flows of Sluice that kube-proxy does not have. Of one in mode nftables, which reconciles flows by itself, nothing is there. */
+async function flowsWithoutProxy(active: NodeState, { kernel, families }: UndoParts): Promise<readonly TrackedFlow[]> {
+  const observed = await kernel.observe(families);
+  if (!standsProxy(observed, active)) return [];
+  // In mode ipvs its endpoints are those of virtual servers.
+  const ipvs = await proxyIpvs(kernel);
+  return flowChange(active, { ...proxyState(observed, active), ...(ipvs ? { ipvs } : {}) }).old;
+}
+
 /** What an earlier kube-proxy left elsewhere: rules from before the first call of an undo, where none ran. */
 async function leftoversOf(adoption: Adoption, { kubeProxy, rulesElsewhere }: UndoParts): Promise<RulesElsewhere> {
   if (adoption.goal === 'kube-proxy') return adoption.leftovers ?? {};
   return kubeProxy.running().length > 0 ? {} : rulesElsewhere();
 }
 
-async function readOnce(read: UndoParts['rulesElsewhere']): Promise<RulesElsewhere | undefined> {
+/** @returns undefined: a tool was killed, and the next look asks again */
+async function unlessKilled(read: UndoParts['rulesElsewhere']): Promise<RulesElsewhere | undefined> {
   try {
     return await read();
   } catch (error) {
@@ -104,8 +109,7 @@ async function untilWritten(
   const served = families.filter((family) => before?.state.families[family]?.nat.chains.has('KUBE-SERVICES'));
   const isThere = async (): Promise<boolean> => {
     if (kubeProxy.running().length === 0) return false;
-    const elsewhere = await readOnce(rulesElsewhere);
-    // A tool that was killed is asked again at the next look.
+    const elsewhere = await unlessKilled(rulesElsewhere);
     if (!elsewhere) return false;
     const observed = await kernel.observe(families);
     const isWritten = (family: Family): boolean =>

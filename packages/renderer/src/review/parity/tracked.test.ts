@@ -47,6 +47,11 @@ test('connections stay with endpoints of the bundle; those to others are stale, 
   expect(dns.connections?.notCovered).toEqual({ elsewhere: 5, left: 3 });
 });
 
+test('at a frontend that the bundle does not have, flows of UDP are stale: sluiced takes them for those of another program', () => {
+  const gone = compared(['04-affinity-and-udp', '02-node-port'], [['udp', '10.96.0.10:53', '10.244.2.2:53', 1]]);
+  expect(fates(gone)).toEqual([['10.96.0.10:53/udp', '10.244.2.2:53', 1, 'stale']]);
+});
+
 test('a node port is one frontend at any address of the node', () => {
   const ports = compared(
     ['02-node-port', '02-node-port'],
