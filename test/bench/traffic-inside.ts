@@ -14,7 +14,7 @@ import { readRuleCounts } from '../../packages/applier/src/kernel/rule-counts.ts
 import type { Run } from '../../packages/applier/src/kernel/command.ts';
 import { runChildren } from '../../packages/applier/src/kernel/run.ts';
 import { detectTools, findTool } from '../../packages/applier/src/kernel/tools.ts';
-import { readTrackedTraffic } from '../../packages/applier/src/kernel/traffic.ts';
+import { readTrackedTraffic } from '../../packages/applier/src/kernel/conntrack/traffic.ts';
 import type { NodeState } from '../../packages/applier/src/ports/node-state.ts';
 import { DiskJournal } from '../../packages/applier/src/state/journal.ts';
 import { bundleProgram } from '../../tools/bundle.ts';

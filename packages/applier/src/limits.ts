@@ -284,6 +284,8 @@ export const limits = {
   nftHelperBytesMax: 64 * 1024 * 1024,
   /** Errors of one transaction; a helper that prints more is killed. */
   nftHelperOutputBytesMax: 4 * 1024 * 1024,
+  /** Errors of one tool that the shell started; a shell that passes on more is killed. */
+  toolShellOutputCharactersMax: 64 * 1024,
   /** For one transaction of it, and 1 ms more for this many bytes of its text. Then the next one is a process of its own. */
   nftHelperTimeoutMs: 20_000,
   nftHelperBytesPerMs: 1_000,

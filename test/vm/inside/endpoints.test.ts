@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { peek } from '../../../packages/applier/src/state/peek.ts';
-import { readTrackedConnection } from '../../../packages/applier/src/kernel/conntrack.ts';
+import { readTrackedConnection } from '../../../packages/applier/src/kernel/conntrack/conntrack.ts';
 import { type PodName, podAddresses, Shop, type ShopService, shopBundle, tally, until } from './shop.ts';
 import type { TalkRecord } from './talk-client.ts';
 

@@ -6,7 +6,7 @@ import { followedMax, outsideClient, sample } from '../doctor/packets.ts';
 import { addressOfEndpoint, frontendsOf } from '../doctor/target.ts';
 import type { Run } from '../kernel/command.ts';
 import { processesNamed } from '../kernel/facts.ts';
-import { readTrackedPaths } from '../kernel/conntrack.ts';
+import { readTrackedPaths } from '../kernel/conntrack/conntrack.ts';
 import { findTool, type RuleStore } from '../kernel/tools.ts';
 import { messageOf } from '../message.ts';
 import { staleFlows } from '../plan/flows.ts';

@@ -1,3 +1,4 @@
+import { quoted } from '@sluice/bundle';
 import { limits } from '../limits.ts';
 
 /** One run of a tool. */
@@ -20,6 +21,8 @@ export interface Command {
   readonly signal?: AbortSignal | undefined;
   /** Worth starting one in advance. Only with `input` in one text. */
   readonly isFrequent?: boolean;
+  /** Does the same when it runs a second time, and is small: another process may start it. */
+  readonly isRepeatable?: boolean;
 }
 
 /**
@@ -39,6 +42,12 @@ export type Run = (command: Command) => Promise<ToolResult>;
 
 /** Called with the exit code of a child. */
 export type OnExit = (exitCode: ToolResult['exitCode']) => void;
+
+/** The reason of a failure: the exit code, and the first lines that the tool printed on its standard error. */
+export function whyExit(exitCode: number, stderr: string): string {
+  const printed = stderr.trim().split('\n').slice(0, 3).join('; ');
+  return `exit code ${exitCode}${printed === '' ? '' : `: ${quoted(printed)}`}`;
+}
 
 /** The caller's environment does not reach tools: XTABLES_* and LD_* would load other code into them. */
 export const toolEnvironment = { LC_ALL: 'C', PATH: '/usr/sbin:/usr/bin:/sbin:/bin', TZ: 'UTC' } as const;

@@ -13,7 +13,7 @@ import { Interrupted } from '../transaction/restore.ts';
 import { proxyTables } from './nft/proxy-tables.ts';
 import { interfaceAddresses, interfaceNames } from './facts.ts';
 import { findIpvsTools, LinuxIpvs } from './ipvs-linux.ts';
-import { forgetFlows, readTrackedPaths } from './conntrack.ts';
+import { forgetFlows, readTrackedPaths } from './conntrack/conntrack.ts';
 import { EitherSwitch } from './either-switch.ts';
 import { LinuxNft } from './nft/nft-linux.ts';
 import type { NftWriter } from './nft/nft-writer.ts';

@@ -1,6 +1,5 @@
-import { type Command, type ToolResult, type Run, type OnExit, startOptions } from './command.ts';
+import { type Command, type ToolResult, type Run, type OnExit, startOptions, whyExit } from './command.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { quoted } from '@sluice/bundle';
 import { execa } from 'execa';
 import { limits } from '../limits.ts';
 import { ChildTime, WorkCost } from './processor-time.ts';
@@ -93,8 +92,7 @@ interface FailedRun {
 function whyFailed(result: FailedRun, exitCode: number | undefined, isLate: boolean): string {
   if (!result.failed) return '';
   if (result.timedOut === true || isLate) return 'timed out';
-  const printed = (typeof result.stderr === 'string' ? result.stderr : '').trim().split('\n').slice(0, 3).join('; ');
   if (exitCode === undefined)
     return result.originalMessage ?? `the tool was killed${result.signal ? ` by ${result.signal}` : ''}`;
-  return `exit code ${exitCode}${printed === '' ? '' : `: ${quoted(printed)}`}`;
+  return whyExit(exitCode, typeof result.stderr === 'string' ? result.stderr : '');
 }

@@ -11,7 +11,7 @@ import { readRuleCounts } from '../../kernel/rule-counts.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { procTunables } from '../../kernel/sysctl.ts';
 import { findTool, type Tools } from '../../kernel/tools.ts';
-import { readTrackedTraffic } from '../../kernel/traffic.ts';
+import { readTrackedTraffic } from '../../kernel/conntrack/traffic.ts';
 import type { EndpointCount } from '../../nftables/counts.ts';
 import { nodePlaneOf } from '../../planes/planes.ts';
 import type { NodeState } from '../../ports/node-state.ts';

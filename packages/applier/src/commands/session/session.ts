@@ -14,6 +14,7 @@ import type { Run } from '../../kernel/command.ts';
 import { OwnProcesses, readsProcessIds } from '../../kernel/changes/own-processes.ts';
 import type { WorkCost } from '../../kernel/processor-time.ts';
 import { runChildren } from '../../kernel/run.ts';
+import { throughShell, ToolShell } from '../../kernel/tool-shell.ts';
 import { Spares } from '../../kernel/spares.ts';
 import { procTunables } from '../../kernel/sysctl.ts';
 import {
@@ -93,7 +94,9 @@ export async function openSession(
   try {
     const own = new OwnProcesses(readsProcessIds(), () => performance.now());
     const spares = new Spares(lock?.fd);
-    const run = throughRun(runChildren(lock?.fd, (pid, command) => own.add(pid, command), spares));
+    const shell = toolShell(lock?.fd);
+    const children = runChildren(lock?.fd, (pid, command) => own.add(pid, command), spares);
+    const run = throughRun(throughShell(children, shell));
     const owner = mode === 'look' ? undefined : nftOwner(run, lock?.fd, own);
     const journal = journalOf(config, mode);
     const pinned = journal.active ? journal.record.backend : undefined;
@@ -132,6 +135,7 @@ export async function openSession(
         ending.abort();
         owner?.close();
         spares.end();
+        shell?.end();
         lock?.release();
       },
     };
@@ -150,6 +154,12 @@ function reconcilersOf(
   const reconcilerWith: NodeSession['reconcilerWith'] = (options, parity = ports.parity) =>
     new Reconciler({ ...ports, parity }, facts, { ...rulesOf(config), ...options });
   return { reconciler: reconcilerWith({}), reconcilerWith };
+}
+
+/** @returns undefined if sh is not installed */
+function toolShell(lockFd: number | undefined): ToolShell | undefined {
+  const sh = findTool('sh');
+  return sh === undefined ? undefined : new ToolShell({ sh, setpriv: findTool('setpriv'), lockFd });
 }
 
 /** @returns undefined if nft is not installed */

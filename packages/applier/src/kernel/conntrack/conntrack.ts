@@ -1,7 +1,7 @@
 import { canonicalAddress, compareText, type Family, printEndpoint } from '@sluice/netfilter';
-import { limits } from '../limits.ts';
-import { type TrackedFlow, type TrackedPath, KernelError } from '../ports/kernel.ts';
-import type { Command, ToolResult, Run } from './command.ts';
+import { limits } from '../../limits.ts';
+import { type TrackedFlow, type TrackedPath, KernelError } from '../../ports/kernel.ts';
+import type { Command, ToolResult, Run } from '../command.ts';
 
 /**
  * Forgets the connections of some flows, of TCP only those without an answer yet. One process per family and protocol lists them, and one
@@ -54,7 +54,7 @@ export async function forgetFlows(
 /** @returns the number of connections */
 async function remove(conntrack: string, args: readonly string[], run: Run): Promise<number> {
   // It prints each of them.
-  const ran = await run({ file: conntrack, args, isSilent: true });
+  const ran = await run({ file: conntrack, args, isSilent: true, isRepeatable: true });
   const count = Number(/(\d+) flow entries /.exec(ran.stderr)?.[1] ?? Number.NaN);
   // Exit code 1 also when there are none, or all have timed out meanwhile.
   if (ran.exitCode !== 0 && count !== 0) throw failed(conntrack, args, ran);

@@ -1,9 +1,9 @@
-import { familiesServed, servicesAt } from '../counts/frontends.ts';
-import { TrafficReader, type TrafficReading, TrafficSums } from '../counts/traffic.ts';
-import { limits } from '../limits.ts';
-import { KernelError } from '../ports/kernel.ts';
-import type { NodeState } from '../ports/node-state.ts';
-import type { Run } from './command.ts';
+import { familiesServed, servicesAt } from '../../counts/frontends.ts';
+import { TrafficReader, type TrafficReading, TrafficSums } from '../../counts/traffic.ts';
+import { limits } from '../../limits.ts';
+import { KernelError } from '../../ports/kernel.ts';
+import type { NodeState } from '../../ports/node-state.ts';
+import type { Run } from '../command.ts';
 
 /**
  * Reads the tracked connections of a state's Services, in modes iptables and nftables. The kernel hands its table out in small pieces, so

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import type { TrackedFlow } from '../ports/kernel.ts';
+import type { TrackedFlow } from '../../ports/kernel.ts';
 import { forgetFlows, readTrackedPaths } from './conntrack.ts';
-import type { Command, ToolResult } from './command.ts';
+import type { Command, ToolResult } from '../command.ts';
 
 /** As conntrack 1.4.7 prints them. */
 const entry = (client: string, asked: string, answers: string): string => {

@@ -1,0 +1,97 @@
+import { writeFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { childrenOf } from '../testing/processes.fixture.ts';
+import type { Command, Run } from './command.ts';
+import { runChildren } from './run.ts';
+import { throughShell, ToolShell } from './tool-shell.ts';
+
+let folder: string;
+let shell: ToolShell;
+/** The tools that this process started itself. */
+let direct: string[];
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'tool-shell-'));
+  shell = new ToolShell({ sh: '/bin/sh', setpriv: undefined, lockFd: undefined });
+  direct = [];
+});
+afterEach(() => {
+  shell.end();
+  rmSync(folder, { recursive: true });
+});
+
+const children = runChildren();
+const started: Run = (command) => {
+  direct.push(command.file);
+  return children(command);
+};
+const run = (command: Partial<Command> & Pick<Command, 'file'>) =>
+  throughShell(started, shell)({ args: [], isSilent: true, isRepeatable: true, ...command });
+
+function tool(script: string): string {
+  const file = join(folder, 'tool');
+  writeFileSync(file, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+  return file;
+}
+
+test('gives exit codes and errors as a tool started directly', async () => {
+  const file = tool('echo printed; echo "$2 of $1" >&2; exit "$2"');
+  for (const code of ['0', '3', '0']) {
+    const command = { file, args: ['-D', code], isSilent: true, isRepeatable: true };
+    expect(await run(command)).toEqual(await children(command));
+  }
+  expect(direct).toEqual([]);
+});
+
+test('one shell starts all, in order', async () => {
+  const file = tool(`echo "$1" >> ${folder}/ran; cat ${folder}/ran >&2`);
+  const ran = await Promise.all(['a', 'b', 'c'].map((word) => run({ file, args: [word] })));
+  expect(ran.map(({ stderr }) => stderr)).toEqual(['a\n', 'a\nb\n', 'a\nb\nc\n']);
+  expect(childrenOf(process.pid, 'read -r line')).toHaveLength(1);
+});
+
+test.each([
+  ['reads input', { input: 'x' }],
+  ['is not repeatable', { isRepeatable: false }],
+  ['prints what is wanted', { isSilent: false }],
+  ['has a word with a space', { args: ['a b'] }],
+  ['has an empty word', { args: [''] }],
+  ['has a word that a shell would expand', { args: ['$HOME'] }],
+  ['has a word of two lines', { args: ['a\nreboot'] }],
+])('starts a tool directly that %s', async (_title, command) => {
+  const file = tool('exit 0');
+  expect((await run({ file, ...command })).exitCode).toBe(0);
+  expect(direct).toEqual([file]);
+});
+
+test.each([
+  ['is killed', 'kill -9 $$'],
+  ['ends its shell', 'kill -9 $PPID; sleep 0.2'],
+])('repeats a tool directly that %s', async (_title, script) => {
+  const file = tool(`[ -e ${folder}/again ] && exit 0; touch ${folder}/again; ${script}`);
+  expect((await run({ file })).exitCode).toBe(0);
+  expect(direct).toEqual([file]);
+  expect((await run({ file })).exitCode).toBe(0);
+  expect(direct).toEqual([file]);
+});
+
+test('says of a missing tool what a direct start says', async () => {
+  const file = join(folder, 'missing');
+  expect((await run({ file })).why).toMatch(/ENOENT/);
+  expect(direct).toEqual([file]);
+});
+
+test('a tool that hangs is killed with its shell, and not repeated', async () => {
+  const file = tool(`[ -e ${folder}/again ] && exit 0; touch ${folder}/again; echo $$ > ${folder}/pid; sleep 60`);
+  expect(await run({ file, timeoutMs: 300 })).toMatchObject({ exitCode: undefined, why: 'timed out' });
+  expect(direct).toEqual([]);
+  expect((await run({ file })).exitCode).toBe(0);
+});
+
+test('a tool that prints without end is killed, and repeated directly', async () => {
+  const file = tool(`[ -e ${folder}/again ] && exit 0; touch ${folder}/again; exec yes line >&2`);
+  expect((await run({ file })).exitCode).toBe(0);
+  expect(direct).toEqual([file]);
+});
