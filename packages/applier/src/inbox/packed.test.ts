@@ -27,19 +27,34 @@ test('returns a text byte for byte', () => {
   expect(packed(large).text === large).toBe(true);
 });
 
+test('returns texts that were packed together, also empty ones', () => {
+  fc.assert(
+    fc.property(fc.array(fc.string({ unit: 'grapheme', maxLength: 200 }), { maxLength: 300 }), (texts) => {
+      const sources = texts.map(read);
+      packAll();
+      expect(sources.map(({ text }) => text)).toEqual(texts);
+    }),
+  );
+});
+
 test('texts are packed when nothing else is to be done, a few at a time, and stay the same', () => {
   vi.useFakeTimers();
   try {
-    const pack = vi.spyOn(PackedText.prototype, 'pack');
-    const texts = Array.from({ length: limits.packedAtOnce + 1 }, (_, at) => read(`text ${at}\n`));
+    const pack = vi.spyOn(PackedText, 'pack');
+    const packedTexts = (): number => pack.mock.calls.reduce((sum, [texts]) => sum + texts.length, 0);
+    const text = (at: number): string => `text ${at}\n`.repeat(200);
+    const texts = Array.from({ length: 500 }, (_, at) => read(text(at)));
     expect(pack).not.toHaveBeenCalled();
     packWhenIdle();
     packWhenIdle();
     vi.advanceTimersByTime(limits.packPauseMs);
-    expect(pack).toHaveBeenCalledTimes(limits.packedAtOnce);
+    expect(packedTexts()).toBeGreaterThan(limits.packedAtOnceBytes / text(499).length);
+    expect(packedTexts()).toBeLessThan(texts.length);
     vi.advanceTimersByTime(limits.packPauseMs);
-    expect(pack).toHaveBeenCalledTimes(texts.length);
-    expect(texts.map(({ text }) => text)).toEqual(texts.map((_, at) => `text ${at}\n`));
+    expect(packedTexts()).toBe(texts.length);
+    expect(pack.mock.calls.length).toBeLessThan(texts.length / 10);
+    expect(texts.map((one) => one.text)).toEqual(texts.map((_, at) => text(at)));
+    expect(texts.toReversed().map((one) => one.text)).toEqual(texts.map((_, at) => text(at)).toReversed());
     expect(vi.getTimerCount()).toBe(0);
   } finally {
     vi.restoreAllMocks();
@@ -48,7 +63,7 @@ test('texts are packed when nothing else is to be done, a few at a time, and sta
 });
 
 test('texts beyond a bound are packed at once', () => {
-  const pack = vi.spyOn(PackedText.prototype, 'pack');
+  const pack = vi.spyOn(PackedText, 'pack');
   const length = limits.packedBytesMax;
   const texts = Array.from({ length: limits.unpackedBytesMax / length + 1 }, () => read('x'.repeat(length)));
   expect(pack).toHaveBeenCalledTimes(1);
