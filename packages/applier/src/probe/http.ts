@@ -1,5 +1,4 @@
 import { get as getPlain, type IncomingMessage } from 'node:http';
-import { get as getSecure } from 'node:https';
 import { limits } from '../limits.ts';
 import { withExcerpt } from './excerpt.ts';
 import type { ProbeAnswer } from './answer.ts';
@@ -7,7 +6,7 @@ import type { ProbeAnswer } from './answer.ts';
 /** Healthy: a status from 200 to 399, as for the kubelet. Redirects are not followed; other answers are reported with their body. */
 export function tryHttp(url: string, timeoutMs: number): Promise<ProbeAnswer> {
   const { promise, resolve } = Promise.withResolvers<ProbeAnswer>();
-  const get = url.startsWith('https:') ? getSecure : getPlain;
+  const get = url.startsWith('https:') ? secureGet() : getPlain;
   const request = get(url, { agent: false, headers: { 'user-agent': 'sluiced', connection: 'close' } }, (response) => {
     const status = response.statusCode ?? 0;
     if (status >= 200 && status < 400) {
@@ -21,6 +20,9 @@ export function tryHttp(url: string, timeoutMs: number): Promise<ProbeAnswer> {
   request.on('close', () => clearTimeout(timer));
   return promise;
 }
+
+/** Loaded by the first probe that needs it: importing it parses all certificates that Node trusts, 3 MB of memory on each node. */
+const secureGet = (): typeof getPlain => process.getBuiltinModule('node:https').get;
 
 /** Reads the beginning of a body. The timeout of the request ends an endless one. */
 function readSome(response: IncomingMessage, done: (text: string) => void): void {
