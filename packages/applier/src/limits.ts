@@ -11,12 +11,10 @@ export const limits = {
   packedBytesMax: 1024 * 1024,
   /** Files are packed together up to this much of them, some 20 files of Services: reading one unpacks all of these, in 0.2 ms. */
   packedTogetherBytes: 48 * 1024,
-  /**
-   * Files that were read are packed when the daemon is idle, so much of them at once, in some 10 ms. Until then they take at most
-   * `unpackedBytesMax`, and twice that where texts are not Latin.
-   */
+  /** What was read is packed when the daemon is idle, so much at once, in some 10 ms. */
   packedAtOnceBytes: 512 * 1024,
   packPauseMs: 20,
+  /** Until then it takes at most this much, and twice that where texts are not Latin. */
   unpackedBytesMax: 64 * 1024 * 1024,
   /** One-line output of git. */
   gitAnswerBytesMax: 64 * 1024,
@@ -180,10 +178,7 @@ export const limits = {
   /** The last-endpoint delay, unless the config sets it. */
   lastEndpointAfterMs: 10_000,
 
-  /**
-   * A release that changes the endpoints of more Services applies first endpoints with the rest, not early: finding them costs as much as
-   * linking.
-   */
+  /** A release that changes endpoints of more Services applies first endpoints with the rest: finding them costs as much as linking. */
   firstEndpointServicesMax: 256,
 
   /** An endpoint update that removes a larger share of a Service's endpoints is applied with probation, like a release. */
@@ -335,9 +330,7 @@ export const limits = {
   backOffMs: 5 * 60_000,
   backOffMsMax: 4 * 3_600_000,
   hourMs: 3_600_000,
-  /**
-   * Releases that a node applies automatically in an hour, unless the config sets it: with a probation of 10 s each, a sixth of the time.
-   */
+  /** Releases that a node applies automatically in an hour, unless the config sets it: at 10 s of probation each, a sixth of the time. */
   releasesPerHourDefault: 60,
   releasesPerHourMax: 360,
 
@@ -346,11 +339,9 @@ export const limits = {
   /** When idle, more than this over the bytes last in use is returned. */
   heapSlackBytes: 2 * 1024 * 1024,
   /** The same for this long after a change: a collection takes 0.1 s of a processor, as much as several changes of endpoints. */
-  heapSlackAtWorkBytes: 24 * 1024 * 1024,
+  heapSlackAtWorkBytes: 8 * 1024 * 1024,
   collectQuietMs: 5_000,
-  /**
-   * The pause between two such collections, and at least this many times the duration of one (0.2 %); shorter the more there is to return.
-   */
+  /** The pause between two such collections, and at least this many times the length of one (0.2 %); shorter, the more can be returned. */
   collectPauseMs: 10_000,
   collectPauseFactor: 600,
 
