@@ -208,6 +208,11 @@ const decisions: Section = {
       '22. Modes',
       'which tables say what differs between modes, and what a further data plane must add',
     ),
+    page(
+      'docs/decisions/0023-a-shell-starts-conntrack.md',
+      '23. A shell for conntrack',
+      'why sluiced keeps a small process that starts conntrack, and what it takes',
+    ),
   ],
 };
 

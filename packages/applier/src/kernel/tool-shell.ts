@@ -71,7 +71,7 @@ export const throughShell =
   async (command) =>
     (shell !== undefined && fits(command) ? await shell.run(command) : undefined) ?? run(command);
 
-/** Whether a line can name it, and nobody wants more of it than its exit code and its standard error. */
+/** Whether a line can name it, and only its exit code and its standard error are of use. */
 const fits = ({ file, args, isRepeatable, isSilent, ...others }: Command): boolean =>
   isRepeatable === true &&
   isSilent === true &&
