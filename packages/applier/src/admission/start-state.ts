@@ -1,6 +1,6 @@
 import { type Family, isTreeChain, type Problem } from '@sluice/netfilter';
 import type { ObservedIpvs, NodeIpvs } from '../ipvs/values.ts';
-import { countNames, foreignSluiceChains, ownState, foreignProxyChains } from '../plan/ownership.ts';
+import { countNames, foreignSluiceChains, ownState, foreignProxyChains, withoutCounters } from '../plan/ownership.ts';
 import { nodePlaneOf } from '../planes/planes.ts';
 import type { Generation } from '../ports/journal.ts';
 import type { NodeFacts } from '../ports/node-facts.ts';
@@ -81,7 +81,7 @@ export async function readStartState(
   const running = facts.kubeProxies();
   const proxy = beneath ? {} : await findProxy(kernel, takeOver, running, desired.ipvs?.excludeCIDRs ?? []);
   if ('problems' in proxy) return proxy;
-  const state: NodeState = { ...now, ...proxy };
+  const state: NodeState = { ...withoutCounters(now), ...proxy };
   report('first-run', { chains: countNames(chainNames(now)), families: Object.keys(observed) });
   const hasProxy = beneath || running.length > 0 ? { hasProxy: true as const } : {};
   return { from: { number: 0, revision: 0, version: 'before', state }, now, observed, ...hasProxy, ...ipvs };

@@ -1,6 +1,7 @@
 import type { BundleFiles } from '@sluice/bundle';
 import type { Hold, KubeProxy, RulesElsewhere } from '../ports/adoption.ts';
 import type { Family } from '@sluice/netfilter';
+import { withoutCounters } from '../plan/ownership.ts';
 import type { Journal } from '../ports/journal.ts';
 import { type Outcome, partialOf } from '../ports/outcome.ts';
 import type { Ports } from '../ports/ports.ts';
@@ -113,7 +114,7 @@ async function store({ journal, kernel, families }: AdoptionParts): Promise<void
   const observed = await kernel.observe(families);
   if (!standsProxy(observed, active.state)) return;
   const ipvs = await proxyIpvs(kernel);
-  await journal.keepReplaced({ ...proxyState(observed, active.state), ...(ipvs ? { ipvs } : {}) });
+  await journal.keepReplaced({ ...withoutCounters(proxyState(observed, active.state)), ...(ipvs ? { ipvs } : {}) });
 }
 
 /** @returns what still runs in the end */

@@ -107,6 +107,22 @@ export function asKnown(state: NodeState, { knowsBpf }: Pick<Kernel, 'knowsBpf'>
 }
 
 /**
+ * The rules of a kube-proxy without the match that counts packets in an object of the kernel (`-m nfacct`). It matches every packet, and
+ * kube-proxy makes the object: after a boot, without kube-proxy, no rule with it can be loaded.
+ */
+export function withoutCounters<S extends Pick<NodeState, 'families'>>(state: S): S {
+  const families = mapTables(familiesOf(state), (family, table) => {
+    const { chains, jumps } = tableOf(state, family, table);
+    const counting = [...chains].filter(([, rules]) => rules.some((rule) => counter.test(rule)));
+    const plain = counting.map(([name, rules]) => [name, rules.map((rule) => rule.replace(counter, ''))] as const);
+    return plain.length === 0 ? { chains, jumps } : { chains: Layered.of(chains).with(plain), jumps };
+  });
+  return { ...state, families };
+}
+
+const counter = / -m nfacct --nfacct-name +\S+/;
+
+/**
  * The desired state as this kernel can have it:
  * - a chain shared with other programs keeps their rules and gets ours after them;
  * - a chain of ours that a foreign rule jumps to stays unchanged if the desired state lacks it: the kernel would refuse to delete it,
