@@ -38,6 +38,10 @@ const guards: readonly (readonly [touched: RegExp, files: readonly string[]])[] 
   ],
   [/^packages\/(applier\/src\/(inbox|archive)|bundle\/src\/(release|archive))\//, ['test/fuzz/', 'test/netns/release']],
   [/^packages\/netfilter\/src\//, ['test/netns/upgrade', 'test/netns/traffic', 'test/netns/switch-traffic']],
+  [
+    /^packages\/applier\/src\/(adoption|kube-proxy)\//,
+    ['test/package/systemd-adopt', 'test/netns/adopt', 'test/parity/adopt'],
+  ],
   [/^packages\/applier\/src\/(doctor|examine)\/|^packages\/netfilter\/src\/diagnosis\//, ['test/doctor/']],
   [/^packages\/renderer\/src\/(commands\/watch|cluster)\//, ['test/netns/watch', 'test/cluster/']],
   [/^integrations\/(prometheus|grafana)\/|^packages\/applier\/src\/status\//, ['test/monitoring/']],

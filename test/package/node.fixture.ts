@@ -9,7 +9,7 @@ import { artefact, packages } from './unpack.fixture.ts';
 export const noNodeBecause = packages.whyNot || noMachineBecause();
 
 /** Every pod answers on port 8080 with its address. */
-const pods = {
+export const pods = {
   'etc/systemd/system/pod.socket':
     '[Socket]\nListenStream=0.0.0.0:8080\nAccept=yes\nMaxConnections=1000\n[Install]\nWantedBy=sockets.target\n',
   'etc/systemd/system/pod@.service': `[Unit]

@@ -1,5 +1,5 @@
-import { mkdirSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { KernelError } from '../ports/kernel.ts';
 import { writeDurably } from '../state/files.ts';
 import type { Run } from '../kernel/command.ts';
@@ -18,18 +18,38 @@ ConditionPathExists=!/
 /** The name of a service of systemd, without a template's parameter: no path can be made of it. */
 export const isUnitName = (name: string): boolean => /^[A-Za-z0-9][-A-Za-z0-9_.]{0,200}\.service$/.test(name);
 
-/** Why a unit cannot be stopped, in words; undefined: systemd knows it. */
+/** Why a unit cannot be stopped alone, or kept from starting, in words; undefined: it can. */
 export async function refuseUnit(unit: string, run: Run): Promise<string | undefined> {
   const file = findTool('systemctl');
   if (file === undefined) return 'systemctl is not installed';
-  const { exitCode, stdout, why } = await run({ file, args: ['show', '--property=LoadState', '--value', '--', unit] });
+  const args = ['show', '--property=LoadState,BoundBy,DropInPaths', '--', unit];
+  const { exitCode, stdout, why } = await run({ file, args });
   if (exitCode !== 0) return `systemctl show ${unit}: ${why}`;
-  const state = stdout.trim();
-  return state === 'not-found' || state === '' ? `systemd knows no unit ${unit}` : undefined;
+  const { LoadState = '', BoundBy = '', DropInPaths = '' } = propertiesIn(stdout);
+  if (LoadState === 'not-found' || LoadState === '') return `systemd knows no unit ${unit}`;
+  if (BoundBy !== '') return `BindsTo= binds ${BoundBy} to ${unit}, and would stop it, too`;
+  const later = DropInPaths.split(' ').find((path) => basename(path) > dropIn && resetsConditions(path));
+  return later === undefined
+    ? undefined
+    : `${later} removes all conditions of ${unit}, also that of ${dropIn}; give it a name that comes before that`;
+}
+
+/** Lines `NAME=value`, as `systemctl show` prints them. */
+const propertiesIn = (shown: string): { readonly [name in string]?: string } =>
+  Object.fromEntries(shown.split('\n').map((line) => [line.replace(/=.*/, ''), line.replace(/^[^=]*=?/, '')]));
+
+/** Whether a file of a unit removes the conditions of the files before it: an empty one of any kind does, by systemd.unit(5). */
+function resetsConditions(path: string): boolean {
+  try {
+    return /^[ \t]*Condition\w+[ \t]*=[ \t]*$/m.test(readFileSync(path, 'utf8'));
+  } catch {
+    return false;
+  }
 }
 
 /**
- * Stops a unit and keeps it from starting. A unit file in /etc cannot be masked, so it gets a condition, which stays over boots.
+ * Stops a unit and keeps it from starting. A unit file in /etc cannot be masked, so it gets a condition, which stays over boots. Units that
+ * require it go on, and start without it: a condition that does not hold is no failure.
  * @throws KernelError
  */
 export async function holdUnit(unit: string, run: Run): Promise<void> {
@@ -41,7 +61,8 @@ export async function holdUnit(unit: string, run: Run): Promise<void> {
     throw new KernelError(`hold of ${unit}`, (error as Error).message);
   }
   await systemctl(['daemon-reload'], run);
-  await systemctl(['stop', unit], run);
+  // Otherwise those that require it would be stopped with it.
+  await systemctl(['stop', '--job-mode=ignore-dependencies', unit], run);
 }
 
 /**
@@ -50,8 +71,10 @@ export async function holdUnit(unit: string, run: Run): Promise<void> {
  * @throws KernelError where it is kept from starting still
  */
 export async function releaseUnit(unit: string, run: Run): Promise<string | undefined> {
+  const folder = join(unitFolder, `${unit}.d`);
   try {
-    rmSync(join(unitFolder, `${unit}.d`, dropIn), { force: true });
+    rmSync(join(folder, dropIn), { force: true });
+    if (existsSync(folder) && readdirSync(folder).length === 0) rmdirSync(folder);
   } catch (error) {
     throw new KernelError(`release of ${unit}`, (error as Error).message);
   }
