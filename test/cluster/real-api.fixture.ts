@@ -17,14 +17,19 @@ const startMs = 120_000;
 /**
  * A real API server with its etcd, and its state in a directory that is removed at the end.
  * @param address of this network namespace, where the API server listens; etcd is on loopback
+ * @param serviceRanges one, or one of each family
  */
-export async function realApi(programs: ApiServerPrograms, address = '127.0.0.1'): Promise<TestApi> {
+export async function realApi(
+  programs: ApiServerPrograms,
+  address = '127.0.0.1',
+  serviceRanges = '10.96.0.0/16',
+): Promise<TestApi> {
   const dir = mkdtempSync(join(tmpdir(), 'sluice-real-'));
   const ports = { client: await freePort(), peer: await freePort(), secure: await freePort(address) };
   writeIdentities(dir, address);
   const children = [
     start(dir, 'etcd', programs.etcd, etcdArgs(dir, ports)),
-    start(dir, 'kube-apiserver', programs.apiserver, apiserverArgs(dir, address, ports)),
+    start(dir, 'kube-apiserver', programs.apiserver, apiserverArgs(dir, address, serviceRanges, ports)),
   ];
   const close = async (): Promise<void> => {
     await Promise.all(children.toReversed().map(stop));
@@ -81,7 +86,12 @@ function etcdArgs(dir: string, { client, peer }: ApiPorts): readonly string[] {
 }
 
 /** https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/ */
-function apiserverArgs(dir: string, address: string, { client, secure }: ApiPorts): readonly string[] {
+function apiserverArgs(
+  dir: string,
+  address: string,
+  serviceRanges: string,
+  { client, secure }: ApiPorts,
+): readonly string[] {
   return [
     `--etcd-servers=http://127.0.0.1:${client}`,
     `--secure-port=${secure}`,
@@ -89,12 +99,14 @@ function apiserverArgs(dir: string, address: string, { client, secure }: ApiPort
     `--advertise-address=${address}`,
     // The server would create an EndpointSlice for itself, which may not have a loopback address.
     '--endpoint-reconciler-type=none',
-    '--service-cluster-ip-range=10.96.0.0/16',
+    `--service-cluster-ip-range=${serviceRanges}`,
     `--cert-dir=${dir}`,
     `--tls-cert-file=${join(dir, 'server.crt')}`,
     `--tls-private-key-file=${join(dir, 'server.key')}`,
     `--token-auth-file=${join(dir, 'tokens.csv')}`,
     '--authorization-mode=RBAC',
+    // As kubeadm sets it, for the DaemonSet of kube-proxy.
+    '--allow-privileged=true',
     '--disable-admission-plugins=ServiceAccount',
     '--service-account-issuer=https://kubernetes.default.svc',
     `--service-account-key-file=${join(dir, 'accounts.pub')}`,

@@ -28,11 +28,12 @@ const serviceOf = (name: string, clusterIPs: readonly [string, string], pods: re
     zone: 'zone-0',
   });
 
-const shop: readonly KubeItem[] = [
-  ...nodes,
+/** The Services of the clients, without nodes. */
+export const shopServices: readonly KubeItem[] = [
   ...serviceOf('web', ['10.96.0.11', 'fd00:96::a'], [1, 2]),
   ...serviceOf('cart', ['10.96.0.12', 'fd00:96::b'], [3]),
 ];
+const shop: readonly KubeItem[] = [...nodes, ...shopServices];
 
 /** A node whose kube-proxy is the real one, as a static pod of a stand-in for the kubelet, with an API server of its own; and bundles of the same objects. */
 export class AdoptingNode {
@@ -114,7 +115,7 @@ export class AdoptingNode {
 }
 
 /** A folder for PATH in which `iptables` and its companions are those of one store. */
-function writeTools(folder: string, store: Store): void {
+export function writeTools(folder: string, store: Store): void {
   mkdirSync(folder);
   for (const six of ['', '6'])
     for (const part of ['', '-save', '-restore'])

@@ -1,8 +1,8 @@
 // @module-tag quick
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { minors, minorsAt, newest, ofKubernetes } from './binaries.ts';
+import { minors, minorsAt, moduleOf, newest, ofKubernetes, pinnedIn, workloadsModule } from './binaries.ts';
 
 test.each([
   ['quick', false, [newest]],
@@ -21,4 +21,14 @@ test('every version is pinned in the folder of its minor version', () => {
     expect(version.split('.').slice(0, 2).join('.')).toBe(`v${minor}`);
     expect(variables).toMatchObject({ 'k8s.io/component-base/version.gitVersion': version });
   }
+});
+
+test('what starts pods is of the newest version, too, with the same parts', () => {
+  const partsOf = (module: string): readonly string[] =>
+    [...readFileSync(join(module, 'go.mod'), 'utf8').matchAll(/^\t(k8s\.io\/\S+ => .*)$/gm)].map(
+      ([, part = '']) => part,
+    );
+  expect(pinnedIn(workloadsModule, 'k8s.io/kubernetes')).toBe(pinnedIn(moduleOf(newest), 'k8s.io/kubernetes'));
+  expect(partsOf(workloadsModule)).toEqual(partsOf(moduleOf(newest)));
+  expect(partsOf(workloadsModule).length).toBeGreaterThan(20);
 });

@@ -60,31 +60,65 @@ export interface ApiServerPrograms {
   readonly etcd: string;
 }
 
+/** Only tier all builds what takes more than kube-proxy: CI's share has what is built already. */
+const mayBuildAll = reaches('all') && !isShare;
+
 /**
  * kube-apiserver of the newest version and the etcd of its release: from `KUBEBUILDER_ASSETS`, a folder with both in the layout of
  * controller-runtime's envtest, or from the cache. Only tier all builds them there: that takes 20 minutes.
  */
 export async function apiServerPrograms(
-  mayBuild = reaches('all') && !isShare,
+  mayBuild = mayBuildAll,
 ): Promise<ApiServerPrograms | { readonly lack: string }> {
   const assets = process.env['KUBEBUILDER_ASSETS'];
   if (assets !== undefined) return { apiserver: join(assets, 'kube-apiserver'), etcd: join(assets, 'etcd') };
   const module = moduleOf(newest);
   const etcdPackage = 'go.etcd.io/etcd/server/v3';
+  const built = await buildEach(
+    {
+      etcd: { name: 'etcd', module, package: etcdPackage, version: pinnedIn(module, etcdPackage) },
+      apiserver: ofKubernetes('kube-apiserver', newest),
+    },
+    mayBuild,
+  );
+  return 'lack' in built ? { lack: `${built.lack}; or KUBEBUILDER_ASSETS names a folder with both` } : built;
+}
+
+/** What starts and ends the pods of a DaemonSet and of a static pod, and kubectl: of the newest version. */
+export interface WorkloadPrograms {
+  readonly workloads: string;
+  readonly kubectl: string;
+}
+
+/** The folder of the module with `workloads` and kubectl. */
+export const workloadsModule = join(import.meta.dirname, 'workloads');
+
+/** The programs of `workloads/`: most of their packages are those of the API server. */
+export function workloadPrograms(mayBuild = mayBuildAll): Promise<WorkloadPrograms | { readonly lack: string }> {
+  const [module, version] = [workloadsModule, pinnedIn(workloadsModule, 'k8s.io/kubernetes')];
   const programs = {
-    etcd: { name: 'etcd', module, package: etcdPackage, version: pinnedIn(module, etcdPackage) },
-    apiserver: ofKubernetes('kube-apiserver', newest),
+    workloads: { name: 'workloads', module, package: '.', version },
+    kubectl: { name: 'kubectl', module, package: 'k8s.io/kubernetes/cmd/kubectl', version },
   };
-  const missing = Object.values(programs).filter((program) => !existsSync(pathOf(program)));
+  return buildEach(programs, mayBuild);
+}
+
+/** The paths of programs, built one at a time, as each build uses all processors. */
+async function buildEach<Name extends string>(
+  programs: Readonly<Record<Name, GoProgram>>,
+  mayBuild: boolean,
+): Promise<Readonly<Record<Name, string>> | { readonly lack: string }> {
+  const all = Object.entries<GoProgram>(programs);
+  const missing = all.filter(([, program]) => !existsSync(pathOf(program)));
   if (missing.length > 0 && !mayBuild) {
-    const names = missing.map(({ name, version }) => `${name} ${version}`).join(' and ');
-    return {
-      lack: `${names} not built; KUBEBUILDER_ASSETS names a folder with both, and ./dev test --all builds them`,
-    };
+    const names = missing.map(([, { name, version }]) => `${name} ${version}`).join(' and ');
+    return { lack: `${names} not built; ./dev test --all builds what is missing` };
   }
-  // One at a time: each build uses all processors.
-  const etcd = await build(programs.etcd);
-  if ('lack' in etcd) return etcd;
-  const apiserver = await build(programs.apiserver);
-  return 'lack' in apiserver ? apiserver : { etcd: etcd.path, apiserver: apiserver.path };
+  const paths: [string, string][] = [];
+  for (const [name, program] of all) {
+    const built = await build(program);
+    if ('lack' in built) return built;
+    paths.push([name, built.path]);
+  }
+  return Object.fromEntries(paths) as Readonly<Record<Name, string>>;
 }
