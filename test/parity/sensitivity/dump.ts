@@ -117,7 +117,7 @@ export async function observe({ host }: WiredNode, store: Dump['store']): Promis
       .slice(1)
       .map((part): [string, string] => {
         const [name = '', ...lines] = part.split('\n');
-        return [name, lines.join('\n')];
+        return [name, lines.length === 0 ? '' : `${lines.join('\n')}\n`];
       }),
   );
   texts.set('nft.json', joined(texts.get('nft.json') ?? ''));

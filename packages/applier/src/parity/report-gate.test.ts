@@ -10,7 +10,9 @@ const bootId = '0f3b1e0e-7d6b-4a35-9c22-6d1f54a6c1b2';
 const stateOf = (chain: string): Observation => ({
   ...observationOf(
     { node: 'node-a', tools: {}, bootId },
-    textsOf(new Map([['iptables-save.txt', `*nat\n:${chain} -\n-A PREROUTING -j ${chain}\nCOMMIT\n`]])),
+    textsOf(
+      new Map([['iptables-save.txt', `*nat\n:PREROUTING ACCEPT\n:${chain} -\n-A PREROUTING -j ${chain}\nCOMMIT\n`]]),
+    ),
   ),
 });
 

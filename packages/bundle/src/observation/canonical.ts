@@ -14,15 +14,17 @@ export function canonicalRules(text: string): readonly string[] {
  * `ipset save`: sets and their entries in byte order. Counters, time-outs and what the kernel chose for its hash (size, seed) are left out;
  * comments of entries stay.
  */
-export function canonicalSets(text: string): readonly string[] {
-  return linesOf(text)
+export function canonicalSets(lines: readonly string[]): readonly string[] {
+  return lines
+    .filter(isFilled)
     .map((line) => line.replaceAll(/ (?:packets|bytes|timeout|hashsize|initval|bucketsize) (?:0x[0-9a-f]+|\d+)/g, ''))
     .toSorted(compareText);
 }
 
 /** `ipvsadm -S -n`: virtual servers in byte order, each before its real ones. */
-export function canonicalServers(text: string): readonly string[] {
-  return linesOf(text)
+export function canonicalServers(lines: readonly string[]): readonly string[] {
+  return lines
+    .filter(isFilled)
     .map((line) => line.trim())
     .toSorted((a, b) => compareText(keyOfServer(a), keyOfServer(b)) || compareText(a, b));
 }
@@ -51,4 +53,5 @@ export const isOfServicePath = (name: string): boolean =>
     name,
   );
 
-const linesOf = (text: string): readonly string[] => text.split('\n').filter((line) => line.trim() !== '');
+const isFilled = (line: string): boolean => line.trim() !== '';
+const linesOf = (text: string): readonly string[] => text.split('\n').filter(isFilled);

@@ -9,6 +9,7 @@ import {
   parts,
   type SavedRules,
 } from './observation.ts';
+import { oddRuleLine } from './rule-lines.ts';
 import { isShallow } from './shallow.ts';
 
 type Json = Readonly<Record<string, unknown>>;
@@ -42,6 +43,11 @@ const listOf =
   (checks: Checks, most: number) =>
   (value: unknown): boolean =>
     Array.isArray(value) && value.length <= most && value.every((one) => isMap(one) && hasExactly(one, checks));
+/** Of two with one key a reader would follow the first, and the digest have both. */
+const each =
+  (keyOf: (value: Json) => string, checks: Checks, most: number) =>
+  (value: unknown): boolean =>
+    listOf(checks, most)(value) && new Set((value as readonly Json[]).map(keyOf)).size === (value as unknown[]).length;
 const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
 const isFlag = (value: unknown): boolean => typeof value === 'boolean';
 
@@ -82,7 +88,8 @@ const checks: Checks = {
         ),
       }),
   ),
-  nftTables: listOf(
+  nftTables: each(
+    (one) => `${String(one['family'])} ${String(one['name'])}`,
     {
       family: (value) => isOne(value, 'ip', 'ip6', 'inet'),
       name: isLine,
@@ -91,11 +98,12 @@ const checks: Checks = {
     },
     nftTablesMax,
   ),
-  rules: listOf(
+  rules: each(
+    (one) => `${String(one['store'])} ${String(one['family'])}`,
     {
       store: (value) => isOne(value, 'nft', 'legacy'),
       family: (value) => isOne(value, 'ipv4', 'ipv6'),
-      lines: areLines,
+      lines: (value) => areLines(value) && oddRuleLine(value as readonly string[]) === undefined,
     },
     4,
   ),

@@ -1,13 +1,7 @@
 import { canonicalAddress, compareText, type Family } from '@sluice/netfilter';
-import {
-  canonicalRoutes,
-  canonicalRules,
-  canonicalServers,
-  canonicalSets,
-  canonicalSysctls,
-  isOfServicePath,
-} from './canonical.ts';
+import { canonicalRoutes, canonicalServers, canonicalSets, canonicalSysctls, isOfServicePath } from './canonical.ts';
 import { tablesOf } from './nft-objects.ts';
+import { serverLines, setLines } from './listings.ts';
 import { readNftText } from './nft-text/tables.ts';
 import { UnreadWords } from './nft-text/words.ts';
 import {
@@ -20,7 +14,10 @@ import {
   type RuleStoreName,
   type SavedRules,
 } from './observation.ts';
+import { readRuleText } from './rule-lines.ts';
+import { type PartText, type RuleFile, type RulePart, sortRules } from './saved-rules.ts';
 import { isShallow } from './shallow.ts';
+import { UnreadText } from './unread-text.ts';
 
 /** File names that are read with `--from DIR`, by part; the first that exists counts. README.md, "Saved outputs". */
 export const savedFileNames = {
@@ -49,24 +46,47 @@ const commands: Readonly<Record<keyof typeof savedFileNames, string>> = {
   sysctls: 'sysctl -a',
 };
 
-/** The texts of tools, by part, as a machine or a ticket has them. A part without a text says why. */
-export type ToolTexts = Readonly<
-  Record<keyof typeof savedFileNames, { readonly text: string } | { readonly why: string }>
->;
+type SavedPart = keyof typeof savedFileNames;
+
+/** The texts of tools, by part, as a machine or a ticket has them. */
+export type ToolTexts = Readonly<Record<SavedPart, PartText>>;
 
 /**
- * Chooses the texts out of the files of a directory.
+ * Chooses the texts out of the files of a directory. They may have passed through editors, and several tools may have written one.
  * @param files by name
  */
 export function textsOf(files: ReadonlyMap<string, string>): ToolTexts {
-  const textOf = (part: keyof typeof savedFileNames): { text: string } | { why: string } => {
+  const chosen = new Map<SavedPart, { readonly file: string; readonly text: string }>();
+  for (const part of Object.keys(savedFileNames) as readonly SavedPart[]) {
     const names: readonly string[] = savedFileNames[part];
-    const text = names.map((name) => files.get(name)).find((one) => one !== undefined);
-    if (text !== undefined) return { text };
-    return { why: `there is no ${names.join(' or ')}: save \`${commands[part]}\`` };
+    const file = names.find((name) => files.has(name));
+    if (file !== undefined) chosen.set(part, { file, text: plainText(files.get(file) ?? '') });
+  }
+  const rules = sortRules(
+    [...chosen].flatMap(([part, one]): RuleFile[] => (isRulePart(part) ? [{ part, ...one }] : [])),
+  );
+  const textOf = (part: SavedPart): PartText => {
+    const one = chosen.get(part);
+    const found = isRulePart(part) ? rules.get(part) : one && wholeText(part, one);
+    if (found) return found;
+    const of = one ? `${one.file} has none of them` : `there is no ${savedFileNames[part].join(' or ')}`;
+    return { why: `${of}: save \`${commands[part]}\`` };
   };
-  const all = Object.keys(savedFileNames) as readonly (keyof typeof savedFileNames)[];
-  return Object.fromEntries(all.map((part) => [part, textOf(part)])) as unknown as ToolTexts;
+  return Object.fromEntries(Object.keys(savedFileNames).map((part) => [part, textOf(part as SavedPart)])) as ToolTexts;
+}
+
+const isRulePart = (part: SavedPart): part is RulePart => part.startsWith('rules-');
+
+/** Without what editors and other systems add: a byte order mark, `\r` at the ends of lines. */
+const plainText = (text: string): string => text.replace(/^\uFEFF/, '').replaceAll('\r\n', '\n');
+
+/** A line of these that is cut may be one that means something else, and nothing but its end says that it is whole. */
+const endsWithLine: ReadonlySet<SavedPart> = new Set(['sets', 'servers']);
+
+function wholeText(part: SavedPart, { file, text }: { readonly file: string; readonly text: string }): PartText {
+  const isCut = endsWithLine.has(part) && text !== '' && !text.endsWith('\n');
+  if (!isCut) return { text, file };
+  return { why: `${file}: it may be truncated: its last line has no end; if it is whole, add a line break` };
 }
 
 /** Saved outputs besides, without which nothing is missing: of `kube-proxy --version`, `Kubernetes v1.31.4`; of `conntrack -L`. */
@@ -82,35 +102,30 @@ export type ObservedIdentity = Pick<Observation, 'node' | 'bootId' | 'tools' | '
  */
 export function observationOf(identity: ObservedIdentity, texts: ToolTexts): Observation {
   const missing: MissingPart[] = identity.host ? [] : [{ part: 'host', why: 'only outputs of tools were saved' }];
-  const read = <T>(part: keyof typeof savedFileNames, parse: (text: string) => T, otherwise: T): T => {
+  const read = <T>(part: SavedPart, parse: (text: string) => T, otherwise: T): T => {
     const given = texts[part];
     if ('why' in given) {
       missing.push({ part, why: given.why });
       return otherwise;
     }
     try {
+      if (given.text.includes('\0')) throw new UnreadText('it is not text in UTF-8');
       return parse(given.text);
     } catch (error) {
-      missing.push({
-        part,
-        why:
-          error instanceof UnreadText || error instanceof UnreadWords
-            ? error.message
-            : 'it is not what the tool prints',
-      });
+      missing.push({ part, why: whyUnread(error, given.file) });
       return otherwise;
     }
   };
   const stores = (['nft', 'legacy'] as const).flatMap((store) =>
     (['ipv4', 'ipv6'] as const).flatMap((family): readonly SavedRules[] => {
-      const lines = read(partOf(store, family), rulesOf, undefined);
+      const lines = read(partOf(store, family), readRuleText, undefined);
       return lines === undefined ? [] : [{ store, family, lines }];
     }),
   );
   const addresses = read('addresses', addressesOf, { bound: { ipv4: [], ipv6: [] }, interfaces: [] });
   const tables = read('nft-tables', nftTablesOf, []);
-  const sets = read('sets', canonicalSets, []);
-  const servers = read('servers', canonicalServers, []);
+  const sets = read('sets', (text) => canonicalSets(setLines(text)), []);
+  const servers = read('servers', (text) => canonicalServers(serverLines(text)), []);
   const routes = read('routes', canonicalRoutes, []);
   const sysctls = read('sysctls', canonicalSysctls, {});
   return {
@@ -131,23 +146,15 @@ export function observationOf(identity: ObservedIdentity, texts: ToolTexts): Obs
 export const partOf = (store: RuleStoreName, family: Family): `rules-${RuleStoreName}-${Family}` =>
   `rules-${store}-${family}`;
 
-/** Why a text is not what its tool prints. */
-class UnreadText extends Error {
-  override readonly name = 'UnreadText';
+/** `nft.txt:17: it has the line …` */
+function whyUnread(error: unknown, file: string | undefined): string {
+  if (!(error instanceof UnreadText || error instanceof UnreadWords))
+    return `${place(file)}it is not what the tool prints`;
+  return `${place(file, error.line)}${error.message}`;
 }
 
-function rulesOf(text: string): readonly string[] {
-  // `# Table `filter' is incompatible, use 'nft' tool.`: iptables-nft-save leaves out what iptables did not make.
-  const left = text.split('\n').find((line) => /^# Table .*\bincompatible\b/.test(line));
-  if (left !== undefined) throw new UnreadText(`the tool says ${JSON.stringify(left.slice(2, 102))}`);
-  const lines = canonicalRules(text);
-  const odd = lines.find((line) => !/^(?:\*\w+|:\S+ \S+|-A \S.*|COMMIT)$/.test(line));
-  if (odd !== undefined) throw new UnreadText(`it has the line ${JSON.stringify(odd.slice(0, 100))}`);
-  const opened = lines.filter((line) => line.startsWith('*')).length;
-  const closed = lines.filter((line) => line === 'COMMIT').length;
-  if (opened !== closed) throw new UnreadText('it is truncated: a table has no COMMIT');
-  return lines;
-}
+const place = (file: string | undefined, line?: number): string =>
+  [file ?? [], line ?? []].flat().join(':').replace(/.$/, '$&: ');
 
 function nftTablesOf(text: string): Observation['nftTables'] {
   const objects = text.startsWith('{') ? objectsInJson(text) : readNftText(text);

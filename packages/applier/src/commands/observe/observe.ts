@@ -1,16 +1,13 @@
-import { closeSync, openSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { closeSync, openSync, writeFileSync } from 'node:fs';
 import {
   connectionsFileName,
   connectionsIn,
   type HostFacts,
   type MissingPart,
   type Observation,
-  observationLimits,
   observationOf,
   printObservation,
   proxyVersionFileName,
-  savedFileNames,
   textsOf,
 } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
@@ -28,6 +25,7 @@ import { readObservation, withConnections } from '../../examine/observation.ts';
 import { linksWithBpf, providesKubeChains } from '../../admission/kernel-context.ts';
 import { openSession } from '../session/session.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
+import { readSavedFiles } from './saved-files.ts';
 
 export interface ObserveOptions extends Omit<CommonOptions, 'output'> {
   /** Where the observation goes; `-` is standard output. */
@@ -70,22 +68,8 @@ async function ofThisMachine(config: SluicedConfig): Promise<Observation> {
   return withConnections(await readObservation({ node, host }, run), run);
 }
 
-/** Reads only files with a documented name; others in the directory are ignored. */
 function ofSavedFiles(node: string, directory: string): Observation {
-  const names = new Set<string>([...Object.values(savedFileNames).flat(), proxyVersionFileName, connectionsFileName]);
-  const files = new Map<string, string>();
-  try {
-    for (const name of readdirSync(directory)) {
-      const path = join(directory, name);
-      if (!names.has(name) || !statSync(path).isFile()) continue;
-      if (statSync(path).size > observationLimits.fileBytesMax)
-        throw new CommandError([unreadable(path, `it is larger than ${observationLimits.fileBytesMax} bytes`)]);
-      files.set(name, readFileSync(path, 'utf8'));
-    }
-  } catch (error) {
-    throw error instanceof CommandError ? error : new CommandError([unreadable(directory, messageOf(error))]);
-  }
-  if (files.size === 0) throw new CommandError([unreadable(directory, 'it has no saved output of a tool')]);
+  const files = readSavedFiles(directory);
   const [proxy] = /^Kubernetes v1\.\d{1,3}\.\S{1,40}/.exec(files.get(proxyVersionFileName) ?? '') ?? [];
   const tracked = files.get(connectionsFileName);
   return observationOf(
@@ -97,13 +81,6 @@ function ofSavedFiles(node: string, directory: string): Observation {
     textsOf(files),
   );
 }
-
-const unreadable = (path: string, why: string): Problem => ({
-  code: 'INPUT_UNREADABLE',
-  level: 'error',
-  message: `Cannot read ${path}: ${why}`,
-  hint: 'Save `iptables-save` as iptables-save.txt, `ip6tables-save` as ip6tables-save.txt, `nft list ruleset` as nft.txt; the page of the bundle format names all files',
-});
 
 async function factsOf(config: SluicedConfig): Promise<HostFacts> {
   const session = await openSession(config, 'look', () => undefined);

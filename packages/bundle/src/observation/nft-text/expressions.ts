@@ -35,7 +35,7 @@ function readBare(words: Words): Json {
       return { numgen: { mode, ...modulus(words), offset: words.takeIf('offset') ? words.takeNumber() : 0 } };
     }
     case 'jhash': {
-      const expr = readExpression(words);
+      const expr = words.inner(() => readExpression(words));
       const of = modulus(words);
       const seed = words.takeIf('seed') === undefined ? {} : { seed: numberOf(words) };
       return { jhash: { ...of, ...seed, expr, ...(words.takeIf('offset') ? { offset: words.takeNumber() } : {}) } };

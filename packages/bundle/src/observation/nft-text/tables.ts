@@ -8,6 +8,8 @@ interface Block {
   readonly kind: string;
   readonly name: string;
   readonly lines: readonly string[];
+  /** The number of the first of them in the listing. */
+  readonly first: number;
 }
 
 /**
@@ -16,16 +18,16 @@ interface Block {
  * @throws UnreadWords for a text that is no listing of tables, or a truncated one
  */
 export function readNftText(text: string): readonly NftObject[] {
-  return blocksIn(text.split('\n')).flatMap(({ kind, name: title, lines }) => {
+  return blocksIn(text.split('\n'), 1).flatMap(({ kind, name: title, lines, first }) => {
     const [family = '', name = ''] = title.split(' ');
-    if (kind !== 'table') throw new UnreadWords(`it has ${kind} ${title} outside of tables`);
+    if (kind !== 'table') throw new UnreadWords(`it has ${kind} ${title} outside of tables`, first - 1);
     // What iptables made, its save tool prints.
     if (isOfIptables(family, name)) return [];
     const of = { family, table: name };
     const isDormant = lines.some((line) => /^\s*flags .*\bdormant\b/.test(line));
-    const objects = blocksIn(lines.filter((line) => !/^\t(?:comment |flags )/.test(line))).flatMap((block) =>
-      objectsOf(block, of),
-    );
+    // Blank lines instead of these, so that numbers stay.
+    const inner = lines.map((line) => (/^\t(?:comment |flags )/.test(line) ? '' : line));
+    const objects = blocksIn(inner, first).flatMap((block) => numbered(block.first, () => objectsOf(block, of)));
     return [{ table: { family, name, ...(isDormant ? { flags: 'dormant' } : {}) } }, ...objects];
   });
 }
@@ -33,21 +35,30 @@ export function readNftText(text: string): readonly NftObject[] {
 const opening = /^\s*(table|set|map|chain|[a-z]+(?: [a-z]+)?) (\S+(?: \S+)?) \{(?: #.*)?$/;
 
 /** The outermost blocks of lines. Elements of sets span lines, too, and end with a brace. */
-function blocksIn(lines: readonly string[]): readonly Block[] {
+function blocksIn(lines: readonly string[], first: number): readonly Block[] {
   const found: Block[] = [];
   for (let at = 0; at < lines.length; at++) {
     const line = lines[at] ?? '';
     if (line.trim() === '' || line.trim().startsWith('#')) continue;
     const [, kind, name] = opening.exec(line) ?? [];
     if (kind === undefined || name === undefined)
-      throw new UnreadWords(`it has the line ${JSON.stringify(line.trim().slice(0, 100))}`);
+      throw new UnreadWords(`it has the line ${JSON.stringify(line.trim().slice(0, 100))}`, first + at);
     const indent = /^\s*/.exec(line)?.[0] ?? '';
     const end = lines.indexOf(`${indent}}`, at);
-    if (end < 0) throw new UnreadWords(`it is truncated: ${kind} ${name} has no end`);
-    found.push({ kind, name, lines: lines.slice(at + 1, end) });
+    if (end < 0) throw new UnreadWords(`it is truncated: ${kind} ${name} has no end`, first + at);
+    found.push({ kind, name, lines: lines.slice(at + 1, end), first: first + at + 1 });
     at = end;
   }
   return found;
+}
+
+/** Adds the line of a block to why it is not read. */
+function numbered<T>(line: number, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    throw error instanceof UnreadWords && error.line === undefined ? new UnreadWords(error.message, line) : error;
+  }
 }
 
 interface Place {

@@ -4,6 +4,13 @@ export type Json = string | number | null | readonly Json[] | { readonly [name: 
 /** A part of a rule that is not read: it stays in the rule as a text. */
 export class UnreadWords extends Error {
   override readonly name = 'UnreadWords';
+  /** The line of the listing, from 1, where the listing cannot be read without it. */
+  readonly line: number | undefined;
+
+  constructor(message: string, line?: number) {
+    super(message);
+    this.line = line;
+  }
 }
 
 export interface Word {
@@ -20,10 +27,14 @@ export const wordsOf = (text: string): readonly Word[] =>
     isQuoted: quoted !== undefined,
   }));
 
+/** kube-proxy and Sluice have a hash of a concatenation: two. */
+const depthMax = 8;
+
 /** Words that are read one after another. */
 export class Words {
   readonly #all: readonly Word[];
   #at = 0;
+  #depth = 0;
 
   constructor(all: readonly Word[]) {
     this.#all = all;
@@ -73,6 +84,20 @@ export class Words {
 
   get at(): number {
     return this.#at;
+  }
+
+  /**
+   * Reads a part that may have another one of its kind in it.
+   * @throws UnreadWords where they are nested deeper than any tool prints them
+   */
+  inner<T>(read: () => T): T {
+    if (this.#depth === depthMax) throw new UnreadWords(`more than ${depthMax} expressions in each other are not read`);
+    this.#depth++;
+    try {
+      return read();
+    } finally {
+      this.#depth--;
+    }
   }
 }
 
