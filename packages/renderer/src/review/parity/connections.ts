@@ -37,7 +37,8 @@ const states = { established: 'ESTABLISHED', invalid: 'INVALID' } as const satis
 /**
  * Packets that are not the first of a connection, by state: the base rules of a profile decide about them, not those of Services. Rules of
  * other programs may ask for a protocol, a direction or the node itself, so each is traced.
- * @returns a case for each state, one that differs if there is any; none where the node's pods are not known. And rules that are not understood
+ * @returns of each state the cases that differ, one for each rule that decides, or one that does not; none where the node's pods are not
+ * known. And rules that are not understood
  */
 export function connectionCases(
   view: BundleView,
@@ -60,10 +61,15 @@ export function connectionCases(
       addAll(gaps, found);
       return [];
     });
-    return [all.find((one) => one.observed !== one.desired) ?? all.slice(0, 1)].flat();
+    const differing = all.filter((one) => one.observed !== one.desired);
+    return differing.length === 0 ? all.slice(0, 1) : firstOfEach(differing);
   });
   return { cases, gaps };
 }
+
+/** One of each rule that decides: an exception for one of them must not cover the others. */
+const firstOfEach = (cases: readonly ConnectionCase[]): readonly ConnectionCase[] =>
+  [...Map.groupBy(cases, ({ foreign = '' }) => foreign).values()].flatMap((group) => group.slice(0, 1));
 
 /** Of each protocol: from a client to a pod of this node, from the pod to the client, and answers of both to the node itself. */
 function laterPackets(node: NodeOf, family: Family, observed: ObservedNode): readonly Packet[] {

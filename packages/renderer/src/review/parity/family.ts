@@ -4,6 +4,7 @@ import {
   type Family,
   type LiveRule,
   type Mode,
+  placeOfServer,
   type RuleHit,
   trace,
   traceNotes,
@@ -120,6 +121,7 @@ export function compareFamily({ view, node: { name, file, profile }, seen, famil
   const { cases: connections, gaps: gapsOfConnections } = connectionCases(view, node, observed, seen);
   for (const gap of gapsOfConnections) addGap(gaps, gap);
   cases += connections.length + gapsOfConnections.length;
+  for (const gap of unreadServers(observed, destinations)) addGap(gaps, gap);
   const tracked = { family, destinations, claims, addresses: observed.addresses, modes };
   return { frontends: destinations.length, sources, cases, differing, gaps, counts, connections, tracked };
 }
@@ -268,6 +270,22 @@ function addGap(gaps: Map<string, FoundGap>, { rule, why, what: named = 'rules o
   const what = rule?.text ?? named;
   const known = gaps.get(what);
   gaps.set(what, { what, why, rule, cases: (known?.cases ?? 0) + 1 });
+}
+
+/** Virtual servers at frontends in a form that neither kube-proxy nor Sluice uses: what they do with packets is not followed. */
+function unreadServers(
+  { unreadServers: keys, addresses }: ObservedNode,
+  destinations: readonly Destination[],
+): readonly Gap[] {
+  const places = new Set(
+    destinations.flatMap(({ kind, address, port, protocol }) =>
+      (kind === 'node-port' ? addresses : [address]).map((one) => `${protocol} ${one} ${port}`),
+    ),
+  );
+  const why = 'its scheduler, options or forwarding method are not read';
+  return keys
+    .filter((key) => places.has(placeOfServer(key) ?? ''))
+    .map((key) => ({ rule: undefined, what: `virtual server ${key}`, why }));
 }
 
 /** The rule of another program that decided about a packet, if one did: the last of a path that ends there. */

@@ -66,6 +66,18 @@ test('virtual servers are equivalent to their bundle, and another weight is foun
   expect(new Set(differences.map(({ cause }) => cause))).toEqual(new Set(['bug']));
 });
 
+test('a virtual server of a form that is not read is named, where it is a frontend', () => {
+  const servers = (text: string) => (saved: SavedFiles) =>
+    saved.set('ipvsadm.txt', `${saved.get('ipvsadm.txt')}${text}`);
+  const direct = (address: string): string => `-A -t ${address} -s rr\n-a -t ${address} -r 10.244.1.5:8080 -g -w 1\n`;
+  const gapsAt = (address: string) => {
+    const { result, coverage } = compared('10-ipvs', servers(direct(address)));
+    return { result, named: coverage.notCovered.filter(({ matters }) => matters).map(({ what }) => what) };
+  };
+  expect(gapsAt('10.96.0.20:80').named).toEqual(['virtual server 10.96.0.20:80/TCP']);
+  expect(gapsAt('192.0.2.99:80')).toEqual({ result: 'equivalent', named: [] });
+});
+
 test.each<[string, string, (saved: SavedFiles) => void, string, RegExp]>([
   [
     'a wrong endpoint',
@@ -222,6 +234,53 @@ test('ids of differences are those of the run before', () => {
     ).differences.map(({ id }) => id);
   expect(ids()).toEqual(ids());
   expect(new Set(ids()).size).toBe(ids().length);
+});
+
+test('each rule that drops later packets is a difference, which an exception for another one does not cover', () => {
+  const drop = (protocol: string): string => `-A FORWARD -p ${protocol} -m conntrack --ctstate ESTABLISHED -j DROP`;
+  const withRules = (...protocols: readonly string[]): ParityReport =>
+    compared('01-cluster-ip', edit('-A FORWARD', [...protocols.map(drop), '-A FORWARD'].join('\n')));
+  const [udp] = withRules('udp').differences;
+  const both = withRules('udp', 'tcp').differences;
+  expect(new Set(both.map(({ rule }) => rule))).toEqual(new Set([drop('tcp'), drop('udp')]));
+  expect(both).toHaveLength(2);
+  expect(both.find(({ rule }) => rule === drop('udp'))?.id).toBe(udp?.id);
+  expect(withRules('sctp').differences[0]?.id).not.toBe(udp?.id);
+});
+
+test('an id is of all sources and of the rule: an exception covers no further one', () => {
+  const withRule = (rule: string) => {
+    const [one, ...others] = compared('01-cluster-ip', edit('-A FORWARD', `${rule}\n-A FORWARD`)).differences.filter(
+      ({ frontend, source }) => frontend === '10.96.0.10:80/tcp' && source.class !== 'endpoint',
+    );
+    expect(others).toEqual([]);
+    return { id: one?.id, sources: 1 + (one?.alsoFrom.length ?? 0) };
+  };
+  const narrow = withRule('-A FORWARD -s 10.244.1.0/24 -d 10.244.2.5/32 -j DROP');
+  const wide = withRule('-A FORWARD -d 10.244.2.5/32 -j DROP');
+  expect(narrow.sources).toBeLessThan(wide.sources);
+  expect(narrow.id).not.toBe(wide.id);
+  expect(withRule('-A FORWARD -d 10.244.2.5/32 -m comment --comment other -j DROP').id).not.toBe(wide.id);
+});
+
+test('a rule with thousands of addresses is cut in the report', () => {
+  const addresses = Array.from({ length: 5_000 }, (_, n) => `198.51.${n >> 8}.${n & 255}`).join(',');
+  const { differences } = compared('01-cluster-ip', (saved) => {
+    const of = { family: 'ip', table: 'other' };
+    const chain = { ...of, name: 'c', type: 'filter', hook: 'forward', prio: 0, policy: 'accept' };
+    const match = {
+      left: { payload: { protocol: 'ip', field: 'daddr' } },
+      op: '!=',
+      right: { set: addresses.split(',') },
+    };
+    const rule = { ...of, chain: 'c', expr: [{ match }, { drop: null }] };
+    saved.set('nft.json', JSON.stringify({ nftables: [{ chain }, { rule }] }));
+  });
+  expect(differences.length).toBeGreaterThan(0);
+  for (const { rule = '', advice } of differences) {
+    expect(rule.length + advice.length).toBeLessThan(5_000);
+    expect(rule).toContain('198.51.0.9');
+  }
 });
 
 test('with a bundle before a change only what the change makes different is left', () => {

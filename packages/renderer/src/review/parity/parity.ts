@@ -83,25 +83,35 @@ const familiesOf = (view: BundleView, profile: string): readonly Family[] =>
 function gapsOf({ gaps }: FamilyComparison, placeOf: PlaceOf): readonly NotCovered[] {
   return [...gaps.values()].map(({ what, why, rule, cases }) => {
     const at = rule && placeOf(rule.text);
-    return { what, ...(at === undefined ? {} : { at }), why, cases, matters: true };
+    return { what: shortened(what), ...(at === undefined ? {} : { at }), why, cases, matters: true };
   });
 }
 
-/** Cases with one cause and the same two outcomes are one difference, with one source as its example: the first that is not the node. */
+/**
+ * Cases with one cause and the same two outcomes are one difference, with one source as its example: the first that is not the node. Its id
+ * is of all sources, so that an exception for it does not cover others that join later.
+ */
 function differencesOf({ differing, counts }: FamilyComparison): readonly ParityDifference[] {
-  const found = new Map<string, ParityDifference & { alsoFrom: string[] }>();
+  const found = new Map<string, { readonly sources: string[]; first: Omit<ParityDifference, 'id' | 'alsoFrom'> }>();
   for (const one of differing) {
     const difference = differenceOf(one, counts);
-    const { frontend, observed, desired, cause, code = '' } = difference;
-    const key = [frontend, observed, desired, cause, code].join('\n');
+    const { family, frontend, cause, code = '', observed, desired } = difference;
+    const rule = cause === 'foreign-rule' ? (one.foreign?.rule ?? '') : '';
+    const key = [family, frontend, cause, code, rule, observed, desired].join('\n');
     const known = found.get(key);
-    const isClearer = known?.source.class === 'node' && one.row.source.class !== 'node';
-    if (!known) found.set(key, { ...difference, alsoFrom: [] });
     // Masqueraded or not, packets of the node have one of its addresses: another source shows more.
-    else if (isClearer) found.set(key, { ...difference, alsoFrom: ['node', ...known.alsoFrom] });
-    else known.alsoFrom.push(sourceText(one));
+    const isClearer = known?.first.source.class === 'node' && one.row.source.class !== 'node';
+    if (!known) found.set(key, { first: difference, sources: [sourceText(one)] });
+    else if (isClearer) {
+      known.first = difference;
+      known.sources.unshift(sourceText(one));
+    } else known.sources.push(sourceText(one));
   }
-  return [...found.values()];
+  return [...found].map(([key, { first, sources }]) => ({
+    id: fileDigest([key, ...new Set(sources.toSorted())].join('\n')).slice(0, 16),
+    ...first,
+    alsoFrom: sources.slice(1),
+  }));
 }
 
 /** A later packet of a connection, or one of none, that one side drops. */
@@ -116,7 +126,7 @@ function connectionDifference(
   const words = { drop: 'drop', pass: 'left to other rules' } as const;
   return [
     {
-      id: fileDigest([family, state, observed, cause].join('\n')).slice(0, 16),
+      id: fileDigest([family, state, observed, cause, foreign ?? ''].join('\n')).slice(0, 16),
       frontend: `${state} connections`,
       family,
       services: [],
@@ -125,7 +135,7 @@ function connectionDifference(
       desired: words[desired],
       cause,
       ...(cause === 'mode' ? { code: 'DIFFERS_INVALID' } : {}),
-      ...(foreign === undefined ? {} : { rule: foreign }),
+      ...(foreign === undefined ? {} : { rule: shortened(foreign) }),
       packet: {
         from: source,
         ...(packet.in === undefined ? {} : { in: packet.in }),
@@ -138,7 +148,7 @@ function connectionDifference(
       advice:
         foreign === undefined
           ? 'Compare conntrack.tcpBeLiberal of kube-proxy, and nf_conntrack_tcp_be_liberal of the node, with the profile'
-          : `Remove or change the rule: ${foreign}`,
+          : shortened(`Remove or change the rule: ${foreign}`),
     },
   ];
 }
@@ -149,7 +159,10 @@ function sourceText({ row: { source, destination, packet }, isOtherAddress }: Di
   return destination.kind === 'node-port' && isOtherAddress ? `${from} to ${packet.destination}` : from;
 }
 
-function differenceOf(of: DifferingCase, counts: FamilyComparison['counts']): ParityDifference {
+function differenceOf(
+  of: DifferingCase,
+  counts: FamilyComparison['counts'],
+): Omit<ParityDifference, 'id' | 'alsoFrom'> {
   const { row, claim, observed, desired, foreign } = of;
   const { source, destination, family, packet } = row;
   const count = counts.get(`${source.class} ${claim?.role ?? destination.kind}`);
@@ -161,13 +174,11 @@ function differenceOf(of: DifferingCase, counts: FamilyComparison['counts']): Pa
     (aspect !== 'frontend' || !['cluster', 'external', 'load-balancer'].includes(claim.role));
   const isCommon = (aspect: string): boolean =>
     mayBeCommon(aspect) && 2 * (count?.differing.get(aspect) ?? 0) > (count?.all ?? 0);
-  const { cause, aspect: what } = causeOf(of, false);
+  const { aspect: what } = causeOf(of, false);
   const { code, advice, ...final } = causeOf(of, isCommon(what));
   const frontend = titleOf(destination);
   const texts = { observed: printOutcome(observed), desired: printOutcome(desired) };
-  const identity = [family, frontend, sourceText(of), final.cause ?? cause, code ?? '', texts.observed, texts.desired];
   return {
-    id: fileDigest(identity.join('\n')).slice(0, 16),
     frontend,
     family,
     services: destination.services,
@@ -179,7 +190,7 @@ function differenceOf(of: DifferingCase, counts: FamilyComparison['counts']): Pa
     ...texts,
     cause: final.cause,
     ...(code === undefined ? {} : { code }),
-    ...(final.cause === 'foreign-rule' && foreign ? { rule: foreign.rule } : {}),
+    ...(final.cause === 'foreign-rule' && foreign ? { rule: shortened(foreign.rule) } : {}),
     packet: {
       from: packet.source,
       ...(packet.in === undefined ? {} : { in: packet.in }),
@@ -187,7 +198,10 @@ function differenceOf(of: DifferingCase, counts: FamilyComparison['counts']): Pa
       port: packet.port,
       protocol: packet.protocol,
     },
-    alsoFrom: [],
-    advice,
+    advice: shortened(advice),
   };
 }
+
+/** A rule may name thousands of addresses. */
+const shortened = (text: string): string => (text.length > textMax ? `${text.slice(0, textMax)} …` : text);
+const textMax = 2_000;
