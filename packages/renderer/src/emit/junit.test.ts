@@ -56,6 +56,38 @@ test('a comparison of a node is JUnit of the schema: a test for each difference,
   expect(cases[4]?.attributes.get('name')).toBe(`not covered: ${shown}`);
 });
 
+test('every format says what was compared, and what not', () => {
+  const of = { report, observed: 'seen.json', fileOf: () => undefined, version: '1.2.3' };
+  const extent = 'compared: 1 frontend, 1 class of sources, 3 cases; observed mode iptables, desired mode nftables';
+  const rest = 'not covered (no case needs it): sets: ipset is not installed';
+  const [whole] = parseJunit(printParity(of, 'junit')).slice(-1);
+  const { runs } = JSON.parse(printParity(of, 'sarif')) as {
+    runs: [{ properties: object; invocations: [{ toolExecutionNotifications: [{ message: { text: string } }] }] }];
+  };
+  for (const text of [
+    printParity(of, 'text'),
+    whole?.children[0]?.text ?? '',
+    runs[0].invocations[0].toolExecutionNotifications[0].message.text,
+  ]) {
+    expect(text).toContain(extent);
+    expect(text).toContain(rest);
+    expect(text).not.toContain('\u0007');
+  }
+  expect(runs[0].properties).toEqual({
+    result: report.result,
+    version: report.version,
+    modes: report.modes,
+    coverage: report.coverage,
+  });
+});
+
+test('what is one is not called several', () => {
+  const one = { ...report, base: { version: 'c'.repeat(16), known: 1 } };
+  const text = printParity({ report: one, observed: 'seen.json', fileOf: () => undefined, version: '1.2.3' }, 'text');
+  expect(text).toContain(`left out: 1 difference that version ${'c'.repeat(16)} has, too\n`);
+  expect(text).toContain('(1 case)');
+});
+
 const smallest =
   '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites><testsuite name="a" tests="1"><testcase name="b"/></testsuite></testsuites>';
 

@@ -36,14 +36,21 @@ export interface SarifRun {
   readonly left: { readonly count: number; readonly text: string };
   /** Of runs about different things, `parity/node-a/`: code scanning takes two with one id for the same (3.17). */
   readonly id?: string;
+  /** About the run as a whole. */
+  readonly note?: string;
+  /** What other formats have besides the results (3.8). */
+  readonly properties?: object;
 }
 
 /** Prints a document with one run; omitted results are reported (3.20.21), so that a truncated file does not look complete. */
-export function sarifDocument({ version, rules, results, left, id }: SarifRun): string {
-  const notification = { level: 'warning', message: { text: left.text } };
+export function sarifDocument({ version, rules, results, left, id, note, properties }: SarifRun): string {
+  const notifications = [
+    ...(left.count === 0 ? [] : [{ level: 'warning', message: { text: left.text } }]),
+    ...(note === undefined ? [] : [{ level: 'note', message: { text: note } }]),
+  ];
   const invocation = {
     executionSuccessful: true,
-    ...(left.count === 0 ? {} : { toolExecutionNotifications: [notification] }),
+    ...(notifications.length === 0 ? {} : { toolExecutionNotifications: notifications }),
   };
   const document = {
     $schema: 'https://json.schemastore.org/sarif-2.1.0.json',
@@ -54,6 +61,7 @@ export function sarifDocument({ version, rules, results, left, id }: SarifRun): 
         ...(id === undefined ? {} : { automationDetails: { id } }),
         columnKind: 'utf16CodeUnits',
         invocations: [invocation],
+        ...(properties === undefined ? {} : { properties }),
         results,
       },
     ],

@@ -1,10 +1,10 @@
 import { xml } from '../xml.ts';
 import type { PrintedParity } from './printed.ts';
-import { packetText, resultText } from './text.ts';
+import { coverageText, packetText, resultText } from './text.ts';
 
 /**
  * JUnit XML: a test for each difference, failed unless it is a documented one of modes, which is skipped; one for each thing that was
- * not covered and matters; and one for the whole, which passes if nothing else failed.
+ * not covered and matters; and one for the whole, which passes if nothing else failed, with what was compared and what not.
  */
 export function parityJunit({ report }: PrintedParity): string {
   const { differences, coverage, node } = report;
@@ -27,7 +27,7 @@ export function parityJunit({ report }: PrintedParity): string {
           `<failure type="not-covered" message="${xml(why)}">${xml(at)}</failure>`,
         ),
       ),
-    testCase(node, 'compared', `<system-out>${xml(`${resultText(report)}: ${coverage.cases} cases`)}</system-out>`),
+    testCase(node, 'compared', `<system-out>${xml(`${resultText(report)}\n${coverageText(report)}`)}</system-out>`),
   ];
   const count = (tag: string): number => cases.filter((text) => text.includes(`<${tag} `)).length;
   const counts = `tests="${cases.length}" failures="${count('failure')}"`;

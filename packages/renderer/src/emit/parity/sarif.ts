@@ -1,7 +1,7 @@
 import { type ParityCause, parityCauses } from '@sluice/bundle';
 import { type SarifResult, sarifDocument, sarifResult, sarifResultsMax } from '../sarif-document.ts';
 import type { PrintedParity } from './printed.ts';
-import { packetText } from './text.ts';
+import { coverageText, packetText, resultText } from './text.ts';
 
 const titles: Readonly<Record<ParityCause | 'not-covered', string>> = {
   config: 'a setting of the node differs from the profile',
@@ -14,7 +14,10 @@ const titles: Readonly<Record<ParityCause | 'not-covered', string>> = {
 };
 const ids = [...parityCauses, 'not-covered'] as const;
 
-/** SARIF: differences at the file of their Service in the bundle, gaps at their line in the observed file. */
+/**
+ * SARIF: differences at the file of their Service in the bundle, gaps at their line in the observed file. What was compared and what not is a
+ * note of the invocation, and in the properties of the run.
+ */
 export function paritySarif({ report, observed, fileOf, version }: PrintedParity): string {
   const rules = ids.map((id) => ({ id: `parity-${id}`, shortDescription: { text: titles[id] } }));
   const differences = report.differences.map((one): SarifResult => {
@@ -56,5 +59,7 @@ export function paritySarif({ report, observed, fileOf, version }: PrintedParity
     results: all.slice(0, sarifResultsMax).map(sarifResult),
     left: { count, text },
     id: `parity/${report.node}/`,
+    note: `${resultText(report)}\n${coverageText(report)}`,
+    properties: { result: report.result, version: report.version, modes: report.modes, coverage: report.coverage },
   });
 }

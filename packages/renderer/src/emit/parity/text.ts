@@ -1,5 +1,5 @@
 import type { NotCovered, ParityDifference, ParityPacket, ParityReport } from '@sluice/bundle';
-import { printEndpoint } from '@sluice/netfilter';
+import { plural, printEndpoint } from '@sluice/netfilter';
 import { connectionsText } from './connections.ts';
 import type { PrintedParity } from './printed.ts';
 
@@ -8,14 +8,33 @@ const sourcesMax = 6;
 
 /** Prints each difference with its packet, what was not covered, and the result with the extent of the comparison. */
 export function parityText({ report }: PrintedParity): string {
-  const { differences, coverage, connections } = report;
+  const { differences, coverage } = report;
+  return printable(
+    [
+      ...differences.map(differenceText),
+      ...coverage.notCovered.map(gapText),
+      differences.length + coverage.notCovered.length === 0 ? '' : '\n',
+      `${resultText(report)}\n`,
+      extentText(report),
+    ].join(''),
+  );
+}
+
+/** Rules of a node and of a file from elsewhere may have anything in their comments. */
+const printable = (text: string): string => text.replaceAll(/[^\n\P{Cc}]/gu, '\uFFFD');
+
+/** What was compared, and what not; a line for each. */
+export function coverageText(report: ParityReport): string {
+  const gaps = report.coverage.notCovered.map(gapText);
+  return printable([extentText(report), ...gaps].join(''));
+}
+
+function extentText(report: ParityReport): string {
+  const { coverage, base, connections, version } = report;
+  const classes = `${coverage.sources} ${coverage.sources === 1 ? 'class' : 'classes'} of sources`;
   return [
-    ...differences.map(differenceText),
-    ...coverage.notCovered.map(gapText),
-    differences.length + coverage.notCovered.length === 0 ? '' : '\n',
-    `${resultText(report)}\n`,
-    report.base ? `left out: ${report.base.known} differences that version ${report.base.version} has, too\n` : '',
-    `compared: ${coverage.frontends} frontends, ${coverage.sources} classes of sources, ${coverage.cases} cases; observed ${modesText(report)}, version ${report.version}\n`,
+    base ? `left out: ${plural(base.known, 'difference')} that version ${base.version} has, too\n` : '',
+    `compared: ${plural(coverage.frontends, 'frontend')}, ${classes}, ${plural(coverage.cases, 'case')}; observed ${modesText(report)}, version ${version}\n`,
     connections ? connectionsText(connections) : '',
   ].join('');
 }
@@ -58,15 +77,12 @@ export function packetText({ from, in: incoming, to, port, protocol, state }: Pa
 }
 
 const gapText = ({ what, at, why, cases, matters }: NotCovered): string =>
-  `${at === undefined ? '' : `${at}: `}not covered${matters ? '' : ' (no case needs it)'}: ${what}: ${why}${cases === 0 ? '' : ` (${cases} cases)`}\n`;
+  `${at === undefined ? '' : `${at}: `}not covered${matters ? '' : ' (no case needs it)'}: ${what}: ${why}${cases === 0 ? '' : ` (${plural(cases, 'case')})`}\n`;
 
 /** The result in a sentence. */
 export function resultText({ result, node, differences, coverage }: ParityReport): string {
   const documented = differences.filter(({ cause }) => cause === 'mode').length;
-  const but =
-    documented === 0
-      ? ''
-      : `, but for ${documented} documented ${documented === 1 ? 'difference' : 'differences'} of modes`;
+  const but = documented === 0 ? '' : `, but for ${plural(documented, 'documented difference')} of modes`;
   if (result === 'equivalent') return `${node}: equivalent${but}`;
   const gaps = coverage.notCovered.filter(({ matters }) => matters).length;
   if (result === 'incomplete')
