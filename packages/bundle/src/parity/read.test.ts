@@ -23,13 +23,36 @@ test.each<[string, ParityReport]>([
   expect(readParityReport('p.json', printParityReport(given))).toEqual(given);
 });
 
-test.each<[string, Partial<ParityReport> & Record<string, unknown>]>([
-  ['calls a difference equivalent', { result: 'equivalent' }],
-  ['has no difference and is called different', { differences: [] }],
-  ['hides a gap', { differences: [], result: 'equivalent', coverage: { ...report.coverage, notCovered: [gap] } }],
-  ['has an unknown key', { accepted: true }],
-  ['has another kind of digest', { observedDigest: 'x' }],
-])('a report is refused that %s', (_title, change) => {
+test.each<[string, Partial<ParityReport> & Record<string, unknown>, string]>([
+  ['calls a difference equivalent', { result: 'equivalent' }, 'its content does not mean equivalent'],
+  ['has no difference and is called different', { differences: [] }, 'its content does not mean different'],
+  [
+    'hides a gap',
+    { differences: [], result: 'equivalent', coverage: { ...report.coverage, notCovered: [gap] } },
+    'its content does not mean equivalent',
+  ],
+  ['has an unknown key', { accepted: true }, 'a parity report has no key "accepted" in this format'],
+  ['has a later format', { format: 2 }, 'format is not valid'],
+  ['has another kind of digest', { observedDigest: 'x' }, 'observedDigest is not valid'],
+  ['has the path of a file as its node', { node: '../../etc/cron.d/x' }, 'node is not valid'],
+  ['has the colours of a terminal in its node', { node: 'a\u001B[31m' }, 'node is not valid'],
+  ['has one id for two differences', { differences: [difference, difference] }, 'two of its differences have one id'],
+])('a report is refused that %s', (_title, change, why) => {
   const text = printParityReport({ ...report, ...change });
+  expect(readParityReport('p.json', text)).toMatchObject({
+    code: 'PARITY_REPORT_INVALID',
+    message: `Cannot read p.json: ${why}`,
+  });
+});
+
+test.each(['', '[]', 'null', '{}'])('text that is no report is refused: %s', (text) => {
   expect(readParityReport('p.json', text)).toMatchObject({ code: 'PARITY_REPORT_INVALID' });
+});
+
+test('a report of before it had connections is read: its format has no other number', () => {
+  const { connections: _connections, ...older } = {
+    ...report,
+    connections: { pairs: [], notCovered: { elsewhere: 0, left: 0 } },
+  };
+  expect(readParityReport('p.json', printParityReport(older))).toEqual(older);
 });

@@ -56,11 +56,17 @@ const difference = shape({
   advice: isText,
 });
 
-const report = shape({
+/** A DNS subdomain: a report may come from anywhere, and its node is printed and becomes the name of a file. */
+const isNode: Check = (value) =>
+  typeof value === 'string' &&
+  value.length <= 253 &&
+  /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/.test(value);
+
+const keys: Readonly<Record<string, Check>> = {
   apiVersion: one('sluice.dev/v1alpha1'),
   kind: one('ParityReport'),
   format: one(parityReportFormat),
-  node: isText,
+  node: isNode,
   bootId: optional(isText),
   observedDigest: hex(64),
   version: hex(16),
@@ -91,7 +97,7 @@ const report = shape({
       notCovered: shape({ elsewhere: isCount, left: isCount }),
     }),
   ),
-});
+};
 
 /** Prints a report as JSON, with its keys in one order. */
 export function printParityReport(of: ParityReport): string {
@@ -105,9 +111,16 @@ export function printParityReport(of: ParityReport): string {
  */
 export function readParityReport(file: string, text: string): ParityReport | Problem {
   const value = parsed(text);
-  if (!report(value)) return invalid(file, 'it is not a parity report of this format');
-  const { apiVersion: _apiVersion, kind: _kind, format: _format, ...rest } = value as Json;
+  if (!isMap(value)) return invalid(file, 'it is not a JSON object');
+  const unknown = Object.keys(value).find((key) => !Object.hasOwn(keys, key));
+  if (unknown !== undefined)
+    return invalid(file, `a parity report has no key ${JSON.stringify(unknown.slice(0, 60))} in this format`);
+  const [bad] = Object.entries(keys).find(([key, check]) => !check(value[key])) ?? [];
+  if (bad !== undefined) return invalid(file, `${bad} is ${Object.hasOwn(value, bad) ? 'not valid' : 'missing'}`);
+  const { apiVersion: _apiVersion, kind: _kind, format: _format, ...rest } = value;
   const read = rest as unknown as ParityReport;
+  if (new Set(read.differences.map(({ id }) => id)).size < read.differences.length)
+    return invalid(file, 'two of its differences have one id');
   if (read.result !== resultOf(read)) return invalid(file, `its content does not mean ${read.result}`);
   return read;
 }
@@ -133,5 +146,5 @@ const invalid = (file: string, why: string): Problem => ({
   code: 'PARITY_REPORT_INVALID',
   level: 'error',
   message: `Cannot read ${file}: ${why}`,
-  hint: 'Write it with `sluice parity OBSERVED BUNDLE --node NAME -o json`',
+  hint: 'Write it with `sluice parity OBSERVED BUNDLE --node NAME -o json`, and read it with a Sluice of the same version',
 });
