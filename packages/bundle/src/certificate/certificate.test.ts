@@ -51,6 +51,11 @@ describe('a certificate', () => {
     });
   });
 
+  test.each(['', '  ', 'alice\n', 'a'.repeat(101)])('has no exception that %j accepts', (by) => {
+    const accepted = ['1111111111111111', '0000000000000000'];
+    expect(makeCertificate(parity, { ...terms, accepted, by })).toContain('exceptions is missing or has an invalid');
+  });
+
   test('is made of documented differences of modes without acceptance', () => {
     expect(certificate).toMatchObject({ result: 'equivalent', exceptions: [] });
   });

@@ -109,6 +109,9 @@ export interface CertificateTerms {
 
 const isText = (value: unknown, most: number): value is string =>
   typeof value === 'string' && value.length <= most && /^[\x20-\x7e]+$/.test(value);
+/** Of an operator: more than blanks. */
+export const isOperatorName = (value: unknown): value is string =>
+  isText(value, certificateLimits.byCharactersMax) && value.trim() !== '';
 const subdomain = /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/;
 const isNode = (value: unknown): value is string =>
   typeof value === 'string' && value.length <= 253 && subdomain.test(value);
@@ -190,7 +193,7 @@ function readExceptions(value: unknown): readonly ParityException[] | undefined 
   if (!Array.isArray(value) || value.length > certificateLimits.exceptionsMax) return undefined;
   const isGood = (one: unknown): one is ParityException => {
     const { id, by } = (one ?? {}) as Record<string, unknown>;
-    return isHex(id, 16) && isText(by, certificateLimits.byCharactersMax);
+    return isHex(id, 16) && isOperatorName(by);
   };
   return value.every(isGood) ? value : undefined;
 }

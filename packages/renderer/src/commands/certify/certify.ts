@@ -4,6 +4,7 @@ import type { Format } from '@sluice/cli';
 import type { Problem } from '@sluice/netfilter';
 import {
   certificateLimits,
+  isOperatorName,
   makeCertificate,
   type ParityCertificate,
   parityNamespace,
@@ -33,7 +34,7 @@ export function certifyCommand(
   file: string,
   { output, key, accept = [], by = '', hours, out }: CertifyOptions,
 ): number {
-  if (accept.length > 0 && !isName(by)) throw new Stopped(unnamed);
+  if (accept.length > 0 && !isOperatorName(by)) throw new Stopped(unnamed);
   const parity = readReport(file);
   const terms = { accepted: accept, by, nowMs: Date.now(), seconds: hours * 3600 };
   const certificate = makeCertificate(parity, terms);
@@ -72,9 +73,6 @@ function describe({ result, coverage, exceptions, expires }: ParityCertificate):
   const how = result === 'equivalent' ? 'equivalent' : `equivalent but for ${exceptions.length} accepted differences`;
   return `${how} in ${coverage.cases} cases; valid until ${expires}`;
 }
-
-const isName = (text: string): boolean =>
-  /^[\x20-\x7e]+$/.test(text) && text.length <= certificateLimits.byCharactersMax;
 
 const unnamed: Problem = {
   code: 'USAGE_INVALID',
