@@ -23,6 +23,8 @@ const plan = planAdoption([
   candidate('b-2', 'zone-b', { differences: [difference, ofMode] }),
   candidate('c-1', 'zone-c', { coverage: { frontends: 1, sources: 1, cases: 1, notCovered: [gap] } }),
   { node: 'c-2', group: 'zone-c', report: undefined },
+  candidate('d-1', 'zone-d', { base: { version: '0'.repeat(16), known: 3 } }),
+  { ...candidate('d-2', 'zone-d'), group: undefined },
 ]);
 
 test('a canary of each group comes first, an equivalent node where there is one', () => {
@@ -38,13 +40,15 @@ test('nodes that differ, or were not compared, are in no wave, with the reason',
     { node: 'b-2', why: 'config: shop/web 10.96.0.10:80/tcp' },
     { node: 'c-1', why: 'incomplete: -A FORWARD -m u32 -j DROP (option --u32 is not read)' },
     { node: 'c-2', why: 'no report: it was not compared' },
+    { node: 'd-1', why: 'its report leaves differences out: compare without --base' },
+    { node: 'd-2', why: 'it is not among the Nodes of the cluster' },
   ]);
 });
 
 test('the waves are a file that `sluice release --wave` reads, with blocked nodes last', () => {
   const specs = waveSpecsOf(plan);
   expect(readWaveSpecs('waves.yaml', printWaveSpecs(specs))).toEqual(specs);
-  expect(specs.at(-1)).toEqual({ name: 'blocked', nodes: ['b-2', 'c-1', 'c-2'] });
+  expect(specs.at(-1)).toEqual({ name: 'blocked', nodes: ['b-2', 'c-1', 'c-2', 'd-1', 'd-2'] });
 });
 
 test('labels are read of a list of Nodes, and of nothing else', () => {

@@ -19,12 +19,12 @@ export interface BlockedNode {
   readonly why: string;
 }
 
-/** What is known of a node: its report, and the group that it is in, such as `zone-a, pool-1`. */
+/** What is known of a node: its report, and the group that it is in, such as `zone-a, pool-1`; undefined: the cluster has no such Node. */
 export interface AdoptCandidate {
   readonly node: string;
   /** Undefined: it was not compared. */
   readonly report: ParityReport | undefined;
-  readonly group: string;
+  readonly group: string | undefined;
 }
 
 /**
@@ -34,12 +34,12 @@ export interface AdoptCandidate {
  * canary       of each group the first equivalent node, else the first one whose differences are documented
  * equivalent   the other nodes that no packet shows a difference of
  * documented   nodes with documented differences of modes alone
- * blocked      nodes that were not compared, not wholly, or that differ otherwise: to be mended, or accepted one by one
+ * blocked      nodes that were not compared, not wholly, or that differ otherwise, and reports of no Node: to be mended, or accepted one by one
  * ```
  */
 export function planAdoption(candidates: readonly AdoptCandidate[]): AdoptPlan {
   const sorted = candidates.toSorted((a, b) => compareText(a.node, b.node));
-  const judged = sorted.map((one) => ({ ...one, ...judge(one.report) }));
+  const judged = sorted.map((one) => ({ ...one, ...judge(one) }));
   const movable = judged.filter(({ rank }) => rank !== 'blocked');
   const canaries = new Set(
     [...Map.groupBy(movable, ({ group }) => group).values()].map(
@@ -68,7 +68,9 @@ interface Judgement {
   readonly why: string;
 }
 
-function judge(report: ParityReport | undefined): Judgement {
+function judge({ report, group }: AdoptCandidate): Judgement {
+  if (group === undefined) return { rank: 'blocked', why: 'it is not among the Nodes of the cluster' };
+  if (report?.base) return { rank: 'blocked', why: 'its report leaves differences out: compare without --base' };
   if (!report) return { rank: 'blocked', why: 'no report: it was not compared' };
   const { coverage, differences } = report;
   const [first, ...others] = differences.filter(({ cause }) => cause !== 'mode');

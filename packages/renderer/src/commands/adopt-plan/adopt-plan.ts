@@ -26,8 +26,8 @@ export function adoptPlanCommand(
   { output, nodes, by = defaultLabels, waves }: AdoptPlanOptions,
 ): number {
   const reports = readReports(files);
-  const labels = nodes === undefined ? new Map<string, ReadonlyMap<string, string>>() : labelsOf(nodes);
-  const names = new Set([...reports.keys(), ...labels.keys()]);
+  const labels = nodes === undefined ? undefined : labelsOf(nodes);
+  const names = new Set([...reports.keys(), ...(labels?.keys() ?? [])]);
   const plan = planAdoption([...names].map((node) => candidateOf(node, reports, labels, by)));
   if (waves !== undefined) {
     writing(waves, () => replaceFile(waves, printWaveSpecs(waveSpecsOf(plan))));
@@ -61,10 +61,11 @@ function labelsOf(file: string): ReadonlyMap<string, ReadonlyMap<string, string>
 function candidateOf(
   node: string,
   reports: ReadonlyMap<string, ParityReport>,
-  labels: ReadonlyMap<string, ReadonlyMap<string, string>>,
+  labels: ReadonlyMap<string, ReadonlyMap<string, string>> | undefined,
   by: readonly string[],
 ): AdoptCandidate {
-  const group = by.map((label) => labels.get(node)?.get(label) ?? '-').join(', ');
+  const own = labels === undefined ? new Map<string, string>() : labels.get(node);
+  const group = own && by.map((label) => own.get(label) ?? '-').join(', ');
   return { node, report: reports.get(node), group };
 }
 
