@@ -72,7 +72,7 @@ export * from './trace/world.ts';
 export * from './trace/trace.ts';
 export * from './live/world.ts';
 export { LiveTables } from './live/tables.ts';
-export { readIptables } from './live/iptables.ts';
+export { isProxysChain, readIptables } from './live/iptables.ts';
 export { harmlessTargets, wordsOf } from './live/iptables-rule.ts';
 export { printStatements } from './live/nft-print.ts';
 export { canonical, type Elements, elementsOf, type Json, objectOf } from './live/nft-values.ts';

@@ -1,5 +1,6 @@
 import {
   certificateMisfit,
+  digestBesideProxy,
   isProblem,
   makeCertificate,
   type Observation,
@@ -52,18 +53,19 @@ export class ReportGate implements ParityGate {
 
   /**
    * A comparison takes seconds, in which rules may change: it counts once the node is as it was compared. On a node whose endpoints change
-   * all the time each of several states must be equivalent, and kube-proxy's next change is one that Sluice's bundle brings, too.
+   * all the time each of several states must be equivalent, and kube-proxy's next change is one that Sluice's bundle brings, too. What
+   * another program changes is compared, or nothing is taken over.
    */
   async #misfit(version: string): Promise<string | undefined> {
-    let observation = await this.#parts.observe();
-    for (let n = 0; n < comparisonsMax; n++) {
-      const why = await this.#misfitOf(observation, version);
+    let compared = await this.#parts.observe();
+    for (let n = 1; ; n++) {
+      const why = await this.#misfitOf(compared, version);
       if (why !== undefined) return why;
       const after = await this.#parts.observe();
-      if (observedDigest(after) === observedDigest(observation)) return undefined;
-      observation = after;
+      if (observedDigest(after) === observedDigest(compared)) return undefined;
+      if (n === comparisonsMax) return restless(compared, after);
+      compared = after;
     }
-    return undefined;
   }
 
   async #misfitOf(observation: Observation, version: string): Promise<string | undefined> {
@@ -85,6 +87,12 @@ export class ReportGate implements ParityGate {
 
 /** States of a node that changes while it is compared. */
 const comparisonsMax = 3;
+
+/** Why a node that was never as it was compared is not taken over. */
+const restless = (compared: Observation, after: Observation): string | undefined =>
+  digestBesideProxy(after) === digestBesideProxy(compared)
+    ? undefined
+    : `rules of other programs changed in each of ${comparisonsMax} comparisons; run the same command again`;
 
 const notEquivalent = (why: string): Problem => ({
   code: 'NODE_PARITY_MISSING',

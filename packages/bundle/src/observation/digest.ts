@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { compareText } from '@sluice/netfilter';
+import { compareText, isProxysChain } from '@sluice/netfilter';
 import type { Observation, ObservedState } from './observation.ts';
 
 /**
@@ -35,4 +35,26 @@ export function observedDigest(state: ObservedState & Pick<Observation, 'missing
     missing.flatMap(({ part }) => (part === 'sets' || part === 'servers' || part === 'nft-tables' ? [part] : [])),
   );
   return hash.digest('hex');
+}
+
+/**
+ * The digest of what was observed but for kube-proxy's own rules, sets, virtual servers and table: equal for two states between which
+ * kube-proxy alone changed something.
+ */
+export function digestBesideProxy(state: ObservedState & Pick<Observation, 'missing'>): string {
+  const { rules, sets, nftTables } = state;
+  return observedDigest({
+    ...state,
+    rules: rules.map((one) => ({ ...one, lines: one.lines.filter((line) => !isOfProxy(line)) })),
+    sets: sets.filter((line) => !/^(?:create|add) KUBE-/.test(line)),
+    servers: [],
+    serverAddresses: { ipv4: [], ipv6: [] },
+    nftTables: nftTables.filter(({ name }) => name !== 'kube-proxy'),
+  });
+}
+
+/** `:KUBE-SVC-… -`, `-A KUBE-SVC-… …`; a jump to them out of another chain is not. */
+function isOfProxy(line: string): boolean {
+  const [, chain = ''] = /^(?::|-A )(\S+)/.exec(line) ?? [];
+  return isProxysChain(chain);
 }

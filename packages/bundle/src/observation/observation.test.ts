@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { observedDigest } from './digest.ts';
+import { digestBesideProxy, observedDigest } from './digest.ts';
 import type { Observation } from './observation.ts';
 import { printObservation } from './print.ts';
 import { readObservation } from './read.ts';
@@ -221,6 +221,23 @@ test.each<[string, string, string]>([
 ])('the digest changes with %s', (name, from, to) => {
   const changed = new Map(files).set(name, (files.get(name) ?? '').replace(from, to));
   expect(observedDigest(seenOf(changed))).not.toBe(observedDigest(seen));
+});
+
+test.each<[string, string, string, boolean]>([
+  ['iptables-save.txt', '10.96.0.10', '10.96.0.11', true],
+  ['iptables-save.txt', ':KUBE-SERVICES - [0:0]', '$&\n:KUBE-SVC-X - [0:0]', true],
+  ['iptables-save.txt', ':INPUT ACCEPT', ':INPUT DROP', false],
+  ['iptables-save.txt', '-j KUBE-SERVICES', '-i eth0 -j KUBE-SERVICES', false],
+  ['ipset.txt', 'tcp:443', 'tcp:444', true],
+  ['ipset.txt', 'add KUBE-CLUSTER-IP', 'create MINE hash:ip\n$&', false],
+  ['ipvsadm.txt', '-w 1', '-w 2', true],
+  ['ip-addr.txt', '10.96.0.1/32', '10.96.0.2/32', true],
+  ['nft.json', '10.96.0.2', '10.96.0.3', true],
+  ['sysctl.txt', '262144', '131072', false],
+])('in %s a change of %s to %s is one of kube-proxy alone: %s', (name, from, to, isProxys) => {
+  const changed = seenOf(new Map(files).set(name, (files.get(name) ?? '').replace(from, to)));
+  expect(observedDigest(changed)).not.toBe(observedDigest(seen));
+  expect(digestBesideProxy(changed) === digestBesideProxy(seen)).toBe(isProxys);
 });
 
 test.each<[string, (text: string) => string, string]>([

@@ -28,6 +28,9 @@ const proxys = /^(?:KUBE-|SLU-|SLUICE-)/;
 /** Of the kubelet and of CNI plugins, under kube-proxy's prefix. */
 const notProxys = /^KUBE-(?:FIREWALL$|KUBELET-CANARY$|IPTABLES-HINT$|POD-FW-|ROUTER-|NWPLCY-)/;
 
+/** Whether a chain is kube-proxy's or Sluice's by its name. */
+export const isProxysChain = (name: string): boolean => proxys.test(name) && !notProxys.test(name);
+
 /** Reads what `iptables-save` printed into tables. A rule is read when a packet first meets its chain. */
 export function readIptables(
   { store, family, lines }: SavedStore,
@@ -84,13 +87,13 @@ function tableOf({ store, family, name, policies, rules, sets }: Parts): LiveTab
 }
 
 function chainOf(name: string, lines: readonly string[], table: string, context: RuleContext): LiveChain {
-  const isProxysChain = proxys.test(name) && !notProxys.test(name);
+  const isOwn = isProxysChain(name);
   let read: readonly LiveRule[] | undefined;
   return {
     name,
     rules: () =>
       (read ??= lines.map((text) => {
-        const isProxys = isProxysChain || jumpsToProxys(text);
+        const isProxys = isOwn || jumpsToProxys(text);
         const owner = isProxys ? 'proxy' : 'foreign';
         return readIptablesRule(
           text,
@@ -106,5 +109,5 @@ function jumpsToProxys(text: string): boolean {
   const words = wordsOf(text);
   const at = words.findIndex(({ text: word, isQuoted }) => !isQuoted && (word === '-j' || word === '-g'));
   const target = at < 0 ? '' : (words[at + 1]?.text ?? '');
-  return proxys.test(target) && !notProxys.test(target);
+  return isProxysChain(target);
 }
