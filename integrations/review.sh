@@ -11,9 +11,12 @@
 #   SLUICE_STRICT     1: warnings are errors
 #   SLUICE_TODAY      the day for the expiry of waivers (default: today)
 #   SLUICE_REPORT_URL the URL of the page, for the comment
+#   SLUICE_OBSERVED   a directory with files of `sluiced observe`, NODE.json, to compare with (default: none)
+#   SLUICE_PARITY     gate: a difference from an observed node is a failure, for changes that should make none (default: it is told)
 #   SLUICE_OUT        the output directory (default: sluice-review)
 #
-# Writes: comment.md report.html diff.json policy.txt policy.sarif policy.junit.xml prove.txt cost.txt check.txt
+# Writes: comment.md report.html diff.json policy.txt policy.sarif policy.junit.xml prove.txt cost.txt check.txt, and of each observed node
+# parity-NODE.txt, with SLUICE_PARITY=gate also parity-NODE.sarif parity-NODE.junit.xml
 # Exit codes: 0 all checks pass, 1 a check fails, 2 an input cannot be read.
 set -u
 
@@ -24,6 +27,8 @@ rendered=${SLUICE_RENDERED:-rendered}
 out=${SLUICE_OUT:-sluice-review}
 snapshot=${SLUICE_SNAPSHOT:-}
 report_url=${SLUICE_REPORT_URL:-}
+observed=${SLUICE_OBSERVED:-}
+parity=${SLUICE_PARITY:-tell}
 today=${SLUICE_TODAY:+--today $SLUICE_TODAY}
 strict=''
 [ "${SLUICE_STRICT:-}" = 1 ] && strict=--strict
@@ -55,6 +60,41 @@ keep() {
   [ "$code" -le 1 ] && return 0
   cat "$out/.stderr" >&2
   worst=2
+}
+
+# compare FILE: how packets of an observed node would be treated. With a base, differences that it has, too, are left out.
+compare() {
+  file=$1
+  name=$(basename "$file" .json)
+  set -- "$file" "$rendered"
+  [ -z "$base" ] || set -- "$@" --base "$base"
+  "$sluice" parity "$@" >"$out/parity-$name.txt" 2>"$out/.stderr"
+  code=$?
+  told=$(grep -E '^[-a-z0-9.]+: (equivalent|different|incomplete)' "$out/parity-$name.txt" | tail -n 1)
+  # Exit code 2 with a result: not everything could be compared, which the file lists.
+  if [ -z "$told" ]; then
+    say "$file: ERROR (exit code $code)"
+    cat "$out/.stderr" >&2
+    worst=2
+    return
+  fi
+  results="$results- $told
+"
+  if [ "$parity" != gate ]; then
+    say "observed: $told"
+    return
+  fi
+  for format in sarif junit; do
+    "$sluice" parity "$@" -o $format >"$out/parity-$name.$format" 2>/dev/null
+  done
+  mv "$out/parity-$name.junit" "$out/parity-$name.junit.xml"
+  if [ "$code" -ne 1 ]; then
+    say "observed: $told: good"
+    return
+  fi
+  say "observed: $told: BAD"
+  cat "$out/parity-$name.txt" >&2
+  [ "$worst" -gt 1 ] || worst=1
 }
 
 # The commit that the change started from: later commits on the target are not part of it.
@@ -92,6 +132,19 @@ if [ -n "$base" ]; then
   set -- -o markdown --comment
   [ -z "$report_url" ] || set -- "$@" --report-url "$report_url"
   keep comment.md "$sluice" report "$base" "$rendered" -c "$config" $today "$@"
+fi
+results=''
+if [ -n "$observed" ]; then
+  for file in "$observed"/*.json; do
+    if [ -f "$file" ]; then compare "$file"; else say "$observed has no NODE.json"; worst=2; fi
+  done
+  # A comment has room for some; parity-NODE.txt are of all.
+  if [ -f "$out/comment.md" ]; then
+    printf '\n#### Observed nodes, against the rules of this change\n\n' >>"$out/comment.md"
+    printf '%s' "$results" | sed -e '20q' >>"$out/comment.md"
+    more=$(printf '%s' "$results" | sed -e '1,20d' | wc -l)
+    [ "$more" -eq 0 ] || printf -- '- and %d more\n' "$more" >>"$out/comment.md"
+  fi
 fi
 rm -f "$out/.stderr"
 exit "$worst"

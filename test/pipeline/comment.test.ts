@@ -23,7 +23,10 @@ function fake(name: string, script: string): void {
   chmodSync(join(dir, name), 0o755);
 }
 
-async function run(script: string, file: string): Promise<{ exit: number; output: string; calls: readonly string[] }> {
+async function run(
+  script: string,
+  ...files: readonly string[]
+): Promise<{ exit: number; output: string; calls: readonly string[] }> {
   const env = {
     PATH: `${dir}:${process.env['PATH'] ?? ''}`,
     GITHUB_REPOSITORY: 'shop/rules',
@@ -34,7 +37,11 @@ async function run(script: string, file: string): Promise<{ exit: number; output
     CI_PROJECT_ID: '3',
     CI_MERGE_REQUEST_IID: '9',
   };
-  const ran = await execa(join(integrations, script), [join(dir, file)], { env, reject: false, all: true });
+  const ran = await execa(
+    join(integrations, script),
+    files.map((file) => join(dir, file)),
+    { env, reject: false, all: true },
+  );
   const calls = existsSync(join(dir, 'calls')) ? readFileSync(join(dir, 'calls'), 'utf8').trim().split('\n') : [];
   return { exit: ran.exitCode ?? -1, output: ran.all, calls };
 }
@@ -78,6 +85,16 @@ test('findings are uploaded compressed, as the API requires', async () => {
   expect(exit).toBe(0);
   expect(calls[0]).toContain('repos/shop/rules/code-scanning/sarifs -f commit_sha=c0ffee -f ref=refs/pull/7/merge');
   expect(gunzipSync(Buffer.from(sent(), 'base64')).toString()).toBe('{"version":"2.1.0"}');
+});
+
+test('findings of each observed node are uploaded, and one that is refused does not stop the others', async () => {
+  for (const name of ['parity-node-1', 'policy']) writeFileSync(join(dir, `${name}.sarif`), '{"version":"2.1.0"}');
+  fake('gh', `case $* in *parity-node-1*) exit 1 ;; esac`);
+  const { exit, calls, output } = await run('github/sarif.sh', 'parity-node-1.sarif', 'none.sarif', 'policy.sarif');
+  expect({ exit, uploads: calls.length }).toEqual({ exit: 0, uploads: 2 });
+  expect(output).toContain(
+    '::warning::Cannot upload the findings to code scanning; parity-node-1.sarif is in the artifact',
+  );
 });
 
 test.each([

@@ -1,7 +1,8 @@
 // @module-tag test
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { atTier } from '@sluice/testing';
 import { matches } from '../scripts/script.ts';
-import { Repository, reviewPage } from './repository.ts';
+import { observedNode, Repository, reviewPage } from './repository.ts';
 
 /** Each review starts eight programs, on a machine that may be busy. */
 const reviewMs = 120_000;
@@ -142,6 +143,47 @@ test('reviews the first commit of rules without a comparison', {
   expect(review).toMatchObject({ exit: 0 });
   expect(review.output).toContain('has no rendered yet');
   expect(review.file('comment.md')).toBe('');
+});
+
+describe.each(atTier({ quick: [], all: ['observed'] }))('nodes in %s', (folder) => {
+  beforeEach(async () => {
+    repository.write(`${folder}/node-1.json`, observedNode(repository, 'node-1'));
+    await repository.commit('shop: what node-1 runs');
+    await repository.git('push', '-q', 'origin', 'main');
+  });
+
+  test('what a change makes different from them is told, and fails where the team says so', {
+    timeout: reviewMs,
+  }, async () => {
+    await repository.change();
+    await repository.render();
+    await repository.commit('shop: search, and a node port for web');
+    const told = await repository.review({ SLUICE_OBSERVED: folder });
+    expect(told).toMatchObject({ exit: 0, output: expect.stringMatching(/^sluice: observed: node-1: different: /m) });
+    expect(told.file('comment.md')).toMatch(/^#### Observed nodes.*\n\n- node-1: different: /m);
+    expect(told.file('parity-node-1.txt')).toContain('shop/search');
+    expect(told.file('parity-node-1.sarif')).toBe('');
+    const gated = await repository.review({ SLUICE_OBSERVED: folder, SLUICE_PARITY: 'gate' });
+    expect(gated).toMatchObject({ exit: 1, output: expect.stringMatching(/node-1: different: .*: BAD$/m) });
+    expect(JSON.parse(gated.file('parity-node-1.sarif'))).toMatchObject({ version: '2.1.0' });
+    expect(gated.file('parity-node-1.junit.xml')).toContain('<failure ');
+  });
+
+  test('what the base differs in is left out, and a file that is none stops the pipeline', {
+    timeout: reviewMs,
+  }, async () => {
+    repository.edit('manifests/shop/ledger.yaml', (text) => text.replaceAll('198.51.100.7', '198.51.100.8'));
+    await repository.render();
+    await repository.commit('shop: the ledger moves');
+    await repository.git('push', '-q', 'origin', 'main');
+    const left = await repository.review({ SLUICE_OBSERVED: folder, SLUICE_PARITY: 'gate' });
+    expect(left).toMatchObject({ exit: 0, output: expect.stringContaining('observed: node-1: equivalent: good') });
+    expect(left.file('parity-node-1.txt')).toMatch(/^left out: \d+ differences? that version/m);
+    repository.write(`${folder}/node-9.json`, '{}');
+    const odd = await repository.review({ SLUICE_OBSERVED: folder });
+    expect(odd).toMatchObject({ exit: 2, output: expect.stringContaining('OBSERVATION_INVALID') });
+    expect((await repository.review({ SLUICE_OBSERVED: 'nowhere' })).exit).toBe(2);
+  });
 });
 
 test('docs/review.md shows what the example prints', { timeout: reviewMs }, async () => {

@@ -1,14 +1,36 @@
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { printObservation } from '@sluice/bundle';
 import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
+import { observe, savedFiles } from '../../packages/renderer/src/review/parity/observed.fixture.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 const example = join(root, 'examples', 'gitops');
 export const sluice = programPath('sluice');
 
 export const reviewPage = (): string => readFileSync(join(root, 'docs', 'review.md'), 'utf8');
+
+/** The file of a node that holds what the repository has rendered. */
+export function observedNode(repository: Repository, node: string): string {
+  const dir = join(repository.dir, 'rendered');
+  const paths = readdirSync(dir, { recursive: true, encoding: 'utf8' }).filter((path) =>
+    statSync(join(dir, path)).isFile(),
+  );
+  const files = new Map(paths.map((path) => [path, readFileSync(join(dir, path), 'utf8')]));
+  return [...printObservation(observe(node, savedFiles(files, node)))].join('');
+}
 
 /** The result of a review, and its files. */
 export interface Review {
@@ -76,6 +98,12 @@ export class Repository {
   edit(path: string, edit: (text: string) => string): void {
     const file = join(this.dir, path);
     writeFileSync(file, edit(readFileSync(file, 'utf8')));
+  }
+
+  write(path: string, text: string): void {
+    const file = join(this.dir, path);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, text);
   }
 
   /** The script of the pipeline. */
