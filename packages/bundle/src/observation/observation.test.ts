@@ -183,6 +183,17 @@ test('missing outputs are named with the command that writes them', () => {
   );
 });
 
+test('connections are read, and a file without them, whose format has the same number', () => {
+  const pairs = [{ protocol: 'tcp', frontend: '10.96.0.10:80', endpoint: '[fd00:10::5]:8080', count: 2 }] as const;
+  const withSome = { ...seen, connections: { left: 1, pairs } };
+  expect(readObservation('a.json', printed(withSome))).toEqual(withSome);
+  expect(observedDigest(withSome)).toBe(observedDigest(seen));
+  const forged = { ...withSome, connections: { left: 1, pairs: [{ ...pairs[0], endpoint: '10.0.0.1:80\u001B[31m' }] } };
+  expect(readObservation('a.json', printed(forged))).toMatchObject({
+    message: 'Cannot read a.json: connections is not valid',
+  });
+});
+
 test('what was printed is read, and prints equally', () => {
   const text = printed(seen);
   const read = readObservation('a.json', text);

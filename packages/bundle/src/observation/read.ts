@@ -49,6 +49,9 @@ const each =
   (value: unknown): boolean =>
     listOf(checks, most)(value) && new Set((value as readonly Json[]).map(keyOf)).size === (value as unknown[]).length;
 const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
+/** `10.96.0.10:80`, `[fd00::a]:80`. */
+const isPlace = (value: unknown): boolean =>
+  typeof value === 'string' && value.length <= 64 && /^(?:[0-9.]+|\[[0-9a-f:.]+\]):\d{1,5}$/.test(value);
 const isFlag = (value: unknown): boolean => typeof value === 'boolean';
 
 const subdomain = /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/;
@@ -83,7 +86,7 @@ const checks: Checks = {
       hasExactly(value, {
         left: isCount,
         pairs: listOf(
-          { protocol: (one) => isOne(one, 'tcp', 'udp', 'sctp'), frontend: isLine, endpoint: isLine, count: isCount },
+          { protocol: (one) => isOne(one, 'tcp', 'udp', 'sctp'), frontend: isPlace, endpoint: isPlace, count: isCount },
           observationLimits.connectionPairsMax,
         ),
       }),

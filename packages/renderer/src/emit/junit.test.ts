@@ -81,11 +81,18 @@ test('every format says what was compared, and what not', () => {
   });
 });
 
-test('what is one is not called several', () => {
-  const one = { ...report, base: { version: 'c'.repeat(16), known: 1 } };
+test('the text calls nothing several that is one, and a foreign rule forges no line of it', () => {
+  const [forged] = report.coverage.notCovered;
+  const one = {
+    ...report,
+    coverage: { ...report.coverage, notCovered: [{ ...forged!, what: 'a\nb\u001B[31m' }] },
+    base: { version: 'c'.repeat(16), known: 1 },
+  };
   const text = printParity({ report: one, observed: 'seen.json', fileOf: () => undefined, version: '1.2.3' }, 'text');
   expect(text).toContain(`left out: 1 difference that version ${'c'.repeat(16)} has, too\n`);
   expect(text).toContain('(1 case)');
+  // A name in a rule makes neither a line nor a colour.
+  expect(text).toContain(': a?b?[31m: ');
 });
 
 const smallest =

@@ -1,5 +1,5 @@
 import type { NotCovered, ParityDifference, ParityPacket, ParityReport } from '@sluice/bundle';
-import { plural, printEndpoint } from '@sluice/netfilter';
+import { plural, printEndpoint, terminalText } from '@sluice/netfilter';
 import { connectionsText } from './connections.ts';
 import type { PrintedParity } from './printed.ts';
 
@@ -9,25 +9,21 @@ const sourcesMax = 6;
 /** Prints each difference with its packet, what was not covered, and the result with the extent of the comparison. */
 export function parityText({ report }: PrintedParity): string {
   const { differences, coverage } = report;
-  return printable(
-    [
-      ...differences.map(differenceText),
-      ...coverage.notCovered.map(gapText),
-      differences.length + coverage.notCovered.length === 0 ? '' : '\n',
-      `${resultText(report)}\n`,
-      extentText(report),
-    ].join(''),
-  );
+  return [
+    ...differences.map(differenceText),
+    ...coverage.notCovered.map(gapText),
+    differences.length + coverage.notCovered.length === 0 ? '' : '\n',
+    `${resultText(report)}\n`,
+    extentText(report),
+  ].join('');
 }
-
-/** Rules of a node and of a file from elsewhere may have anything in their comments. */
-const printable = (text: string): string => text.replaceAll(/[^\n\P{Cc}]/gu, '\uFFFD');
 
 /** What was compared, and what not; a line for each. */
-export function coverageText(report: ParityReport): string {
-  const gaps = report.coverage.notCovered.map(gapText);
-  return printable([extentText(report), ...gaps].join(''));
-}
+export const coverageText = (report: ParityReport): string =>
+  [extentText(report), ...report.coverage.notCovered.map(gapText)].join('');
+
+/** Rules, and names in them, may be of other programs, and a file from elsewhere. */
+const linesOf = (...lines: readonly string[]): string => lines.map((line) => `${terminalText(line)}\n`).join('');
 
 function extentText(report: ParityReport): string {
   const { coverage, base, connections, version } = report;
@@ -60,14 +56,14 @@ function differenceText({
   const from = source.network === undefined ? source.class : `${source.class} ${source.network}`;
   const more = alsoFrom.length > sourcesMax ? [`${alsoFrom.length - sourcesMax} more`] : [];
   const others = [...alsoFrom.slice(0, sourcesMax), ...more];
-  return [
-    `${code ?? cause} ${id}: ${frontend}${name} from ${[from, ...others].join(', ')}\n`,
-    `    packet:   ${packetText(packet)}\n`,
-    `    observed: ${observed}\n`,
-    `    desired:  ${desired}\n`,
-    rule === undefined ? '' : `    rule:     ${rule}\n`,
-    `    ${advice}\n`,
-  ].join('');
+  return linesOf(
+    `${code ?? cause} ${id}: ${frontend}${name} from ${[from, ...others].join(', ')}`,
+    `    packet:   ${packetText(packet)}`,
+    `    observed: ${observed}`,
+    `    desired:  ${desired}`,
+    ...(rule === undefined ? [] : [`    rule:     ${rule}`]),
+    `    ${advice}`,
+  );
 }
 
 /** `198.51.100.7 in by eth0 → 10.96.0.10:80/tcp` */
@@ -77,7 +73,9 @@ export function packetText({ from, in: incoming, to, port, protocol, state }: Pa
 }
 
 const gapText = ({ what, at, why, cases, matters }: NotCovered): string =>
-  `${at === undefined ? '' : `${at}: `}not covered${matters ? '' : ' (no case needs it)'}: ${what}: ${why}${cases === 0 ? '' : ` (${plural(cases, 'case')})`}\n`;
+  linesOf(
+    `${at === undefined ? '' : `${at}: `}not covered${matters ? '' : ' (no case needs it)'}: ${what}: ${why}${cases === 0 ? '' : ` (${plural(cases, 'case')})`}`,
+  );
 
 /** The result in a sentence. */
 export function resultText({ result, node, differences, coverage }: ParityReport): string {

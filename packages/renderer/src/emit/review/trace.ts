@@ -1,4 +1,4 @@
-import { printEndpoint } from '@sluice/netfilter';
+import { printEndpoint, terminalText } from '@sluice/netfilter';
 import type { NodeTrace, TracedPath } from '../../review/trace/trace-node.ts';
 import type { LiveTrace } from '../../review/trace/trace-live.ts';
 import { percentText } from '../../review/report/words.ts';
@@ -25,7 +25,7 @@ export function printLiveTrace(traced: LiveTrace, format: 'text' | 'json'): stri
   const to = printEndpoint(packet.destination, packet.port);
   const head = `${packet.source} → ${to}/${packet.protocol} on ${node} (observed, ${by})\n`;
   const gaps = unread.map(
-    ({ rule, at, why }) => `\nnot understood: ${at === undefined ? '' : `${at}: `}${rule}: ${why}\n`,
+    ({ rule, at, why }) => `\n${terminalText(`not understood: ${at === undefined ? '' : `${at}: `}${rule}: ${why}`)}\n`,
   );
   return [head, ...assumed.map((sentence) => `assumed: ${sentence}\n`), ...ways.map(printWay), ...gaps].join('');
 }
@@ -42,7 +42,7 @@ function printWay({ verdict, to, masquerade, probability, path }: TracedPath): s
   const width = Math.max(0, ...path.map(({ service }) => (service ?? '-').length));
   const lines = path.map(
     ({ table, chain, rule, service }) =>
-      `    ${(service ?? '-').padEnd(width)}  ${table.padEnd(6)}  ${table === 'nftables' ? `${chain}: ` : ''}${rule}\n`,
+      `    ${(service ?? '-').padEnd(width)}  ${table.padEnd(6)}  ${table === 'nftables' ? `${terminalText(chain)}: ` : ''}${terminalText(rule)}\n`,
   );
   return `\n${percentText(probability)} ${end}${masquerade ? ', masqueraded' : ''}\n${lines.join('')}`;
 }
