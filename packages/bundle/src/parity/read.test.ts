@@ -13,7 +13,7 @@ test.each<[string, ParityReport]>([
   ['with a difference', report],
   [
     'with a documented difference of modes',
-    { ...report, result: 'equivalent', differences: [{ ...difference, cause: 'mode' }] },
+    { ...report, result: 'equivalent', differences: [{ ...difference, cause: 'mode', code: 'DIFFERS_INVALID' }] },
   ],
   [
     'with a gap',
@@ -36,6 +36,25 @@ test.each<[string, Partial<ParityReport> & Record<string, unknown>, string]>([
   ['has another kind of digest', { observedDigest: 'x' }, 'observedDigest is not valid'],
   ['has the path of a file as its node', { node: '../../etc/cron.d/x' }, 'node is not valid'],
   ['has the colours of a terminal in its node', { node: 'a\u001B[31m' }, 'node is not valid'],
+  [
+    'calls a difference one of modes, and does not say which',
+    { result: 'equivalent', differences: [{ ...difference, cause: 'mode' }] },
+    'difference 1111111111111111 has not what its cause, mode, needs',
+  ],
+  [
+    'calls a difference one of modes, and has one mode',
+    {
+      result: 'equivalent',
+      modes: { observed: ['nftables'], desired: 'nftables' },
+      differences: [{ ...difference, cause: 'mode', code: 'DIFFERS_INVALID' }],
+    },
+    'difference 1111111111111111 has not what its cause, mode, needs',
+  ],
+  [
+    'calls a difference one of versions, and does not say which',
+    { differences: [{ ...difference, cause: 'version', code: 'DIFFERS_INVALID' }] },
+    'difference 1111111111111111 has not what its cause, version, needs',
+  ],
   ['has one id for two differences', { differences: [difference, difference] }, 'two of its differences have one id'],
 ])('a report is refused that %s', (_title, change, why) => {
   const text = printParityReport({ ...report, ...change });

@@ -1,8 +1,13 @@
 import type { Problem } from '@sluice/netfilter';
 import { isMap } from '../is-map.ts';
-import { connectionFates, parityCauses, type ParityReport, parityReportFormat } from './report.ts';
+import {
+  connectionFates,
+  parityCauses,
+  type ParityDifference,
+  type ParityReport,
+  parityReportFormat,
+} from './report.ts';
 
-type Json = Readonly<Record<string, unknown>>;
 type Check = (value: unknown) => boolean;
 const isText: Check = (value) => typeof value === 'string' && value.length <= 64 * 1024;
 const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
@@ -119,10 +124,19 @@ export function readParityReport(file: string, text: string): ParityReport | Pro
   if (bad !== undefined) return invalid(file, `${bad} is ${Object.hasOwn(value, bad) ? 'not valid' : 'missing'}`);
   const { apiVersion: _apiVersion, kind: _kind, format: _format, ...rest } = value;
   const read = rest as unknown as ParityReport;
+  const unfounded = read.differences.find((each) => !isFounded(each, read.modes));
+  if (unfounded) return invalid(file, `difference ${unfounded.id} has not what its cause, ${unfounded.cause}, needs`);
   if (new Set(read.differences.map(({ id }) => id)).size < read.differences.length)
     return invalid(file, 'two of its differences have one id');
   if (read.result !== resultOf(read)) return invalid(file, `its content does not mean ${read.result}`);
   return read;
+}
+
+/** A documented difference has its code, and one of modes is between two of them: it needs no acceptance. */
+function isFounded({ cause, code, rule }: ParityDifference, { observed, desired }: ParityReport['modes']): boolean {
+  if (cause === 'foreign-rule') return rule !== undefined;
+  if (cause === 'version') return code?.startsWith('VERSION_') === true;
+  return cause !== 'mode' || (code?.startsWith('DIFFERS_') === true && observed.some((mode) => mode !== desired));
 }
 
 /** The result that differences and coverage mean. */

@@ -1,6 +1,6 @@
 import type { NotCovered, Observation } from '@sluice/bundle';
-import type { Mode } from '@sluice/netfilter';
-import { nodeOf } from '../bundle/node.ts';
+import { families as allFamilies, type Family, type Mode, parseAddress } from '@sluice/netfilter';
+import { factOf, nodeOf } from '../bundle/node.ts';
 import type { BundleView } from '../bundle/view.ts';
 
 /** The modes whose rules or servers an observation has, in the order of preference. */
@@ -16,17 +16,30 @@ export function observedModes({ rules, servers, nftTables }: Observation): reado
   ];
 }
 
-/** Parts of an observation that are missing, and whether a comparison needs them. */
+/** Parts of an observation that are missing, or those of another node, and whether a comparison needs them. */
 export function missingParts(seen: Observation, view: BundleView, name: string): readonly NotCovered[] {
   const { families } = nodeOf(view, name).profile;
   const usesIpvs =
     seen.serverAddresses.ipv4.length + seen.serverAddresses.ipv6.length > 0 ||
     seen.rules.some(({ lines }) => lines.some((line) => line.includes('--match-set KUBE-')));
-  return seen.missing.map(({ part, why }) => {
+  const missing = seen.missing.map(({ part, why }) => {
     const isRules = part.startsWith('rules-');
     const matters = isRules
       ? families.some((family) => part.endsWith(family))
       : part === 'nft-tables' || (part === 'servers' && usesIpvs);
     return { what: part, why, cases: 0, matters };
   });
+  return [...missing, ...allFamilies.flatMap((family) => otherNode(seen, view, name, family))];
+}
+
+/** Another node of the bundle whose address an interface has, where none has that of this one: rules alone do not tell nodes apart. */
+function otherNode({ interfaces }: Observation, view: BundleView, name: string, family: Family): readonly NotCovered[] {
+  const bound = new Set(interfaces.map((line) => parseAddress(line.split(' ')[1]?.split('/')[0] ?? '')?.text));
+  const addressOf = (node: string): string | undefined => factOf(nodeOf(view, node), family, 'address');
+  const own = addressOf(name);
+  if (own === undefined || bound.has(own)) return [];
+  const other = [...view.nodes.keys()].find((node) => bound.has(addressOf(node) ?? ''));
+  if (other === undefined) return [];
+  const why = `no interface that was observed has it, and one has that of node ${other}: is this of ${other}?`;
+  return [{ what: `address ${own} of node ${name}`, why, cases: 0, matters: true }];
 }

@@ -27,7 +27,8 @@ export function frontendsOf(
   return [...found.values()].filter((one) => !isNamed(one)).toSorted(compareDestinations);
 }
 
-function observedFrontends(seen: Observation, node: ObservedNode, family: Family): readonly Destination[] {
+/** Frontends that observed rules have, in one family. */
+export function observedFrontends(seen: Observation, node: ObservedNode, family: Family): readonly Destination[] {
   const tables = [nftTableIn(seen, family === 'ipv4' ? 'ip' : 'ip6', 'kube-proxy'), nftTableIn(seen, 'inet', 'sluice')];
   const servers = [...(node.ipvs?.virtualServers.keys() ?? [])].flatMap((key) => placeOfServer(key) ?? []);
   const places = new Set([

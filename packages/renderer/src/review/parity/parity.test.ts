@@ -160,7 +160,9 @@ test('node ports on localhost are dropped without route_localnet', () => {
 const withAddresses =
   (...addresses: readonly string[]) =>
   (saved: SavedFiles): void => {
-    const lines = addresses.map((one, at) => `${at + 2}: dev${at}: <UP>\n    inet ${one}/24 scope global dev${at}\n`);
+    const lines = ['192.0.2.11', ...addresses].map(
+      (one, at) => `${at + 2}: dev${at}: <UP>\n    inet ${one}/24 scope global dev${at}\n`,
+    );
     saved.set('ip-addr.txt', lines.join(''));
   };
 
@@ -218,6 +220,54 @@ test.each([
   expect(differences).toMatchObject([
     { frontend: 'established connections', cause: 'foreign-rule', rule, packet: { state: 'established' } },
   ]);
+});
+
+test('a file of another node makes the result incomplete, although the rules of both are the same', () => {
+  const at = (...addresses: readonly string[]): ParityReport =>
+    compared('01-cluster-ip', (saved) => {
+      const lines = addresses.map((one, n) => `${n + 2}: eth${n}: <UP>\n    inet ${one}/24 scope global eth${n}\n`);
+      saved.set('ip-addr.txt', lines.join(''));
+    });
+  const { coverage, result } = at('192.0.2.12');
+  expect(result).toBe('incomplete');
+  expect(coverage.notCovered.filter(({ matters }) => matters)).toMatchObject([
+    { what: 'address 192.0.2.11 of node node-1', why: expect.stringContaining('is this of node-2?') },
+  ]);
+  // An address that the Node has is enough, and one of no Node says nothing.
+  for (const addresses of [['192.0.2.11', '192.0.2.12'], ['198.51.100.1'], []])
+    expect(at(...addresses).coverage.notCovered.filter(({ matters }) => matters)).toEqual([]);
+});
+
+test('a family that the node serves and the bundle does not is named', () => {
+  const files = new Map(
+    [...bundleOf('01-cluster-ip')]
+      .filter(([path]) => !path.endsWith('.ip6tables'))
+      .map(([path, text]) => [path, text.replace('\n  - ipv6', '')] as const),
+  );
+  const of = (change: (text: string) => string) => {
+    const saved = savedFiles(files, node);
+    saved.set('ip6tables-nft-save.txt', change(rulesOfSix));
+    const report = parityOf(files, observe(node, saved), node);
+    if (!('result' in report)) throw new Error(report[0]?.message);
+    return report;
+  };
+  const rulesOfSix = `*filter
+:INPUT ACCEPT [0:0]
+COMMIT
+*nat
+:PREROUTING ACCEPT [0:0]
+:KUBE-SERVICES - [0:0]
+:KUBE-SVC-A - [0:0]
+-A PREROUTING -j KUBE-SERVICES
+-A KUBE-SERVICES -d fd00:96::a/128 -p tcp -m tcp --dport 80 -j KUBE-SVC-A
+-A KUBE-SVC-A -p tcp -j DNAT --to-destination [fd00:10::5]:8080
+COMMIT
+`;
+  const { coverage, result } = of((text) => text);
+  expect(result).toBe('incomplete');
+  expect(coverage.notCovered.filter(({ matters }) => matters)).toMatchObject([{ what: 'frontends of ipv6', cases: 1 }]);
+  // kube-proxy has chains of both families also where no Service has an address of one.
+  expect(of((text) => text.replace(/^-A KUBE-S.*\n/gm, ''))).toMatchObject({ result: 'equivalent' });
 });
 
 test('a missing store makes the result incomplete', () => {

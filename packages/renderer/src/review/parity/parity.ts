@@ -17,7 +17,8 @@ import { causeOf } from './causes.ts';
 import type { DifferingCase } from './differing-case.ts';
 import type { ConnectionCase } from './connections.ts';
 import { compareFamily, type FamilyComparison } from './family.ts';
-import { titleOf } from './frontends.ts';
+import { observedFrontends, titleOf } from './frontends.ts';
+import { observedNode } from '../observed/node.ts';
 import { missingParts, observedModes } from '../observed/parts.ts';
 import { printOutcome } from './print-outcome.ts';
 import { trackedConnections } from './tracked.ts';
@@ -43,7 +44,11 @@ export function parityOf(
     const compared = familiesOf(view, node.file.profile).map((family) =>
       compareFamily({ view, node, seen, family, modes }),
     );
-    const notCovered = [...missingParts(seen, view, name), ...compared.flatMap((one) => gapsOf(one, placeOf))];
+    const notCovered = [
+      ...missingParts(seen, view, name),
+      ...familiesWithout(view, node.file.profile, seen),
+      ...compared.flatMap((one) => gapsOf(one, placeOf)),
+    ];
     const differences = compared.flatMap((one) => [
       ...differencesOf(one),
       ...one.connections.flatMap((each) => connectionDifference(each, modes)),
@@ -79,6 +84,16 @@ const sum = (numbers: readonly number[]): number => numbers.reduce((all, one) =>
 
 const familiesOf = (view: BundleView, profile: string): readonly Family[] =>
   families.filter((family) => hasFamily(view, profile, family));
+
+/** Families that the node serves, and the bundle does not: its rules would go with those of the proxy. */
+function familiesWithout(view: BundleView, profile: string, seen: Observation): readonly NotCovered[] {
+  return families.flatMap((family) => {
+    if (hasFamily(view, profile, family)) return [];
+    const cases = observedFrontends(seen, observedNode(seen, family, []), family).length;
+    const why = `profile ${profile} of the bundle has no rules of this family, and the node has some`;
+    return cases === 0 ? [] : [{ what: `frontends of ${family}`, why, cases, matters: true }];
+  });
+}
 
 function gapsOf({ gaps }: FamilyComparison, placeOf: PlaceOf): readonly NotCovered[] {
   return [...gaps.values()].map(({ what, why, rule, cases }) => {
