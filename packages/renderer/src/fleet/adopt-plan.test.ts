@@ -45,6 +45,17 @@ test('nodes that differ, or were not compared, are in no wave, with the reason',
   ]);
 });
 
+test('a wave has at most so many nodes, in parts whose names a release takes', () => {
+  const nodes = ['n-1', 'n-2', 'n-3', 'n-4', 'n-5', 'n-6'].map((node) => candidate(node, 'zone'));
+  const named = (most?: number) =>
+    planAdoption(nodes, most).waves.map(({ name, nodes: of }) => `${name}: ${of.join()}`);
+  expect(named(2)).toEqual(['canary: n-1', 'equivalent: n-2,n-3', 'equivalent-2: n-4,n-5', 'equivalent-3: n-6']);
+  expect(named(5)).toEqual(['canary: n-1', 'equivalent: n-2,n-3,n-4,n-5,n-6']);
+  expect(named()).toEqual(named(5));
+  const specs = waveSpecsOf(planAdoption(nodes, 2));
+  expect(readWaveSpecs('waves.yaml', printWaveSpecs(specs))).toEqual(specs);
+});
+
 test('the waves are a file that `sluice release --wave` reads, with blocked nodes last', () => {
   const specs = waveSpecsOf(plan);
   expect(readWaveSpecs('waves.yaml', printWaveSpecs(specs))).toEqual(specs);

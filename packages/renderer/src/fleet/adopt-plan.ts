@@ -9,7 +9,8 @@ export interface AdoptPlan {
 }
 
 export interface AdoptWave {
-  readonly name: 'canary' | 'equivalent' | 'documented';
+  /** With a number where a wave is in parts: `equivalent-2`. */
+  readonly name: `${'canary' | 'equivalent' | 'documented'}${'' | `-${number}`}`;
   /** Sorted. */
   readonly nodes: readonly string[];
 }
@@ -36,8 +37,10 @@ export interface AdoptCandidate {
  * documented   nodes with documented differences of modes alone
  * blocked      nodes that were not compared, not wholly, or that differ otherwise, and reports of no Node: to be mended, or accepted one by one
  * ```
+ *
+ * @param most nodes in a wave: larger ones are in parts
  */
-export function planAdoption(candidates: readonly AdoptCandidate[]): AdoptPlan {
+export function planAdoption(candidates: readonly AdoptCandidate[], most = Number.POSITIVE_INFINITY): AdoptPlan {
   const sorted = candidates.toSorted((a, b) => compareText(a.node, b.node));
   const judged = sorted.map((one) => ({ ...one, ...judge(one) }));
   const movable = judged.filter(({ rank }) => rank !== 'blocked');
@@ -46,17 +49,28 @@ export function planAdoption(candidates: readonly AdoptCandidate[]): AdoptPlan {
       (group) => (group.find(({ rank }) => rank === 'equivalent') ?? group[0])?.node,
     ),
   );
-  const wave = (name: AdoptWave['name'], isIn: (one: (typeof judged)[number]) => boolean): AdoptWave => ({
-    name,
-    nodes: movable.filter(isIn).map(({ node }) => node),
-  });
+  const wave = (name: AdoptWave['name'], isIn: (one: (typeof judged)[number]) => boolean): readonly AdoptWave[] =>
+    inParts(
+      name,
+      movable.filter(isIn).map(({ node }) => node),
+      most,
+    );
   const waves = [
-    wave('canary', ({ node }) => canaries.has(node)),
-    wave('equivalent', ({ node, rank }) => rank === 'equivalent' && !canaries.has(node)),
-    wave('documented', ({ node, rank }) => rank === 'documented' && !canaries.has(node)),
+    ...wave('canary', ({ node }) => canaries.has(node)),
+    ...wave('equivalent', ({ node, rank }) => rank === 'equivalent' && !canaries.has(node)),
+    ...wave('documented', ({ node, rank }) => rank === 'documented' && !canaries.has(node)),
   ];
   const blocked = judged.flatMap(({ node, rank, why }) => (rank === 'blocked' ? [{ node, why }] : []));
-  return { waves: waves.filter(({ nodes }) => nodes.length > 0), blocked };
+  return { waves, blocked };
+}
+
+/** `equivalent`, `equivalent-2`, …; none without nodes. */
+function inParts(name: AdoptWave['name'], nodes: readonly string[], most: number): readonly AdoptWave[] {
+  const count = most === Number.POSITIVE_INFINITY ? Math.min(1, nodes.length) : Math.ceil(nodes.length / most);
+  return Array.from({ length: count }, (_, at) => ({
+    name: (at === 0 ? name : `${name}-${at + 1}`) as AdoptWave['name'],
+    nodes: count === 1 ? nodes : nodes.slice(at * most, (at + 1) * most),
+  }));
 }
 
 /** The waves as `sluice release --wave` takes them: blocked nodes are in a last one, which is not to be opened before they are mended. */

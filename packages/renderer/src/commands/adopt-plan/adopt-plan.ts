@@ -16,6 +16,8 @@ export interface AdoptPlanOptions {
   readonly nodes?: string;
   readonly by?: readonly string[];
   readonly waves?: string;
+  /** Nodes in a wave. */
+  readonly most?: number;
 }
 
 const defaultLabels = ['topology.kubernetes.io/zone'];
@@ -23,12 +25,15 @@ const defaultLabels = ['topology.kubernetes.io/zone'];
 /** `sluice adopt-plan`: the waves in which a fleet moves from kube-proxy. */
 export function adoptPlanCommand(
   files: readonly string[],
-  { output, nodes, by = defaultLabels, waves }: AdoptPlanOptions,
+  { output, nodes, by = defaultLabels, waves, most }: AdoptPlanOptions,
 ): number {
   const reports = readReports(files);
   const labels = nodes === undefined ? undefined : labelsOf(nodes);
   const names = new Set([...reports.keys(), ...(labels?.keys() ?? [])]);
-  const plan = planAdoption([...names].map((node) => candidateOf(node, reports, labels, by)));
+  const plan = planAdoption(
+    [...names].map((node) => candidateOf(node, reports, labels, by)),
+    most,
+  );
   if (waves !== undefined) {
     writing(waves, () => replaceFile(waves, printWaveSpecs(waveSpecsOf(plan))));
     say(`${waves}: ${waveSpecsOf(plan).length} waves\n`);
@@ -70,7 +75,10 @@ function candidateOf(
 }
 
 function printPlan({ waves, blocked }: AdoptPlan): string {
-  const lines = waves.map(({ name, nodes }, at) => `wave ${at + 1}  ${name.padEnd(10)}  ${nodes.join(' ')}\n`);
+  const lines = waves.map(
+    ({ name, nodes }, at) =>
+      `wave ${at + 1}  ${name.padEnd(Math.max(10, ...waves.map((one) => one.name.length)))}  ${nodes.join(' ')}\n`,
+  );
   const rest = blocked.map(({ node, why }) => `  ${node}  ${why}\n`);
   return [...lines, ...(rest.length === 0 ? [] : [`in no wave: ${rest.length}\n`, ...rest])].join('');
 }

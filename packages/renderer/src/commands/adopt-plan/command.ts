@@ -1,5 +1,5 @@
 import { examples, outputOption } from '@sluice/cli';
-import type { Command } from 'commander';
+import { type Command, InvalidArgumentError } from 'commander';
 import { run } from '../options/action.ts';
 import { collect, notEmpty } from '../options/values.ts';
 
@@ -7,7 +7,7 @@ import { collect, notEmpty } from '../options/values.ts';
 export function addAdoptPlan(program: Command): void {
   examples(program.command('adopt-plan'), [
     'sluice adopt-plan parity/*.json',
-    'kubectl get nodes -o json > nodes.json; sluice adopt-plan parity/*.json --nodes nodes.json --waves waves.yaml',
+    'kubectl get nodes -o json > nodes.json; sluice adopt-plan parity/*.json --nodes nodes.json --most 50 --waves waves.yaml',
     'sluice adopt-plan parity/*.json --nodes nodes.json --by topology.kubernetes.io/zone --by pool -o json',
   ])
     .summary('order the nodes of a fleet for the move from kube-proxy')
@@ -17,7 +17,13 @@ export function addAdoptPlan(program: Command): void {
     .argument('<FILES...>', 'results of `sluice parity -o json`, one for each node')
     .option('--nodes <FILE>', 'the Nodes of the cluster, as `kubectl get nodes -o json` prints them', notEmpty)
     .option('--by <LABEL>', 'a label of Nodes that makes groups; may be repeated', collect)
+    .option('--most <COUNT>', 'how many nodes a wave may have; larger ones are in parts', count)
     .option('--waves <FILE>', 'write the waves for `sluice release --wave` to this file', notEmpty)
     .addOption(outputOption())
     .action(run(async (options, files) => (await import('./adopt-plan.ts')).adoptPlanCommand(files, options)));
+}
+
+function count(text: string): number {
+  if (!/^[1-9]\d{0,5}$/.test(text)) throw new InvalidArgumentError('Write a number of nodes, from 1.');
+  return Number(text);
 }
