@@ -6,6 +6,18 @@ import { promote } from './promote.ts';
 type Words = readonly (readonly [string, Evidence])[];
 const judge = (words: Words, open = 2) => judgeFleet(new Map(words), [], target(open));
 
+test('a node without a receipt is served by what was observed, one with a receipt by what that says', () => {
+  const words: Words = [silent('a'), silent('b'), receiptOf('c', 'confirmed')];
+  const observed = new Map([
+    ['a', ['ipvs']],
+    ['c', ['iptables', 'nftables']],
+  ]);
+  const { rows, serving } = judgeFleet(new Map(words), [], target(2), observed);
+  expect(rows.find(({ node }) => node === 'a')?.observed).toEqual(['ipvs']);
+  expect(serving).toMatchObject({ 'observed: ipvs': 1 });
+  expect(Object.keys(serving)).not.toContain('observed: iptables and nftables');
+});
+
 describe('a node', () => {
   test.each([
     ['runs the release after a confirmation', receiptOf('a', 'confirmed'), 'runs', null],

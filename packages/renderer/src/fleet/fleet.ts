@@ -51,6 +51,8 @@ export interface FleetRow {
   readonly receipt: Receipt | null;
   /** The file of the receipt, relative to the folder of receipts. */
   readonly file: string | null;
+  /** The modes of what the node ran when it was compared with a bundle; null: it was not. */
+  readonly observed: readonly string[] | null;
 }
 
 export interface FleetStatus {
@@ -73,15 +75,20 @@ export interface FleetStatus {
  * Compares the receipts of nodes with a release.
  * @param evidence node → its receipts, for every node in `allowed_receipts`
  * @param target default: the newest release in the receipts
+ * @param observed node → the modes of what it ran when it was compared with a bundle
  */
 export function judgeFleet(
   evidence: ReadonlyMap<string, Evidence>,
   foreignNodes: readonly string[],
   target: RolloutTarget | undefined = newest(evidence),
+  observed: ReadonlyMap<string, readonly string[]> = new Map(),
 ): FleetStatus {
   const nodes = [...new Set([...evidence.keys(), ...(target?.nodes ?? [])])];
   const waveOf = new Map((target?.waves ?? []).flatMap((wave, index) => wave.nodes.map((node) => [node, index])));
-  const rows = nodes.map((node) => rowOf(node, evidence.get(node), target, waveOf.get(node)));
+  const rows = nodes.map((node) => ({
+    ...rowOf(node, evidence.get(node), target, waveOf.get(node)),
+    observed: observed.get(node) ?? null,
+  }));
   const counts = Object.fromEntries(
     nodeStates.map((state) => [state, rows.filter((row) => row.state === state).length]),
   );
@@ -102,17 +109,20 @@ export function judgeFleet(
   };
 }
 
-/** Who serves a node by its receipt: a mode of Sluice, also in front of a kube-proxy that still runs; or kube-proxy. */
-export function servingWords(receipt: Receipt | null): string {
+/**
+ * Who serves a node by its receipt: a mode of Sluice, also in front of a kube-proxy that still runs; or kube-proxy. Without a receipt, the
+ * modes that were observed.
+ */
+export function servingWords({ receipt, observed }: Pick<FleetRow, 'receipt' | 'observed'>): string {
   const serving = receipt?.serving;
-  if (!serving) return 'not known';
+  if (!serving) return receipt === null && observed !== null ? `observed: ${observed.join(' and ')}` : 'not known';
   const { mode, kubeProxy } = serving;
   if (mode === null) return kubeProxy === 'runs' ? 'kube-proxy' : 'no rules of Sluice';
   return kubeProxy === 'runs' ? `${mode}, kube-proxy runs` : mode;
 }
 
 function countServing(rows: readonly FleetRow[]): Readonly<Record<string, number>> {
-  const groups = Map.groupBy(rows, ({ receipt }) => servingWords(receipt));
+  const groups = Map.groupBy(rows, servingWords);
   return Object.fromEntries(
     [...groups].map(([words, { length }]) => [words, length] as const).toSorted(([a], [b]) => compareText(a, b)),
   );
@@ -147,7 +157,7 @@ function rowOf(
   { receipt, file, passedOver }: Evidence = nothing,
   target: RolloutTarget | undefined,
   index: number | undefined,
-): FleetRow {
+): Omit<FleetRow, 'observed'> {
   const isClosed = index !== undefined && index >= (target?.open ?? 0);
   const wave = index === undefined ? null : index + 1;
   if (receipt === undefined) {

@@ -1,13 +1,14 @@
 import { readFileSync } from 'node:fs';
 import type { Format } from '@sluice/cli';
 import type { Problem } from '@sluice/netfilter';
-import { isProblem, type ParityReport, readParityReport } from '@sluice/bundle';
+import type { ParityReport } from '@sluice/bundle';
 import { replaceFile } from '../../emit/file.ts';
 import { printWaveSpecs } from '../../emit/fleet/wave-specs.ts';
 import { exitCodes } from '../../exit.ts';
 import { type AdoptCandidate, type AdoptPlan, planAdoption, waveSpecsOf } from '../../fleet/adopt-plan.ts';
 import { readNodeLabels } from '../../fleet/node-labels.ts';
 import { reading, Stopped, writing } from '../failure/failure.ts';
+import { readReports } from '../input/parity-reports.ts';
 import { printDocument } from '../output/output.ts';
 import { print, say } from '../output/progress.ts';
 
@@ -43,20 +44,6 @@ export function adoptPlanCommand(
   return plan.blocked.length === 0 ? exitCodes.done : exitCodes.different;
 }
 
-function readReports(files: readonly string[]): ReadonlyMap<string, ParityReport> {
-  const reports = new Map<string, ParityReport>();
-  for (const file of files) {
-    const report = readParityReport(
-      file,
-      reading(file, () => readFileSync(file, 'utf8')),
-    );
-    if (isProblem(report)) throw new Stopped(report);
-    if (reports.has(report.node)) throw new Stopped(twice(file, report.node));
-    reports.set(report.node, report);
-  }
-  return reports;
-}
-
 function labelsOf(file: string): ReadonlyMap<string, ReadonlyMap<string, string>> {
   const labels = readNodeLabels(reading(file, () => readFileSync(file, 'utf8')));
   if (labels === undefined) throw new Stopped(noNodes(file));
@@ -82,13 +69,6 @@ function printPlan({ waves, blocked }: AdoptPlan): string {
   const rest = blocked.map(({ node, why }) => `  ${node}  ${why}\n`);
   return [...lines, ...(rest.length === 0 ? [] : [`in no wave: ${rest.length}\n`, ...rest])].join('');
 }
-
-const twice = (file: string, node: string): Problem => ({
-  code: 'PARITY_REPORT_INVALID',
-  level: 'error',
-  message: `Cannot use ${file}: another file has a report of node ${node}, too`,
-  hint: 'Pass one report for each node',
-});
 
 const noNodes = (file: string): Problem => ({
   code: 'INPUT_UNREADABLE',

@@ -1,7 +1,7 @@
 import { examples, outputOption } from '@sluice/cli';
 import type { Command } from 'commander';
 import { run } from '../options/action.ts';
-import { notEmpty } from '../options/values.ts';
+import { collect, notEmpty } from '../options/values.ts';
 
 /** Adds `sluice fleet`. */
 export function addFleet(program: Command): void {
@@ -15,6 +15,11 @@ export function addFleet(program: Command): void {
     )
     .argument('<DIR>', 'a folder of receipts')
     .requiredOption('--allowed-receipts <FILE>', 'the key of each node: lines printed by `sluiced keygen`', notEmpty)
+    .option(
+      '--parity <FILE>',
+      'the result of `sluice parity -o json` of a node, which says what it ran before it had a receipt; may be repeated',
+      collect,
+    )
     .option('--release <DIR>', 'the release to compare with; default: the newest release in the receipts', notEmpty)
     .option(
       '--out <FILE>',

@@ -8,11 +8,14 @@ import { exitCodes } from '../../exit.ts';
 import { isHealthyFleet, judgeFleet } from '../../fleet/fleet.ts';
 import { gatherEvidence } from '../evidence/evidence.ts';
 import { writing } from '../failure/failure.ts';
+import { readReports } from '../input/parity-reports.ts';
 import { print, progress, say } from '../output/progress.ts';
 import { stagedRelease, targetOf } from '../evidence/target.ts';
 
 export interface FleetOptions {
   readonly allowedReceipts: string;
+  /** Results of `sluice parity`. */
+  readonly parity?: readonly string[];
   /** A release directory. */
   readonly release?: string;
   readonly output: 'text' | 'json' | 'html';
@@ -23,11 +26,15 @@ export interface FleetOptions {
 const printers = { text: fleetText, json: fleetJson, html: fleetHtml } as const;
 
 /** `sluice fleet`: prints the rollout state of every node. Exits with 1 unless all nodes are in the desired state. */
-export function fleetCommand(dir: string, { allowedReceipts, release, output, out }: FleetOptions): number {
+export function fleetCommand(
+  dir: string,
+  { allowedReceipts, parity = [], release, output, out }: FleetOptions,
+): number {
   const target = release === undefined ? undefined : targetOf(stagedRelease(release));
   progress(`checking the receipts in ${dir}`);
   const { evidence, foreignNodes } = gatherEvidence(dir, allowedReceipts);
-  const fleet = judgeFleet(evidence, foreignNodes, target);
+  const observed = new Map([...readReports(parity)].map(([node, { modes }]) => [node, modes.observed]));
+  const fleet = judgeFleet(evidence, foreignNodes, target, observed);
   // Links are relative to the folder of the page; a page on standard output is assumed to be saved in the current directory.
   const text = printers[output](fleet, relative(out === undefined ? '.' : dirname(out), dir));
   if (out === undefined) print(text);

@@ -10,7 +10,7 @@ export function fleetJson({ cluster, serial, waves, counts, serving, rows, forei
     counts,
     serving,
     waves,
-    nodes: rows.map(({ node, wave, state, why, receipt }) => ({ node, wave, state, why, receipt })),
+    nodes: rows.map(({ node, wave, state, why, receipt, observed }) => ({ node, wave, state, why, receipt, observed })),
     strangers: foreignNodes,
   };
   return `${JSON.stringify(document, undefined, 2)}\n`;

@@ -76,7 +76,7 @@ function tableWith(folder: string, waves: readonly string[]): Table {
     const cells = {
       node: linkOf(row, folder),
       wave: row.wave === null ? '-' : html(`${row.wave} ${waves[row.wave - 1]}`),
-      serving: html(servingWords(row.receipt)),
+      serving: html(servingWords(row)),
       generation: html(generationOf(row)),
       at: html(row.receipt?.at ?? '-'),
       why: html(row.why ?? ''),

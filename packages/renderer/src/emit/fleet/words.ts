@@ -32,7 +32,7 @@ export function cellsOf(row: FleetRow): readonly string[] {
     node,
     wave === null ? '-' : String(wave),
     stateWords[state],
-    servingWords(receipt),
+    servingWords(row),
     generationOf(row),
     receipt?.at ?? '-',
     why ?? '',
