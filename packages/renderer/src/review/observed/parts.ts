@@ -20,13 +20,14 @@ export function observedModes({ rules, servers, nftTables }: Observation): reado
 export function missingParts(seen: Observation, view: BundleView, name: string): readonly NotCovered[] {
   const { families } = nodeOf(view, name).profile;
   const usesIpvs =
+    seen.servers.length > 0 ||
     seen.serverAddresses.ipv4.length + seen.serverAddresses.ipv6.length > 0 ||
     seen.rules.some(({ lines }) => lines.some((line) => line.includes('--match-set KUBE-')));
   const missing = seen.missing.map(({ part, why }) => {
     const isRules = part.startsWith('rules-');
     const matters = isRules
       ? families.some((family) => part.endsWith(family))
-      : part === 'nft-tables' || (part === 'servers' && usesIpvs);
+      : part === 'nft-tables' || ((part === 'servers' || part === 'addresses') && usesIpvs);
     return { what: part, why, cases: 0, matters };
   });
   return [...missing, ...allFamilies.flatMap((family) => otherNode(seen, view, name, family))];

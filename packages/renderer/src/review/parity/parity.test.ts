@@ -270,6 +270,18 @@ COMMIT
   expect(of((text) => text.replace(/^-A KUBE-S.*\n/gm, ''))).toMatchObject({ result: 'equivalent' });
 });
 
+test.each(['ipvsadm.txt', 'ip-addr.txt'])(
+  'in mode ipvs a missing %s is said to matter, in another mode not',
+  (name) => {
+    const mattering = (example: string) => {
+      const { coverage } = compared(example, (saved) => void saved.delete(name));
+      return coverage.notCovered.filter(({ matters }) => matters).map(({ what }) => what);
+    };
+    expect(mattering('10-ipvs')).toEqual([name === 'ip-addr.txt' ? 'addresses' : 'servers']);
+    expect(mattering('01-cluster-ip')).toEqual([]);
+  },
+);
+
 test('a missing store makes the result incomplete', () => {
   const { coverage, result } = compared('01-cluster-ip', (saved) => saved.delete('iptables-legacy-save.txt'));
   expect(result).toBe('incomplete');
