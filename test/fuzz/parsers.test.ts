@@ -34,58 +34,13 @@ import { readReference } from '../../packages/renderer/src/registry/reference.ts
 import { StateError } from '../../packages/applier/src/state/state-error.ts';
 import { nftBundle, nftServices } from '../../packages/bundle/src/virtual/nft.fixture.ts';
 import { sampleBundle, sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { mutated } from './mutated.ts';
 
 /** Untrusted bytes: each parser accepts them or refuses them with a type of its own; none throws anything else. */
 
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-fuzz-'));
 let executions = 0;
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
-
-const words = [
-  '\n',
-  '\r',
-  '\0',
-  '"',
-  "'",
-  '\\',
-  ' -j ACCEPT',
-  'COMMIT',
-  '*filter',
-  '-M /x',
-  '\u2028',
-  '&a',
-  '*a',
-  '{}',
-  '[',
-  '-1',
-  '1e999',
-  '__proto__: 1',
-  '${node.x}',
-  '@local=X ',
-  ' } ; flush ruleset',
-  ', 10.0.0.1 . tcp . 1',
-];
-
-/** Texts derived from valid ones: a part is removed, doubled, replaced by a dangerous word, or one bit is flipped. */
-function mutated(good: readonly string[]): fc.Arbitrary<string> {
-  const change = fc.record({
-    at: fc.nat(),
-    length: fc.nat({ max: 40 }),
-    kind: fc.constantFrom('cut', 'double', 'word', 'flip', 'text'),
-    word: fc.constantFrom(...words),
-    text: fc.string({ unit: 'binary', maxLength: 20 }),
-  });
-  const changes = fc.array(change, { minLength: 0, maxLength: 6 });
-  return fc.tuple(fc.constantFrom(...good), changes).map(([text, list]) =>
-    list.reduce((now, { at, length, kind, word, text: more }) => {
-      const start = now.length === 0 ? 0 : at % now.length;
-      const part = now.slice(start, start + length);
-      const middle = { cut: '', double: part + part, word: word + part, flip: flip(part), text: more }[kind];
-      return now.slice(0, start) + middle + now.slice(start + length);
-    }, text),
-  );
-}
-const flip = (part: string): string => (part === '' ? '' : String.fromCharCode(part.charCodeAt(0) ^ 4) + part.slice(1));
 
 const files = sampleBundle({ sysctls: ['net.ipv4.vs.conn_reuse_mode = 0'] });
 const text = (path: string): string => files.get(path) ?? '';
