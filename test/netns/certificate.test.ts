@@ -102,7 +102,11 @@ const spoilt: readonly (readonly [string, (good: ParityCertificate) => void, str
     (good) => place({ ...good, issued: '2099-01-01T00:00:00Z', expires: '2099-01-01T01:00:00Z' }),
     'the clock of this node is',
   ],
-  ['is for another boot', (good) => place({ ...good, bootId: good.bootId.replace(/^./, 'f') }), 'has booted since'],
+  [
+    'is for another boot',
+    (good) => place({ ...good, bootId: good.bootId.replace(/^./, (first) => (first === 'f' ? '0' : 'f')) }),
+    'has booted since',
+  ],
   ['is for another node', (good) => place({ ...good, node: 'node-b' }), 'it is for node node-b'],
   [
     'is for another bundle',
