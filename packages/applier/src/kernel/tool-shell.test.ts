@@ -95,3 +95,15 @@ test('a tool that prints without end is killed, and repeated directly', async ()
   expect((await run({ file })).exitCode).toBe(0);
   expect(direct).toEqual([file]);
 });
+
+test('after its end tools are started directly, and those before are done', async () => {
+  const file = tool('sleep 0.1; exit 3');
+  const running = run({ file });
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  shell.end();
+  expect((await running).exitCode).toBe(3);
+  expect(direct).toEqual([]);
+  expect((await run({ file })).exitCode).toBe(3);
+  expect(direct).toEqual([file]);
+  expect(childrenOf(process.pid, 'read -r line')).toEqual([]);
+});

@@ -35,6 +35,7 @@ export class ToolShell {
   readonly #parts: ToolShellParts;
   #shell: RunningShell | undefined;
   #turn: Promise<unknown> = Promise.resolve();
+  #isEnded = false;
 
   constructor(parts: ToolShellParts) {
     this.#parts = parts;
@@ -42,7 +43,7 @@ export class ToolShell {
 
   /**
    * Runs a tool after those before it.
-   * @returns undefined: the shell did not run, or ended meanwhile, so that it is not known whether the tool did its work
+   * @returns undefined: the shell did not run, or ended meanwhile, so that it is not known whether the tool did its work; also after `end`
    */
   run(command: Command): Promise<ToolResult | undefined> {
     const ran = this.#turn.then(() => this.#ask(command));
@@ -51,14 +52,16 @@ export class ToolShell {
   }
 
   async #ask({ file, args, timeoutMs = limits.commandTimeoutMs }: Command): Promise<ToolResult | undefined> {
+    // A shell that starts now would keep this process from ending.
+    if (this.#isEnded) return undefined;
     this.#shell = this.#shell?.runs === true ? this.#shell : new RunningShell(this.#parts);
     return this.#shell.ask([file, ...args].join(' '), timeoutMs);
   }
 
   /** Ends it, after what it does now. */
   end(): void {
+    this.#isEnded = true;
     this.#shell?.end();
-    this.#shell = undefined;
   }
 }
 
