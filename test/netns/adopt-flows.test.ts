@@ -1,5 +1,5 @@
 // @module-tag all
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { Observation } from '@sluice/bundle';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
@@ -95,6 +95,33 @@ describe.each(moves)("from kube-proxy's rules in %s to mode %s", (proxy, mode) =
     await staysOn('1');
     expect(Object.keys(answers().cart)).toEqual(['3']);
   });
+});
+
+test('a client of UDP keeps its connection where kube-proxy returns in another mode, beside its old rules', {
+  timeout: 120_000,
+}, async () => {
+  await node.startKubeProxy('nft', [1], 'udp');
+  writeFileSync(`${node.directory}/flows.cjs`, program(node.directory));
+  node.startProgram([process.execPath, `${node.directory}/flows.cjs`]);
+  await until('the clients run', async () => (answersIfAny()?.cart['3'] ?? 0) > 0);
+  node.writeConfig('nft');
+  const services = { 'shop/web': [2], 'shop/cart': [3] };
+  writeBundle(`${node.directory}/rendered`, sampleBundle({ services, protocol: 'udp' }));
+  await node.sluiced('adopt', '--daemonset', '--without-parity', '--wait', '0');
+  rmSync(node.manifest);
+  await until('kube-proxy has stopped', async () => (await node.proxies()) === 0);
+  rmSync(`${node.directory}/synced`);
+  await staysOn('2');
+  const connection = (): Promise<string> =>
+    node.tool(['sh', '-c', 'conntrack -L -p udp --orig-port-src 4000 -o id 2>/dev/null | grep -o "id=.*"']);
+  const before = await connection();
+  const undone = node.sluiced('adopt', '--undo', '--wait', '60');
+  await until('kube-proxy may return', async () => node.journal()?.adoption?.goal === 'kube-proxy');
+  await node.startKubeProxy('nftables', [3, 2], 'udp');
+  expect(await undone).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('left in the rule store') });
+  await staysOn('2');
+  expect(await connection()).toBe(before);
+  expect(before).toMatch(/^id=\d+$/);
 });
 
 function answersIfAny(): Answers | undefined {

@@ -6,7 +6,7 @@ import { Countdown } from '../testing/faults.fixture.ts';
 import { adopt } from './adopt.ts';
 import { bundleOf, hold, MovedNode, svc } from './moved-node.fixture.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
-import { undo } from './undo.ts';
+import { undo, type UndoParts } from './undo.ts';
 
 let moved: MovedNode;
 afterEach(() => moved.scene.end());
@@ -138,6 +138,56 @@ describe.each(moves)('a move from mode %s of kube-proxy to mode %s', (proxy, mod
       }
     },
   );
+});
+
+describe('a kube-proxy whose rules stand beneath when it has stopped', () => {
+  /** A move that ended before it removed them. */
+  async function begin(): Promise<void> {
+    moved = await MovedNode.begin('iptables');
+    const bundle = sampleBundle({ services: { 'shop/web': [1, 2] }, families: ['ipv4'], protocol: 'udp' });
+    const { front, parts } = await moved.process();
+    const put = (): Promise<never> => Promise.reject(new Error('crash'));
+    const instead = { put, repair: () => front.repair(), reconcileFlows: () => front.reconcileFlows() };
+    await expect(adopt(bundle, hold, { front, instead }, parts)).rejects.toThrow('crash');
+    moved.kernel.forgotten.length = 0;
+  }
+
+  /** An undo, after which kube-proxy runs and does this. */
+  async function back(release: () => Promise<void>, rulesElsewhere: UndoParts['rulesElsewhere'] = async () => ({})) {
+    const { parts, journal, any } = await moved.process();
+    const kubeProxy = { ...parts.kubeProxy, release: () => release().then(() => undefined) };
+    const cleanUp = () => any.cleanup(true);
+    const rollBackTo = any.rollBackTo.bind(any);
+    const say = (what: string): void => void said.push(what);
+    return undo({ ...parts, say, journal, kubeProxy, rulesElsewhere, cleanUp, rollBackTo });
+  }
+  const said: string[] = [];
+  const run = async (): Promise<void> => void (moved.scene.kubeProxies = [4711]);
+  const deleted = () => moved.kernel.forgotten.map(({ endpoint }) => endpoint);
+
+  test('keeps its UDP flows where it writes elsewhere next, and its old rules do not count', async () => {
+    await begin();
+    let looks = 0;
+    const ending = await back(run, async () => (looks++ < 3 ? {} : { ipv4: 'new' }));
+    expect({ ending, deleted: deleted() }).toMatchObject({ ending: { kind: 'undone' }, deleted: [] });
+    expect(looks).toBeGreaterThan(3);
+    expect(said.at(-1)).toContain('rules that an earlier kube-proxy left');
+  });
+
+  test('loses the UDP flows that it does not have where it writes them anew', async () => {
+    await begin();
+    expect(await back(() => moved.startProxy())).toMatchObject({ kind: 'undone' });
+    expect(deleted()).toContain('10.244.0.3:8080');
+  });
+
+  test('gets them back as they were where it writes nothing', async () => {
+    moved = await MovedNode.begin('iptables');
+    const before = await moved.text();
+    moved.scene.end();
+    await begin();
+    expect(await back(run)).toMatchObject({ kind: 'old-rules', outcome: { kind: 'confirmed' } });
+    expect(await moved.text()).toBe(before);
+  });
 });
 
 test('an undo to mode ipvs deletes UDP flows to endpoints that its virtual servers do not have, and no others', async () => {

@@ -21,7 +21,7 @@ export interface Putter {
 /** What a move needs. */
 export interface AdoptionParts {
   readonly journal: Pick<Journal, 'active' | 'adoption' | 'keepAdoption' | 'keepReplaced' | 'forget'>;
-  readonly kernel: Pick<Ports['kernel'], 'observe' | 'proxyTraces' | 'ipvs' | 'forgetFlows'>;
+  readonly kernel: Pick<Ports['kernel'], 'observe' | 'apply' | 'proxyTraces' | 'ipvs' | 'forgetFlows'>;
   readonly clock: Pick<Ports['clock'], 'bootMs' | 'sleep' | 'now'>;
   readonly kubeProxy: KubeProxy;
   /** The families whose tables the node can read. */
@@ -87,7 +87,7 @@ export async function adopt(
   await kubeProxy.hold(hold);
   const running = await untilStopped(parts);
   if (running.length > 0) return { kind: 'beneath', running };
-  await store(parts);
+  await storeProxy(parts);
   say('kube-proxy has stopped; its rules are stored as generation 0, and removed now');
   const removal = await instead.put(files, true);
   if (removal.kind !== 'confirmed' && removal.kind !== 'same') return { kind: 'not-removed', outcome: removal };
@@ -108,7 +108,11 @@ async function forgetStale(front: Putter, say: AdoptionParts['say']): Promise<vo
 }
 
 /** Generation 0 gets kube-proxy's rules once: a later call may find a part of them only. */
-async function store({ journal, kernel, families }: AdoptionParts): Promise<void> {
+export async function storeProxy({
+  journal,
+  kernel,
+  families,
+}: Pick<AdoptionParts, 'journal' | 'kernel' | 'families'>): Promise<void> {
   const { active, adoption } = journal;
   if (!active || !adoption || adoption.isStored) return;
   const observed = await kernel.observe(families);

@@ -59,7 +59,7 @@ export class MovedNode {
   /** A node on which a kube-proxy runs. */
   static async begin(mode: ProxyMode): Promise<MovedNode> {
     const node = new MovedNode(mode);
-    await node.#startProxy();
+    await node.startProxy();
     return node;
   }
 
@@ -72,7 +72,7 @@ export class MovedNode {
   }
 
   /** kube-proxy starts: it inserts the jumps that are missing, and writes its rules anew, in mode ipvs after virtual servers. */
-  async #startProxy(): Promise<void> {
+  async startProxy(): Promise<void> {
     if (this.scene.kubeProxies.length > 0) return;
     this.scene.kubeProxies = [4711];
     if (this.#mode === 'ipvs') {
@@ -127,7 +127,7 @@ export class MovedNode {
         release: () =>
           countdown.through(async () => {
             this.isHeld = false;
-            await this.#startProxy();
+            await this.startProxy();
             return undefined;
           }),
       },

@@ -28,7 +28,10 @@ export function standsProxy(observed: Observed, active: NodeState): boolean {
  * tables at once, after virtual servers and sets; of nat's entry chain one to node ports is always there, `KUBE-NODE-PORT` in mode ipvs
  * (`pkg/proxy/iptables/proxier.go`, `pkg/proxy/ipvs/proxier.go`).
  */
-export function hasWritten(observed: Observed, family: Family): boolean {
-  const rules = observed[family]?.nat.chains.get('KUBE-SERVICES')?.rules ?? [];
-  return rules.some((rule) => / -j KUBE-NODE(?:PORTS|-PORT)$/.test(rule));
-}
+export const hasWritten = (observed: Observed, family: Family): boolean => lastRules(observed, family).length > 0;
+
+/** The rules that show it. */
+export const lastRules = (observed: Observed, family: Family): readonly string[] =>
+  (observed[family]?.nat.chains.get('KUBE-SERVICES')?.rules ?? []).filter((rule) =>
+    / -j KUBE-NODE(?:PORTS|-PORT)$/.test(rule),
+  );
