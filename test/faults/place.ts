@@ -1,9 +1,10 @@
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import { peek } from '../../packages/applier/src/state/peek.ts';
 import { sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { recordedBy, writeCountedTools } from './counted-tools.ts';
 import type { NodeSnapshot } from './invariants.ts';
 import type { Point } from './points.ts';
 
@@ -33,47 +34,6 @@ export interface NodeTemplate {
   readonly directory: string;
 }
 
-/** Tools that change the kernel are started through a shell script that counts them. */
-const counted = (backend: string): readonly string[] => [
-  `iptables-${backend}-restore`,
-  `ip6tables-${backend}-restore`,
-  'ipset',
-  'nft',
-  'conntrack',
-];
-
-/** The real tool behind a script: copied under another name, or one of the many names of a program. */
-const realTool = (directory: string, name: string): string =>
-  /^ip6?tables-/.test(name)
-    ? `/usr/sbin/xtables-${name.includes('nft') ? 'nft' : 'legacy'}-multi ${name}`
-    : `${directory}/real/${name}`;
-
-/**
- * Counts the tools of a run and kills one of them, or the program, as `plan` says. Shell, because the program clears the environment
- * of its tools and starts them by absolute path.
- */
-const wrapper = (directory: string, name: string): string => `#!/bin/sh
-W=${directory}/work
-case " $* " in " save "*|*" list "*|*" -L "*|*" --check "*) exec ${realTool(directory, name)} "$@";; esac
-n=1
-while ! mkdir "$W/tool-$n" 2>/dev/null; do n=$((n + 1)); done
-fault= tool= call= nth=
-[ ! -f "$W/plan" ] || . "$W/plan"
-if [ "$fault" = record ]; then
-  echo ${name} >"$W/tool-$n/name"
-  exec strace -qq -o "$W/tool-$n/trace" -e trace=sendto,sendmsg,setsockopt ${realTool(directory, name)} "$@"
-fi
-[ "$n" = "$tool" ] || exec ${realTool(directory, name)} "$@"
-if [ "$fault" = orphan ]; then
-  kill -9 "$(cat "$W/pid")"
-  exec ${realTool(directory, name)} "$@"
-fi
-strace -qq -o /dev/null -e trace="$call" -e inject="$call:signal=KILL:when=$nth" ${realTool(directory, name)} "$@"
-code=$?
-[ "$fault" = tool ] || kill -9 "$(cat "$W/pid")"
-exit "$code"
-`;
-
 /**
  * Stops all writes of a file system, its log included: `FS_IOC_SHUTDOWN` with `NOLOGFLUSH`, as ext4 and xfs implement it; no common
  * tool does it.
@@ -98,14 +58,11 @@ export class FaultPlace {
   static async make(kind: NodeKind): Promise<FaultPlace> {
     const place = new FaultPlace(kind);
     const { directory } = place;
-    for (const name of ['work', 'tools', 'real', 'bundles']) mkdirSync(`${directory}/${name}`);
+    mkdirSync(`${directory}/bundles`);
     // Once: a second write would truncate it while another run reads it.
     writeFileSync(`${directory}/foreign`, foreign);
     writeFileSync(`${directory}/foreign-tables`, foreignTables);
-    for (const name of counted(kind.backend)) {
-      writeFileSync(`${directory}/tools/${name}`, wrapper(directory, name), { mode: 0o755 });
-      if (!/^ip6?tables-/.test(name)) cpSync(`/usr/sbin/${name}`, `${directory}/real/${name}`);
-    }
+    writeCountedTools(directory, kind.backend);
     return place;
   }
 
@@ -202,7 +159,7 @@ export class FaultPlace {
     args: readonly string[],
   ): Promise<{ readonly program: string; readonly tools: readonly (readonly [string, string])[] }> {
     const out = this.#out();
-    const program = `exec strace -qq -y -s 1 -o ${out}/program -e trace=openat,write,pwrite64,fsync,rename,unlink,unlinkat,mkdir,rmdir,clone`;
+    const program = recordedBy(`${out}/program`);
     const plan = `echo fault=record >${this.directory}/work/plan`;
     await this.#inside(out, from, config, [
       plan,

@@ -68,6 +68,36 @@ test('an operator decides about the release of a move', { timeout: 120_000 }, as
   expect(await node.proxies()).toBe(0);
 });
 
+const stores = atTier<readonly ('nft' | 'legacy')[]>({ quick: [], all: ['nft', 'legacy'] });
+test.each(stores)(
+  'killed on probation in mode iptables (store %s), packets meet the rules of kube-proxy again, and none is lost',
+  { timeout: 120_000 },
+  async (backend) => {
+    // kube-proxy knows another endpoint of shop/web: the answer shows whose rules a packet has met.
+    await node.startKubeProxy(backend, [3]);
+    node.writeConfig(backend, 'probation: {seconds: 0, confirm: manual, deadmanSeconds: 8}\n');
+    put('iptables');
+    const clients = await Clients.start(node);
+    const count = (what: string): number => clients.answers()['10.96.0.11']?.[what] ?? 0;
+    const goesOn = async (what: string): Promise<void> => {
+      const before = count(what);
+      await until(`shop/web is ${what}`, async () => count(what) > 20 + before);
+    };
+    const byProxy = 'misled to 10.244.0.4';
+    await goesOn(byProxy);
+    const moving = node.host.start(node.command('adopt', '--manifest', node.manifest, '--without-parity'));
+    await goesOn('served');
+    await moving.signal('KILL');
+    await moving.ended;
+    await goesOn(byProxy);
+    expect(node.journal()?.open?.phase).toBe('open');
+    expect(await node.sluiced('boot')).toMatchObject({ exitCode: 0 });
+    expect(node.journal()).toMatchObject({ open: null, current: { number: 0 } });
+    await goesOn(byProxy);
+    expect(clients.lost().filter((line) => !line.includes('misled to'))).toEqual([]);
+  },
+);
+
 describe.each(moves)("from kube-proxy's rules in %s (store %s) to mode %s", (proxy, backend, mode) => {
   beforeEach((context) => needBackend(context, backend));
 

@@ -92,6 +92,16 @@ export class Clients {
     return this.#answers() ?? {};
   }
 
+  /** Waits until each frontend has answered a few times more: a connection that is lost until then is recorded. */
+  async goOn(): Promise<void> {
+    const before = this.answers();
+    const of = (answers: Answers, vip: string): number => answers[vip]?.['served'] ?? 0;
+    await until('each frontend answers', async () => {
+      const answers = this.answers();
+      return frontends.every((vip) => of(answers, vip) > 2 + of(before, vip));
+    });
+  }
+
   served(): number {
     return Object.values(this.#answers() ?? {}).reduce((sum, counts) => sum + (counts['served'] ?? 0), 0);
   }

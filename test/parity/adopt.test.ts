@@ -1,5 +1,8 @@
 // @module-tag all
 import { afterEach, describe, expect, test } from 'vitest';
+import { atTier } from '@sluice/testing';
+import { cyclesOf, printCycle, tryCycle } from '../faults/moves.ts';
+import { MovingNode } from '../faults/moving-node.ts';
 import { Clients } from '../netns/clients.ts';
 import { until } from '../netns/until.ts';
 import { AdoptingNode, type SluiceMode, type Store } from './adopting-node.ts';
@@ -50,6 +53,17 @@ describe.each(moves)('kube-proxy in mode %s (store %s), Sluice in mode %s', (fro
     expect(sorted(await node.rules(store))).toEqual(sorted(before));
     expect(await node.tables()).toEqual(tables);
     expect(clients.lost()).toEqual([]);
+  });
+
+  test('killed between two effects, there and back, no new connection is lost', { timeout: 900_000 }, async () => {
+    adopting = await AdoptingNode.start(programs(), from, store);
+    adopting.configure(store);
+    await adopting.render(to);
+    const move = { proxy: from === 'nftables' ? from : store, backend: store, mode: to };
+    const moving = await MovingNode.on(adopting.node, move);
+    const cycles = cyclesOf(await moving.record(false), await moving.record(true), atTier({ quick: 3, soak: 30 }));
+    for (const cycle of cycles)
+      expect({ cycle: printCycle(cycle), wrong: await tryCycle(moving, 'Sluice', cycle) }).toMatchObject({ wrong: [] });
   });
 
   test('kube-proxy that restarts beneath Sluice, and takes itself to the front, loses nothing', {

@@ -40,7 +40,7 @@ COMMIT
 :KUBE-MARK-MASQ - [0:0]
 ${text(declared)}-A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN
 -A KUBE-POSTROUTING -j MARK --xor-mark 0x4000
--A KUBE-POSTROUTING -j MASQUERADE --random-fully
+-A KUBE-POSTROUTING -m comment --comment "kubernetes service traffic requiring SNAT" -j MASQUERADE --random-fully
 -A KUBE-MARK-MASQ -j MARK --or-mark 0x4000
 ${text(rules)}-A KUBE-SERVICES -m comment --comment "node ports" -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS
 COMMIT
