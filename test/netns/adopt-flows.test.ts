@@ -110,7 +110,6 @@ test('a client of UDP keeps its connection where kube-proxy returns in another m
   await node.sluiced('adopt', '--daemonset', '--without-parity', '--wait', '0');
   rmSync(node.manifest);
   await until('kube-proxy has stopped', async () => (await node.proxies()) === 0);
-  rmSync(`${node.directory}/synced`);
   await staysOn('2');
   const connection = (): Promise<string> =>
     node.tool(['sh', '-c', 'conntrack -L -p udp --orig-port-src 4000 -o id 2>/dev/null | grep -o "id=.*"']);

@@ -131,6 +131,7 @@ export class AdoptNode {
     const dir = this.directory;
     const files = standInFiles(mode, dir, web, protocol);
     for (const [name, text] of Object.entries(files)) writeFileSync(`${dir}/${name}`, text);
+    rmSync(`${dir}/synced`, { force: true });
     await this.startStaticPod(files['proxy.sh'] ?? '');
     await until(
       'kube-proxy has written its rules',
@@ -141,9 +142,11 @@ export class AdoptNode {
   /** Starts the kubelet with the manifest of a kube-proxy. @param script shell text that is kube-proxy */
   async startStaticPod(script: string): Promise<void> {
     mkdirSync(`${this.directory}/manifests`, { recursive: true });
+    // One that saw the manifest would start a kube-proxy that outlives it, and holds its output open.
+    await this.#kubelet?.stop();
     writeFileSync(`${this.directory}/proxy.sh`, script);
     writeFileSync(this.manifest, 'kind: Pod\n');
-    await this.startKubelet();
+    this.#kubelet = this.host.start(['/bin/bash', '-c', kubelet(this.directory)]);
   }
 
   /** Ends kube-proxy, which the kubelet starts again. */
@@ -155,11 +158,6 @@ export class AdoptNode {
       const [pid = old] = (await this.tool(['sh', '-c', find])).split('\n');
       return pid !== '' && pid !== old;
     });
-  }
-
-  async startKubelet(): Promise<void> {
-    await this.#kubelet?.stop();
-    this.#kubelet = this.host.start(['/bin/bash', '-c', kubelet(this.directory)]);
   }
 
   /** Runs a tool. @returns its output */
