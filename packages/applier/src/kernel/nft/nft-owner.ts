@@ -115,10 +115,12 @@ export class NftOwner implements NftWriter {
     const knows = await this.#knowsFlags();
     if (knows === undefined)
       return this.#stayOpen({ why: 'nft does not tell whether it can be owned', isLasting: false });
+    // `close` ends a helper that is there: one that is being started is ended here, or it would keep this process alive.
+    if (this.#isClosed) return;
     const helper: NftHelper = new NftHelper(this.#parts, () => this.#lost(helper));
     const { exitCode, why } = await this.#ask(helper, knows ? ownText : isThereText);
     const lack = exitCode !== 0 ? lackOf(why) : knows ? undefined : withoutFlags;
-    if (helper.runs && (lack === undefined || lack.isTableThere)) {
+    if (!this.#isClosed && helper.runs && (lack === undefined || lack.isTableThere)) {
       this.#helper = helper;
       this.#startedMs = performance.now();
       this.#protection = lack ? { kind: 'open', why: lack.why } : { kind: 'owned' };
