@@ -19,7 +19,7 @@ const moves: readonly Move[] = [
   { proxy: 'legacy', backend: 'legacy', mode: 'nftables' },
   { proxy: 'nftables', backend: 'nft', mode: 'nftables' },
 ];
-const most = Number(process.env['SLUICE_POINTS'] ?? (isShare ? 2 : atTier({ quick: 1, all: 12, soak: Infinity })));
+const most = Number(process.env['SLUICE_POINTS'] ?? (isShare ? 2 : atTier({ quick: 1, all: 6, soak: Infinity })));
 
 /** Between the name of a move and one cycle of it. */
 const separator = ': ';
@@ -81,6 +81,7 @@ async function failures(
     for (let cycle = queue.shift(); cycle; cycle = queue.shift()) {
       node ??= await MovingNode.start(move);
       const wrong = await tryCycle(node, last, cycle).catch((error: unknown) => [String(error)]);
+      if (wanted !== undefined) console.log(`${wrong.length} wrong: ${printCycle(cycle)}`);
       if (wrong.length === 0) continue;
       found.push([cycle, wrong]);
       console.log(nameOf(move, last), printCycle(cycle), wrong.join('\n'));

@@ -164,7 +164,7 @@ export class MovingNode {
       ...(await this.wrong()),
       ...linesBeside(this.#before, text).map((line) => `is missing: ${line}`),
       ...linesBeside(text, this.#before).map((line) => `was not there before: ${line}`),
-      ...((await this.node.proxies()) === 1 ? [] : ['kube-proxy does not run']),
+      ...((await this.node.proxies()) > 0 ? [] : ['kube-proxy does not run']),
       ...((open ?? current ?? adoption) ? ['the undo is not finished'] : []),
     ];
   }
