@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { peek } from '../../packages/applier/src/state/peek.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { AdoptNode, type ProxyMode } from '../netns/adopt-node.ts';
@@ -14,6 +14,9 @@ export interface Move {
   readonly backend: 'nft' | 'legacy';
   readonly mode: 'iptables' | 'nftables';
 }
+
+/** The directory of the tools that are counted. */
+const countedIn = ({ directory }: AdoptNode): string => `${directory}/counted`;
 
 /** The directory of a node in a point, which is another one on each node. */
 const anyDirectory = '@';
@@ -49,7 +52,8 @@ export class MovingNode {
 
   /** @param node with a kube-proxy, pods, a config and a bundle */
   static async on(node: AdoptNode, move: Move): Promise<MovingNode> {
-    writeCountedTools(node.directory, move.backend);
+    mkdirSync(countedIn(node));
+    writeCountedTools(countedIn(node), move.backend);
     const clients = await Clients.start(node);
     return new MovingNode(node, move, clients, await kernelText(node, move));
   }
@@ -85,8 +89,9 @@ export class MovingNode {
     const renames = programPoints(trace, `${anyDirectory}/manifests/`).filter(({ call }) => call === 'rename');
     const net = (await this.node.tool(['readlink', '/proc/self/ns/net'])).trim();
     const tools: Point[] = [];
-    for (let n = 1; existsSync(`${directory}/work/tool-${n}`); n++) {
-      const of = (name: string): string => readFileSync(`${directory}/work/tool-${n}/${name}`, 'utf8').trim();
+    for (let n = 1; existsSync(`${countedIn(this.node)}/work/tool-${n}`); n++) {
+      const of = (name: string): string =>
+        readFileSync(`${countedIn(this.node)}/work/tool-${n}/${name}`, 'utf8').trim();
       if (of('net') === net) tools.push(...effectOf(toolPoints(n, of('name'), of('trace')), of('name')));
     }
     return [...records, ...renames, ...tools];
@@ -95,14 +100,15 @@ export class MovingNode {
   /** In a mount namespace of its own, where its tools are counted, and those of kube-proxy are not. */
   async #start(isBack: boolean, plan: string, before: string): Promise<ExecResult> {
     const { directory } = this.node;
+    const counted = countedIn(this.node);
     const args = isBack ? ['--undo', '--wait', '60'] : ['--manifest', this.node.manifest, '--without-parity'];
     const lines = [
       'set -e',
-      `mount -t overlay overlay -o lowerdir=${directory}/tools:/usr/sbin /usr/sbin`,
-      `rm -rf ${directory}/work/*`,
-      `echo '${plan}' >${directory}/work/plan`,
+      `mount -t overlay overlay -o lowerdir=${counted}/tools:/usr/sbin /usr/sbin`,
+      `rm -rf ${counted}/work/*`,
+      `echo '${plan}' >${counted}/work/plan`,
       'code=0',
-      `sh -c 'echo $$ >${directory}/work/pid; ${before} ${this.node.command('adopt', ...args).join(' ')}' || code=$?`,
+      `sh -c 'echo $$ >${counted}/work/pid; ${before} ${this.node.command('adopt', ...args).join(' ')}' || code=$?`,
       // Tools that outlive the program share its lock.
       `[ ! -e ${directory}/state/lock ] || flock -w 20 ${directory}/state/lock true`,
       'exit $code',
