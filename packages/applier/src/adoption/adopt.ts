@@ -6,7 +6,8 @@ import type { Journal } from '../ports/journal.ts';
 import { type Outcome, partialOf } from '../ports/outcome.ts';
 import type { Ports } from '../ports/ports.ts';
 import { messageOf } from '../message.ts';
-import { announceWindow, type IpvsWindow, proxyIpvs, removeProxyIpvs } from './proxy-ipvs.ts';
+import type { IpvsWindow } from '../ipvs/window.ts';
+import { announceWindow, proxyIpvs, removeProxyIpvs } from './proxy-ipvs.ts';
 import { proxyState, standsProxy } from './proxy-rules.ts';
 
 /** Puts a bundle into the kernel, as `Reconciler.put` does. */

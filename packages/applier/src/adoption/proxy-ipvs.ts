@@ -1,21 +1,11 @@
 import { plural } from '@sluice/netfilter';
-import type { Connections } from '../ipvs/drain.ts';
 import { kubeProxyState } from '../ipvs/kube-proxy-state.ts';
 import { ipvsSteps, planIpvs } from '../ipvs/plan.ts';
 import { emptyIpvs, type NodeIpvs, ownedBy } from '../ipvs/values.ts';
+import { countEstablished, endIpvs, type IpvsWindow } from '../ipvs/window.ts';
 import { flowChange } from '../plan/flows.ts';
 import type { NodeState } from '../ports/node-state.ts';
 import type { Ports } from '../ports/ports.ts';
-
-/** What the end of mode ipvs cost: packets that IPVS forwards belong to connections that began before Sluice's rules came first. */
-export interface IpvsWindow {
-  /** How long the removal of addresses, virtual servers and sets took, in milliseconds. */
-  readonly removedInMs: number;
-  /** How long it was waited for connections to end, in milliseconds. */
-  readonly waitedMs: number;
-  /** Established connections that IPVS still forwarded then: they ended. */
-  readonly ended: number;
-}
 
 interface IpvsParts {
   readonly kernel: Pick<Ports['kernel'], 'ipvs' | 'forgetFlows' | 'proxyTraces'>;
@@ -36,8 +26,9 @@ export async function proxyIpvs(kernel: Pick<Ports['kernel'], 'ipvs' | 'proxyTra
 /** Says before a move what its end will cost. Says nothing where kube-proxy has another mode. */
 export async function announceWindow({ kernel, say, waitMs }: IpvsParts): Promise<void> {
   const standing = await proxyIpvs(kernel);
-  if (!standing) return;
-  const count = await countConnections(standing, kernel);
+  const { ipvs } = kernel;
+  if (!standing || !ipvs) return;
+  const count = await countEstablished(standing.virtualServers.keys(), { ipvs });
   say(
     `mode ipvs: IPVS forwards ${plural(count, 'established connection')} now. They go on until kube-proxy has stopped, and ${Math.round(waitMs / 1000)} s longer at most`,
   );
@@ -51,56 +42,20 @@ export async function announceWindow({ kernel, say, waitMs }: IpvsParts): Promis
  * @throws KernelError
  */
 export async function removeProxyIpvs(active: NodeState, parts: IpvsParts): Promise<IpvsWindow | undefined> {
-  const { kernel, clock, say } = parts;
+  const { kernel, clock, say, waitMs } = parts;
   const { ipvs } = kernel;
   const left = await proxyIpvs(kernel);
   if (!ipvs || !left) return undefined;
-  const { waitedMs, count } = await untilIdle(left, parts);
-  if (count > 0) say(`ends ${plural(count, 'established connection')} that IPVS still forwards`);
-  const start = clock.bootMs();
-  const steps = planIpvs(await ipvs.observe(), emptyIpvs, ownedBy(left), [], {
-    now: clock.now(),
-    drainMs: 0,
-    excludeCIDRs: [],
-  });
-  for (const step of ipvsSteps(steps)) await ipvs.apply(step);
-  const removedInMs = Math.round(clock.bootMs() - start);
   // A client of UDP that keeps its port would go on to an address that is no longer there: its next packet meets Sluice's rules instead.
   await kernel.forgetFlows(flowChange({ families: {}, sysctls: new Map(), ipvs: left }, active).old);
-  return { removedInMs, waitedMs, ended: count };
+  const connections = (count: number): string => plural(count, 'established connection');
+  const remove = async (open: number): Promise<void> => {
+    if (open > 0) say(`ends ${connections(open)} that IPVS still forwards`);
+    const options = { now: clock.now(), drainMs: 0, excludeCIDRs: [] };
+    const steps = planIpvs(await ipvs.observe(), emptyIpvs, ownedBy(left), [], options);
+    for (const step of ipvsSteps(steps)) await ipvs.apply(step);
+  };
+  const onWait = (open: number): void =>
+    say(`waits up to ${Math.round(waitMs / 1000)} s for the end of ${connections(open)} that IPVS forwards`);
+  return endIpvs({ servers: [...left.virtualServers.keys()], waitMs, remove, onWait }, { ipvs, clock });
 }
-
-/**
- * Waits until IPVS forwards no established connection of these virtual servers. Others lose nothing: a client of UDP is served by Sluice with
- * its next packet, and IPVS remembers an ended connection of TCP for two minutes.
- * @returns how many there still are
- */
-async function untilIdle(
-  left: NodeIpvs,
-  { kernel, clock, say, waitMs }: IpvsParts,
-): Promise<{ readonly waitedMs: number; readonly count: number }> {
-  const start = clock.bootMs();
-  for (let isFirst = true; ; isFirst = false) {
-    const count = await countConnections(left, kernel);
-    const waitedMs = Math.round(clock.bootMs() - start);
-    if (count === 0 || waitedMs >= waitMs) return { waitedMs, count };
-    if (isFirst)
-      say(
-        `waits up to ${Math.round(waitMs / 1000)} s for the end of ${plural(count, 'established connection')} that IPVS forwards`,
-      );
-    await clock.sleep(idlePauseMs);
-  }
-}
-
-/** How many established connections IPVS forwards to these virtual servers. */
-async function countConnections(
-  { virtualServers }: NodeIpvs,
-  { ipvs }: Pick<Ports['kernel'], 'ipvs'>,
-): Promise<number> {
-  const connections: Connections = (await ipvs?.connections('established')) ?? new Map();
-  const counts = [...virtualServers.keys()].flatMap((key) => [...(connections.get(key)?.values() ?? [])]);
-  return counts.reduce((sum, one) => sum + one, 0);
-}
-
-/** Between two counts. */
-const idlePauseMs = 1_000;

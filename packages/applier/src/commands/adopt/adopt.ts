@@ -1,6 +1,5 @@
-import { plural } from '@sluice/netfilter';
 import type { SluicedConfig } from '../../config.ts';
-import type { IpvsWindow } from '../../adoption/proxy-ipvs.ts';
+import { describeWindow } from '../../ipvs/window.ts';
 import { adopt, type AdoptEnding, type AdoptionParts, type Putter } from '../../adoption/adopt.ts';
 import { undo, type UndoEnding } from '../../adoption/undo.ts';
 import { CommandError } from '../../command-error.ts';
@@ -177,7 +176,7 @@ function tell(ending: AdoptEnding, hold: Hold, options: AdoptOptions, terminal: 
 function textOf(ending: AdoptEnding, hold: Hold): string {
   switch (ending.kind) {
     case 'adopted':
-      return `adopted: Sluice serves alone, kube-proxy is stopped, and its rules are generation 0. Start sluiced.service; \`sluiced adopt --undo\` moves the node back${ending.ipvs ? `\n${windowText(ending.ipvs)}` : ''}`;
+      return `adopted: Sluice serves alone, kube-proxy is stopped, and its rules are generation 0. Start sluiced.service; \`sluiced adopt --undo\` moves the node back${ending.ipvs ? `\n${describeWindow(ending.ipvs)}` : ''}`;
     case 'not-confirmed':
       return `kube-proxy runs as before: ${describe(ending.outcome)}`;
     case 'not-removed':
@@ -191,9 +190,6 @@ function textOf(ending: AdoptEnding, hold: Hold): string {
     }
   }
 }
-
-const windowText = ({ ended, waitedMs, removedInMs }: IpvsWindow): string =>
-  `mode ipvs: new connections always had rules; ${plural(ended, 'established connection')} that IPVS forwarded remained open for ${Math.round(waitedMs / 1000)} s, and ended when its addresses and virtual servers were removed, in ${removedInMs} ms`;
 
 function tellUndone(ending: UndoEnding, { node }: SluicedConfig, options: AdoptOptions, terminal: Terminal): number {
   answer(options, terminal, {

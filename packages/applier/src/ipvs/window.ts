@@ -1,0 +1,70 @@
+import { plural } from '@sluice/netfilter';
+import type { IpvsKernel } from './ports.ts';
+
+/** What the end of mode ipvs cost: packets that IPVS forwards belong to connections that began before other rules came first. */
+export interface IpvsWindow {
+  /** How long the removal of addresses, virtual servers and sets took, in milliseconds. */
+  readonly removedInMs: number;
+  /** How long it was waited for connections to end, in milliseconds. */
+  readonly waitedMs: number;
+  /** Established connections that IPVS still forwarded then: they ended. */
+  readonly ended: number;
+}
+
+/** For people. */
+export const describeWindow = ({ ended, waitedMs, removedInMs }: IpvsWindow): string =>
+  `mode ipvs: new connections always had rules; ${plural(ended, 'established connection')} that IPVS forwarded remained open for ${Math.round(waitedMs / 1000)} s, and ended when its addresses and virtual servers were removed, in ${removedInMs} ms`;
+
+/** Who counts and who waits. */
+export interface WindowParts {
+  readonly ipvs: Pick<IpvsKernel, 'connections'>;
+  readonly clock: { bootMs(): number; sleep(ms: number): Promise<unknown> };
+}
+
+/** The end of virtual servers. */
+export interface IpvsEnd {
+  /** Their keys. */
+  readonly servers: readonly string[];
+  /** How long connections may take to end, at most. */
+  readonly waitMs: number;
+  /** Removes them, with sets and addresses. @param open how many established connections there still are */
+  readonly remove: (open: number) => Promise<unknown>;
+  /** Is called once, with the number of established connections, if these are waited for. */
+  readonly onWait?: (open: number) => void;
+}
+
+/**
+ * How many established connections IPVS forwards to virtual servers.
+ * @param servers their keys
+ * @throws KernelError
+ */
+export async function countEstablished(
+  servers: Iterable<string>,
+  { ipvs }: Pick<WindowParts, 'ipvs'>,
+): Promise<number> {
+  const connections = await ipvs.connections('established');
+  const counts = [...servers].flatMap((key) => [...(connections.get(key)?.values() ?? [])]);
+  return counts.reduce((sum, one) => sum + one, 0);
+}
+
+/**
+ * Removes virtual servers, once IPVS forwards no established connection to them or the time is over. Others lose nothing: a client of UDP is
+ * served by what follows with its next packet, and IPVS remembers an ended connection of TCP for two minutes.
+ * @throws KernelError
+ */
+export async function endIpvs({ servers, waitMs, remove, onWait }: IpvsEnd, parts: WindowParts): Promise<IpvsWindow> {
+  const { clock } = parts;
+  const began = clock.bootMs();
+  let ended = await countEstablished(servers, parts);
+  if (ended > 0 && waitMs > 0) onWait?.(ended);
+  for (let left = waitMs; ended > 0 && left > 0; left -= idlePauseMs) {
+    await clock.sleep(Math.min(left, idlePauseMs));
+    ended = await countEstablished(servers, parts);
+  }
+  const start = clock.bootMs();
+  await remove(ended);
+  return { ended, waitedMs: Math.round(start - began), removedInMs: Math.round(clock.bootMs() - start) };
+}
+
+/** Between two counts. */
+const idlePauseMs = 1_000;
