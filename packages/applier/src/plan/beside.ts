@@ -37,34 +37,39 @@ export async function readBeside(
   return { ...(virtual ? { virtual } : {}), ...(nft ? { nft } : {}) };
 }
 
-/** Steps before and after those of the tables. */
+/** Steps around those of the tables. */
 export interface AroundTables {
   readonly before: readonly Step[];
+  /** Once the filter table allows the old and the new nat table, and before nat changes. */
+  readonly between: readonly Step[];
   readonly after: readonly Step[];
 }
 
 /**
  * The steps beside those of the tables. What serves packets is added before what served them is removed; virtual servers and their
- * addresses as in `plan`.
+ * addresses as in `plan`, except those of a mode that the node leaves.
  */
 export function aroundTables(now: NodeState, desired: NodeState, { virtual, nft }: Beside): AroundTables {
-  const servers = virtual ? aroundServers(now, desired, virtual.plan) : { before: [], after: [] };
+  const servers = virtual && desired.ipvs ? aroundServers(now, virtual.plan) : { before: [], between: [], after: [] };
   if (!nft) return servers;
-  if (!desired.nft) return { before: servers.before, after: [...servers.after, ...planNftRemoval(nft)] };
+  if (!desired.nft) return { ...servers, after: [...servers.after, ...planNftRemoval(nft)] };
   const { first, late } = planNftInPlace(nft, desired.nft);
-  return { before: [...servers.before, ...first, ...late], after: servers.after };
+  return { ...servers, before: [...servers.before, ...first, ...late] };
 }
 
-function aroundServers(
-  now: NodeState,
-  desired: NodeState,
-  { sets, servers, bind, weights, remove }: IpvsPlan,
-): AroundTables {
-  const comes = desired.ipvs !== undefined && !runsIpvs(now);
-  return comes
-    ? { before: [...sets, ...servers], after: [...bind, ...weights, ...remove] }
-    : { before: [...sets, ...servers, ...bind], after: [...weights, ...remove] };
+function aroundServers(now: NodeState, { sets, servers, bind, weights, remove }: IpvsPlan): AroundTables {
+  const before = [...sets, ...servers];
+  const after = [...weights, ...remove];
+  if (runsIpvs(now)) return { before: [...before, ...bind], between: [], after };
+  return translates(now) ? { before, between: bind, after } : { before, between: [], after: [...bind, ...after] };
 }
+
+/** Whether a state has virtual servers. */
+export const hasServers = ({ ipvs }: NodeState): boolean => ipvs !== undefined;
+
+/** Whether there are rules of ours that translate packets: until nat changes these serve. */
+const translates = ({ families }: NodeState): boolean =>
+  familyNames.some((family) => (families[family]?.nat.chains.size ?? 0) > 0);
 
 /** Whether the rules are those of mode ipvs, which has this chain in each family. */
 function runsIpvs({ families }: NodeState): boolean {

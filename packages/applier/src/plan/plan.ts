@@ -9,7 +9,8 @@ import {
   type TableProgram,
   widen,
 } from '@sluice/netfilter';
-import { aroundTables, type Beside } from './beside.ts';
+import { aroundTables, type Beside, hasServers } from './beside.ts';
+import { ipvsSteps } from '../ipvs/plan.ts';
 import { limits } from '../limits.ts';
 import type { Step } from '../ports/kernel.ts';
 import type { Touched } from '../ports/rehearsal.ts';
@@ -38,18 +39,58 @@ export interface PlanOptions {
  * - within a family the filter table first allows what the old and the new nat table need, then nat changes in one commit,
  *   then, when packets that met the old nat table are past the filter, the filter table becomes the new one;
  * - sets, virtual servers and their addresses are added before the rules that lead to them, and removed after these; a node that
- *   leaves mode iptables gets the addresses after the rules, because its old rules would not match packets to them;
+ *   leaves mode iptables gets the addresses once the filter table protects its own programs from packets to them, and before nat changes:
+ *   the old nat rules translate before the routing decision, and the new ones leave packets to the addresses;
  * - sysctls that let more in (`route_localnet`) are raised after the rules that guard them, and lowered before these are removed; those
  *   that the kernel does not have yet, as after a boot, are set after the rules, which load their modules.
  * @param beside what is beside the tables now
  */
 export function plan(now: NodeState, desired: NodeState, options: PlanOptions, beside: Beside = {}): Plan {
+  const { steps, touched } = planCutOver(now, desired, options, beside);
+  return { steps: [...steps, ...leavingSteps(now, desired, beside)], touched };
+}
+
+/** The same without `leavingSteps`. */
+export function planCutOver(now: NodeState, desired: NodeState, options: PlanOptions, beside: Beside = {}): Plan {
   const touched: Touched[] = [];
-  const tables = familyNames.flatMap((family) => familySteps(family, now, desired, options, touched));
+  const tables = familyNames.map((family) => familySteps(family, now, desired, options, touched));
   const sysctls = sysctlSteps(now, desired);
-  const { before, after } = aroundTables(now, desired, beside);
-  const steps = [...sysctls.before, ...before, ...tables, ...sysctls.after, ...after];
+  const { before, between, after } = aroundTables(now, desired, beside);
+  const early = between.length > 0 ? sysctls.after.filter(isOfIpvs) : [];
+  const late = sysctls.after.filter((step) => !early.includes(step));
+  const inOrder =
+    between.length > 0
+      ? [
+          ...tables.flatMap(({ widen: steps }) => steps),
+          ...early,
+          ...between,
+          ...tables.flatMap(({ change }) => change),
+        ]
+      : tables.flatMap(({ widen: steps, change }) => [...steps, ...change]);
+  const steps = [...sysctls.before, ...before, ...inOrder, ...late, ...after];
   return { steps, touched };
+}
+
+/**
+ * The steps that remove the virtual servers of a node that leaves mode ipvs, with their addresses and sets, and what it set for them. They may
+ * come later than all others: new connections have other rules, and IPVS goes on to forward those that it has.
+ */
+export function leavingSteps(
+  now: NodeState,
+  desired: NodeState,
+  { virtual }: Pick<Beside, 'virtual'>,
+): readonly Step[] {
+  const servers = virtual && !hasServers(desired) ? ipvsSteps(virtual.plan) : [];
+  return [...servers, ...sysctlSteps(now, desired).last];
+}
+
+/** A sysctl that came with the module, which the virtual servers have loaded: connections must be tracked from the first one on. */
+const isOfIpvs = (step: Step): boolean => step.kind === 'set-sysctl' && step.key.startsWith('net.ipv4.vs.');
+
+interface FamilySteps {
+  /** Rules of filter that the old and the new nat table can have. */
+  readonly widen: readonly Step[];
+  readonly change: readonly Step[];
 }
 
 function familySteps(
@@ -58,7 +99,7 @@ function familySteps(
   desired: NodeState,
   options: PlanOptions,
   touched: Touched[],
-): Step[] {
+): FamilySteps {
   const from = { filter: tableOf(now, family, 'filter'), nat: tableOf(now, family, 'nat') };
   const to = { filter: tableOf(desired, family, 'filter'), nat: tableOf(desired, family, 'nat') };
   for (const table of ['filter', 'nat'] as const) {
@@ -68,14 +109,17 @@ function familySteps(
   const differs = (table: TableName): boolean => touched.some((one) => one.family === family && one.table === table);
   const steps = (table: TableName, a: TableProgram, b: TableProgram, why: string): Step[] =>
     tableSteps(family, table, a, b, options, why);
-  if (!differs('nat')) return steps('filter', from.filter, to.filter, 'filter changes, nat stays');
-  if (!differs('filter')) return steps('nat', from.nat, to.nat, 'nat changes, filter stays');
+  const whole = (change: Step[]): FamilySteps => ({ widen: [], change });
+  if (!differs('nat')) return whole(steps('filter', from.filter, to.filter, 'filter changes, nat stays'));
+  if (!differs('filter')) return whole(steps('nat', from.nat, to.nat, 'nat changes, filter stays'));
   const wide = widen(from.filter, to.filter);
-  return [
-    ...steps('filter', from.filter, wide, 'filter allows the old and the new nat table'),
-    ...steps('nat', from.nat, to.nat, 'nat changes'),
-    ...afterPause(steps('filter', wide, to.filter, 'filter allows only the new nat table')),
-  ];
+  return {
+    widen: steps('filter', from.filter, wide, 'filter allows the old and the new nat table'),
+    change: [
+      ...steps('nat', from.nat, to.nat, 'nat changes'),
+      ...afterPause(steps('filter', wide, to.filter, 'filter allows only the new nat table')),
+    ],
+  };
 }
 
 /** Packets that were translated by the old nat table pass the filter table within 50 ms. */
@@ -135,25 +179,32 @@ export function tablePlan(desired: NodeState, { from, tables, because }: TableOr
   return { steps, touched };
 }
 
-/** Sysctls to set before the rules change; after it those that let more in (`route_localnet`), and last the hash size. */
-export function sysctlSteps(
-  now: NodeState,
-  desired: NodeState,
-): { readonly before: readonly Step[]; readonly after: readonly Step[] } {
+/** The steps of sysctls around those of the rules. */
+export interface SysctlSteps {
+  readonly before: readonly Step[];
+  /** Those that let more in (`route_localnet`), and the hash size. */
+  readonly after: readonly Step[];
+  /**
+   * Those of IPVS on a node that leaves its mode, behind the removal of virtual servers: a connection that begins without
+   * `net.ipv4.vs.conntrack` is not tracked, and its next packet would be translated anew, to any endpoint.
+   */
+  readonly last: readonly Step[];
+}
+
+/** The sysctls that differ, by when they are set. */
+export function sysctlSteps(now: NodeState, desired: NodeState): SysctlSteps {
   const before: Step[] = [];
   const after: Step[] = [];
+  const last: Step[] = [];
   for (const [key, value] of desired.sysctls) {
     const old = now.sysctls.get(key);
     if (old === value) continue;
     const opens = key.endsWith('.route_localnet') && value > 0;
-    (opens || old === undefined ? after : before).push({
-      kind: 'set-sysctl',
-      key,
-      value,
-      because: `it is ${old ?? 'unknown'}`,
-    });
+    const step = { kind: 'set-sysctl', key, value, because: `it is ${old ?? 'unknown'}` } as const;
+    if (!hasServers(desired) && isOfIpvs(step)) last.push(step);
+    else (opens || old === undefined ? after : before).push(step);
   }
-  return { before, after: [...after, ...hashSizeSteps(now, desired)] };
+  return { before, after: [...after, ...hashSizeSteps(now, desired)], last };
 }
 
 function hashSizeSteps(now: NodeState, desired: NodeState): Step[] {

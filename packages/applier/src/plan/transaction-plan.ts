@@ -1,5 +1,5 @@
 import type { Beside } from './beside.ts';
-import { nothingToDo, type Plan, plan, type PlanOptions } from './plan.ts';
+import { leavingSteps, nothingToDo, type Plan, planCutOver, type PlanOptions } from './plan.ts';
 import type { Flip } from '../ports/journal.ts';
 import type { Step } from '../ports/kernel.ts';
 import type { NodeState } from '../ports/node-state.ts';
@@ -27,14 +27,18 @@ export function stepsOf({ stage, cutOver, defaults, finish }: TransactionPlan): 
   return [stage, cutOver, defaults, finish].flatMap(({ steps }) => steps);
 }
 
-/** In place: one plan that also removes what the desired state lacks; all steps lie before the commit record. */
+/**
+ * In place: one plan that also removes what the desired state lacks; all steps lie before the commit record, but for those that remove
+ * virtual servers with their addresses and sets: connections that IPVS forwards go on while the release is on probation.
+ */
 export function planInPlace(
   now: NodeState,
   desired: NodeState,
   options: PlanOptions,
-  beside?: Beside,
+  beside: Beside = {},
 ): TransactionPlan {
-  return { ...inPlaceStates(now, desired), cutOver: plan(now, desired, options, beside) };
+  const finish = { steps: leavingSteps(now, desired, beside), touched: [] };
+  return { ...inPlaceStates(now, desired), cutOver: planCutOver(now, desired, options, beside), finish };
 }
 
 export const inPlaceStates = (now: NodeState, desired: NodeState): Omit<TransactionPlan, 'cutOver'> => ({

@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { limits } from '../limits.ts';
 import { KernelError } from '../ports/kernel.ts';
 import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
-import { type Scene, scene } from '../testing/scene.fixture.ts';
+import { type Scene, scene, steppingClock } from '../testing/scene.fixture.ts';
 
 let self: Scene = scene();
 afterEach(() => self.end());
@@ -268,13 +269,62 @@ test('changes from iptables to ipvs and back without leftovers', async () => {
   const old = sampleBundle({ families: ['ipv4'] });
   await reconciler.put(old, true);
   const before = natChains();
+  const { length } = self.kernel.taken;
   expect(await reconciler.put(bundle(), true)).toMatchObject({ kind: 'confirmed' });
   expect(natChains().filter((name) => /SVC|SEP/.test(name))).toEqual([]);
-  expect(self.kernel.taken.at(-1)?.kind).toBe('ip');
+  // Without the addresses the new nat rules would leave packets without a way to virtual servers.
+  expect(kinds(length)).toEqual(['set-sysctl', 'ipset', 'ipvsadm', 'filter', 'ip', 'nat']);
   expect(await reconciler.put(old, true)).toMatchObject({ kind: 'confirmed' });
   expect(natChains().toSorted()).toEqual(before.toSorted());
   expect((await self.kernel.ipvs.observe()).bound).toBeUndefined();
 });
+
+const tracked = new Map([...bundle(), ['profiles/default/base/sysctl.conf', 'net.ipv4.vs.conntrack = 1\n']]);
+
+test('connections are tracked before packets of a node that leaves mode iptables meet virtual servers', async () => {
+  self = scene({ sysctls: {} });
+  const { reconciler } = await self.start();
+  await reconciler.put(sampleBundle({ families: ['ipv4'] }), true);
+  const { length } = self.kernel.taken;
+  expect(await reconciler.put(tracked, true)).toMatchObject({ kind: 'confirmed' });
+  expect(kinds(length)).toEqual(['ipset', 'ipvsadm', 'filter', 'set-sysctl', 'ip', 'nat']);
+});
+
+test.each([
+  ['iptables, in layout flat', 'flat', 'iptables'],
+  ['iptables, in layout tree', 'tree', 'iptables'],
+  ['nftables', 'tree', 'nftables'],
+] as const)(
+  'connections are tracked as long as there are virtual servers: to mode %s',
+  async (_title, layout, mode) => {
+    self = scene();
+    self.layout = layout;
+    const { reconciler } = await self.start();
+    await reconciler.put(tracked, true);
+    const { length } = self.kernel.taken;
+    expect(await reconciler.put(sampleBundle({ families: ['ipv4'], mode }), true)).toMatchObject({ kind: 'confirmed' });
+    const last = self.kernel.taken
+      .slice(length)
+      .map((step) => ('key' in step ? `${step.key} = ${step.value}` : step.kind));
+    expect(last.slice(-4)).toEqual(['ip', 'ipvsadm', 'ipset', 'net.ipv4.vs.conntrack = 0']);
+  },
+);
+
+test.each(['flat', 'tree'] as const)(
+  'a node that leaves mode ipvs for layout %s waits a short time for the end of connections that IPVS forwards',
+  async (layout) => {
+    self = scene();
+    self.layout = layout;
+    await (await self.start()).reconciler.put(bundle(), true);
+    self.kernel.ipvs.open.set(web, new Map([['10.244.1.5:8080', 2]]));
+    const told: unknown[] = [];
+    const report = (event: string, details: object): void => void (event === 'ipvs-left' && told.push(details));
+    const { reconciler } = await self.start({}, { clock: steppingClock(), report });
+    expect(await reconciler.put(sampleBundle({ families: ['ipv4'] }), true)).toMatchObject({ kind: 'confirmed' });
+    expect(told).toMatchObject([{ ended: 2, waitedMs: limits.ipvsEndMsMax }]);
+    expect((await self.kernel.ipvs.observe()).bound).toBeUndefined();
+  },
+);
 
 test('ends as it began when any line of a change of mode fails', async () => {
   for (let step = 0; step < 4; step++) {

@@ -1,4 +1,4 @@
-import { plan } from '../plan/plan.ts';
+import { plan, planCutOver } from '../plan/plan.ts';
 import { planInPlace } from '../plan/transaction-plan.ts';
 import { adaptDesired, ownState } from '../plan/ownership.ts';
 import { readBeside } from '../plan/beside.ts';
@@ -25,7 +25,7 @@ export const inPlace: Pick<
   planRelease: ({ now, desired }, _flip, options, beside) => planInPlace(now, desired, options, beside),
   planUpdate: ({ now, desired }, options, beside) => planInPlace(now, desired, options, beside),
   planNewerEndpoints: (before, after, options, beside) =>
-    plan(before.afterCutOver, after.afterCutOver, options, beside),
+    planCutOver(before.afterCutOver, after.afterCutOver, options, beside),
   missing: async () => undefined,
 };
 

@@ -2,9 +2,10 @@ import { isBySwitch, printNft } from '@sluice/netfilter';
 import { planNftInPlace, planNftProbation } from '../nftables/plan.ts';
 import { holdsByDefault } from '../nftables/repair.ts';
 import type { Beside } from '../plan/beside.ts';
-import { plan, type PlanOptions, sysctlSteps } from '../plan/plan.ts';
+import { type PlanOptions, sysctlSteps } from '../plan/plan.ts';
 import { planInPlace, type TransactionPlan, withSteps } from '../plan/transaction-plan.ts';
 import type { NodeState } from '../ports/node-state.ts';
+import { inPlace } from './in-place.ts';
 import type { NodePlane, PlannedStates } from './plane.ts';
 
 /**
@@ -28,7 +29,7 @@ export const nftablesPlane: NodePlane = {
   planUpdate: planNftUpdate,
   // The overlay of a release on probation changes together with what it lies over.
   planNewerEndpoints: (before, after, options, beside) =>
-    after.flip === 'switch' ? after.stage : plan(before.afterCutOver, after.afterCutOver, options, beside),
+    after.flip === 'switch' ? after.stage : inPlace.planNewerEndpoints(before, after, options, beside),
   missing: async ({ nft }) => ((await nft?.exists()) === true ? undefined : 'table inet sluice is missing'),
   shows: async (_observed, { nft: state }, { kernel }) => {
     const table = await kernel.nft?.observe();
@@ -52,7 +53,7 @@ function planNftBySwitch({ now, desired }: PlannedStates, options: PlanOptions, 
     stage: { steps: [...sysctls.before, ...planned.stage], touched: [] },
     cutOver: { steps: sysctls.after, touched: [] },
     defaults: { steps: planned.defaults, touched: [] },
-    finish: { steps: planned.finish, touched: [] },
+    finish: { steps: [...planned.finish, ...sysctls.last], touched: [] },
     afterStage: confirmed,
     afterCutOver: confirmed,
     afterDefaults: desired,
@@ -65,5 +66,9 @@ function planNftUpdate({ now, desired }: PlannedStates, options: PlanOptions, { 
   const { cutOver, ...planned } = planInPlace(now, desired, options);
   if (!nft || !desired.nft) return { ...planned, cutOver };
   const { first, late } = planNftInPlace(nft, desired.nft);
-  return { ...planned, cutOver: withSteps(cutOver, first), finish: { steps: late, touched: [] } };
+  return {
+    ...planned,
+    cutOver: withSteps(cutOver, first),
+    finish: { steps: [...late, ...planned.finish.steps], touched: [] },
+  };
 }

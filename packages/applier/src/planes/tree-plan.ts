@@ -28,7 +28,8 @@ export function planUpdate(now: NodeState, desired: NodeState, options: PlanOpti
   const between = step(wide, narrow, 'nat', 'a Service gets its first endpoint, or loses its last one');
   const behind = step(narrow, desired, 'filter', 'filter allows only the new nat table');
   const sysctls = sysctlSteps(now, desired);
-  const steps = [...sysctls.before, ...before.steps, ...between.steps, ...afterPause(behind.steps), ...sysctls.after];
+  const rules = [...before.steps, ...between.steps, ...afterPause(behind.steps)];
+  const steps = [...sysctls.before, ...rules, ...sysctls.after, ...sysctls.last];
   const cutOver = { steps, touched: [...between.touched, ...behind.touched] };
   return { ...inPlaceStates(now, desired), cutOver };
 }

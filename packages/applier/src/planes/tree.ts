@@ -1,7 +1,6 @@
 import { canonicalRule, type Family, type TableName, tableNames } from '@sluice/netfilter';
-import { ipvsSteps } from '../ipvs/plan.ts';
 import { planNftRemoval } from '../nftables/plan.ts';
-import { tablePlan } from '../plan/plan.ts';
+import { leavingSteps, tablePlan } from '../plan/plan.ts';
 import { withSteps } from '../plan/transaction-plan.ts';
 import {
   entryNames,
@@ -35,8 +34,9 @@ export const treePlane: NodePlane = {
     !now.nft && its.isOnlyNft !== true && tablesDiffer(now, desired) ? 'switch' : 'ordered',
   planRelease: ({ now, desired }, flip, options, { virtual, nft }) => {
     const planned = flip === 'switch' ? planBySwitch(now, desired, options) : planInOrder(now, desired, options);
-    const [cutOver, finish] = [nft ? planNftRemoval(nft) : [], virtual ? ipvsSteps(virtual.plan) : []];
-    return { ...planned, cutOver: withSteps(planned.cutOver, cutOver), finish: withSteps(planned.finish, finish) };
+    const removal = nft ? planNftRemoval(nft) : [];
+    const leaving = leavingSteps(now, desired, virtual ? { virtual } : {});
+    return { ...planned, cutOver: withSteps(planned.cutOver, removal), finish: withSteps(planned.finish, leaving) };
   },
   planUpdate: ({ now, desired }, options) => planUpdate(now, desired, options),
   planNewerEndpoints: (before, after, options) => {

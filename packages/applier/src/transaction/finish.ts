@@ -1,8 +1,10 @@
+import { describeWindow, endIpvs } from '../ipvs/window.ts';
 import { limits } from '../limits.ts';
 import { carryOut, restore } from './restore.ts';
 import { forgetAfter } from './forgetting.ts';
 import { messageOf } from '../message.ts';
 import type { Generation } from '../ports/journal.ts';
+import type { Step } from '../ports/kernel.ts';
 import type { Ports } from '../ports/ports.ts';
 import type { NodeState } from '../ports/node-state.ts';
 import { firstDifference } from './verify.ts';
@@ -19,19 +21,18 @@ import { nodePlaneOf } from '../planes/planes.ts';
  * whatever the kernel shows.
  */
 export async function finish(change: PlannedChange, ports: Ports): Promise<TransactionResult> {
-  const { plan, flows, from } = change;
+  const { plan, from } = change;
   try {
     await asPlanned(change, ports);
   } catch (error) {
     ports.report('finish-failed', { because: messageOf(error) });
     return restoreCommitted(from, ports);
   }
-  if (plan.flip === 'switch') await forgetAfter(flows.old, ports);
   return confirmed(plan.desired, stepsOf(plan).length, ports);
 }
 
 async function asPlanned(change: PlannedChange, ports: Ports): Promise<void> {
-  const { plan } = change;
+  const { plan, flows } = change;
   const { kernel } = ports;
   const needsPin = plan.flip === 'switch' && !nodePlaneOf(plan.desired).hasOwnTable;
   if (needsPin) await pin(ports);
@@ -39,11 +40,35 @@ async function asPlanned(change: PlannedChange, ports: Ports): Promise<void> {
   const difference = await firstDifference(plan.afterDefaults, plan.defaults, kernel);
   if (difference !== undefined) throw new Error(`the kernel does not hold the new defaults: ${difference}`);
   if (needsPin) await switchOff(ports);
-  await carryOut(plan.finish, ports);
+  // Before addresses of virtual servers go: a client of UDP that keeps its port would go on to them.
+  if (plan.flip === 'switch') await forgetAfter(flows.old, ports);
+  await removeOld(change, ports);
   const left = await ipvsLeft(change, ports);
   if (left !== undefined) throw new Error(`mode ipvs is not gone: ${left}`);
   if (plan.flip === 'switch') await kernel.switch?.remove();
 }
+
+/**
+ * Carries out the steps that remove what only the old program needs. On a node that leaves mode ipvs, connections that IPVS forwards may end
+ * first, for a short time: a probation is long enough for most of them.
+ *
+ * Reports: `ipvs-left` with the window of mode ipvs, and in words (`what`).
+ * @throws KernelError
+ */
+async function removeOld({ plan, owned }: PlannedChange, ports: Ports): Promise<void> {
+  const { kernel, clock, report } = ports;
+  const { steps, touched } = plan.finish;
+  // They come last, and behind them what only they needed.
+  const first = steps.findIndex(isOfIpvs);
+  if (first < 0 || !kernel.ipvs) return carryOut(plan.finish, ports);
+  await carryOut({ steps: steps.slice(0, first), touched }, ports);
+  const remove = (): Promise<void> => carryOut({ steps: steps.slice(first), touched: [] }, ports);
+  const end = { servers: owned.ipvs?.servers ?? [], waitMs: limits.ipvsEndMsMax, remove };
+  const window = await endIpvs(end, { ipvs: kernel.ipvs, clock });
+  report('ipvs-left', { ...window, what: describeWindow(window) });
+}
+
+const isOfIpvs = ({ kind }: Step): boolean => kind === 'ip' || kind === 'ipvsadm' || kind === 'ipset';
 
 /** Turns the switch on without a time-out, so that packets stay on the new program. Never before the commit record. */
 export async function pin({ kernel }: Pick<Ports, 'kernel'>): Promise<void> {

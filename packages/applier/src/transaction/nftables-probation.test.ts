@@ -104,6 +104,26 @@ describe('modes ipvs and nftables', () => {
     expect(await reconciler.differences()).toEqual([]);
   });
 
+  test('connections that IPVS forwards go on while the table is on probation, also when endpoints arrive', async () => {
+    node = scene();
+    await (await node.start()).reconciler.put(ipvsBundle, true);
+    const steps: number[] = [];
+    const { ipvs } = node.kernel;
+    node.health = () => steps.push(ipvs.taken.length) > 0;
+    const report = (event: string): void => void node.events.push(event);
+    const { reconciler } = await node.start({ probation }, { clock: steppingClock(), report });
+    const newer = [{ files: cartBundle([1, 2, 3]), onlyEndpoints: false }];
+    const offers: Offers = {
+      arrival: () => (newer.length > 0 ? Promise.resolve() : new Promise(() => undefined)),
+      look: async () => newer.shift(),
+    };
+    expect(await reconciler.put(cartBundle([1, 2]), true, offers)).toMatchObject({ kind: 'confirmed' });
+    expect(node.events).toContain('endpoints-updated');
+    expect(steps.length).toBeGreaterThan(2);
+    expect(new Set(steps).size).toBe(1);
+    expect((await ipvs.observe()).servers.size).toBe(0);
+  });
+
   test.each([
     ['from ipvs', ipvsBundle, cartBundle([1, 2])],
     ['to ipvs', cartBundle([1, 2]), ipvsBundle],

@@ -45,6 +45,7 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
     receiptWriter.onEvent(event, details);
     if (event === 'flows-stale')
       terminal.err(`warning: connections to removed endpoints are not forgotten yet: ${String(details['because'])}\n`);
+    if (event === 'ipvs-left') linesOf(options, terminal)(`${String(details['what'])}\n`);
     if (options.verbose) terminal.err(`${event} ${JSON.stringify(details)}\n`);
   };
   const session = await openSession(config, options.dryRun ? 'look' : 'change', report);
