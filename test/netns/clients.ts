@@ -31,7 +31,9 @@ const program = (file: string): string => `
       from.on('end', () => { note(vip, wanted[vip].includes(text) ? 'served' : 'misled to ' + text); again(); });
     });
     request.on('timeout', () => request.destroy(new Error('no answer')));
-    request.on('error', (error) => { note(vip, error.code ?? error.message); again(); });
+    let from = 'no address';
+    request.on('socket', (socket) => socket.on('connect', () => { from = socket.localAddress; }));
+    request.on('error', (error) => { note(vip, (error.code ?? error.message) + ' from ' + from); again(); });
   };
   process.on('SIGUSR2', () => { for (const vip of Object.keys(wanted)) ask(vip); });
   setInterval(() => { writeFileSync('${file}.tmp', JSON.stringify(met)); renameSync('${file}.tmp', '${file}'); }, 100);

@@ -7,9 +7,10 @@ import { until } from '../netns/until.ts';
 import type { KubeItem } from './api-server.ts';
 import { nodeName, nodes } from './clusters.ts';
 import { kubeconfig, ownConfig, serverPort, syncTimeoutMs } from './kube-proxy-node.ts';
-import { plainService } from './plain-service.ts';
+import { type PlainService, plainService } from './plain-service.ts';
 import type { ParityPrograms } from './programs.ts';
 import { Renderer } from './sluice-node.ts';
+import { steadyService } from './steady-client.ts';
 
 export type SluiceMode = 'iptables' | 'nftables';
 /** Of kube-proxy. Mode ipvs needs the emulated guest. */
@@ -17,12 +18,17 @@ export type ProxyMode = 'iptables' | 'ipvs' | 'nftables';
 export type Store = 'nft' | 'legacy';
 
 /** A Service of the clients of `netns/clients.ts`: pod n has 10.244.0.(n + 1) and fd00:10::n. */
-const serviceOf = (name: string, clusterIPs: readonly [string, string], pods: readonly number[]): readonly KubeItem[] =>
+const serviceOf = (
+  name: string,
+  clusterIPs: readonly [string, string],
+  pods: readonly number[],
+  port: PlainService['port'] = { name: 'http', port: 80, targetPort: 8080 },
+): readonly KubeItem[] =>
   plainService({
     namespace: 'shop',
     name,
     clusterIPs,
-    port: { name: 'http', port: 80, targetPort: 8080 },
+    port,
     endpoints: { IPv4: pods.map((n) => `10.244.0.${n + 1}`), IPv6: pods.map((n) => `fd00:10::${n}`) },
     nodeName,
     zone: 'zone-0',
@@ -32,6 +38,12 @@ const serviceOf = (name: string, clusterIPs: readonly [string, string], pods: re
 export const shopServices: readonly KubeItem[] = [
   ...serviceOf('web', ['10.96.0.11', 'fd00:96::a'], [1, 2]),
   ...serviceOf('cart', ['10.96.0.12', 'fd00:96::b'], [3]),
+  ...serviceOf('dns', [steadyService.address, 'fd00:96::c'], [1, 2], {
+    name: 'dns',
+    port: steadyService.port,
+    targetPort: steadyService.targetPort,
+    protocol: 'UDP',
+  }),
 ];
 const shop: readonly KubeItem[] = [...nodes, ...shopServices];
 

@@ -5,7 +5,13 @@ export interface PlainService {
   readonly namespace: string;
   readonly name: string;
   readonly clusterIPs: readonly [ipv4: string, ipv6: string];
-  readonly port: { readonly name: string; readonly port: number; readonly targetPort: number };
+  readonly port: {
+    readonly name: string;
+    readonly port: number;
+    readonly targetPort: number;
+    /** By default TCP. */
+    readonly protocol?: 'TCP' | 'UDP';
+  };
   readonly endpoints: { readonly IPv4: readonly string[]; readonly IPv6: readonly string[] };
   readonly nodeName: string;
   readonly zone: string;
@@ -21,7 +27,7 @@ export function plainService({
   nodeName,
   zone,
 }: PlainService): readonly KubeItem[] {
-  const { targetPort, ...own } = port;
+  const { targetPort, protocol = 'TCP', ...own } = port;
   const service = {
     apiVersion: 'v1',
     kind: 'Service',
@@ -32,7 +38,7 @@ export function plainService({
       clusterIPs,
       ipFamilies: ['IPv4', 'IPv6'],
       ipFamilyPolicy: 'RequireDualStack',
-      ports: [{ ...own, protocol: 'TCP', targetPort }],
+      ports: [{ ...own, protocol, targetPort }],
       sessionAffinity: 'None',
       internalTrafficPolicy: 'Cluster',
     },
@@ -47,7 +53,7 @@ export function plainService({
       labels: { 'kubernetes.io/service-name': name },
     },
     addressType,
-    ports: [{ name: port.name, protocol: 'TCP', port: targetPort }],
+    ports: [{ name: port.name, protocol, port: targetPort }],
     endpoints: endpoints[addressType].map((address) => ({
       addresses: [address],
       conditions: { ready: true, serving: true, terminating: false },

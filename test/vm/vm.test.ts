@@ -17,7 +17,7 @@ import { type GuestResult, runInGuest } from './suite.ts';
 const files = (process.env['SLUICE_GUEST_FILES'] ?? '').split(' ');
 /** An emulator uses one processor, and the test machines have two: these files run in a second guest in parallel. */
 const second: ReadonlySet<string> = new Set(
-  ['endpoints', 'kills', 'modes'].map((name) => `test/vm/inside/${name}.test.ts`),
+  ['adopt', 'endpoints', 'kills', 'modes'].map((name) => `test/vm/inside/${name}.test.ts`),
 );
 /** Where other tests run in parallel, too, one guest is enough. */
 const suites = (
@@ -28,7 +28,7 @@ const suitesMsMax = atTier({ quick: 35, soak: 60 }) * 60_000;
 
 const reason = whyNoGuest();
 // The guest has no Go: the programs for comparison are built before it boots, and its tests skip themselves without them.
-if (reason === undefined && files.some((file) => /\/(?:parity|observed)\.test\.ts$/.test(file)))
+if (reason === undefined && files.some((file) => /\/(?:adopt|parity|observed)\.test\.ts$/.test(file)))
   for (const one of guestParityPrograms()) await build(one);
 const found = reason === undefined ? (await Promise.all(suites.map(results))).flat() : [];
 
