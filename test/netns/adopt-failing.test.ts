@@ -103,7 +103,6 @@ test('a disk that becomes full once Sluice is in front leaves rules that serve, 
   const again = await node.sluiced(...move('--wait', '10'));
   expect(again).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('adopted: Sluice serves alone') });
   expect(await node.rules('nft')).not.toContain('KUBE-SVC-');
-  await node.startKubelet();
   writeFileSync(node.manifest, 'kind: Pod\n');
   expect(await node.sluiced('adopt', '--undo')).toMatchObject({ exitCode: 0 });
   expect(await node.tables()).not.toContain('table inet sluice');
