@@ -6,13 +6,14 @@ import { NftOwner } from './nft-owner.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-owner-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
+let owners = 0;
 
 /** An owner whose nft takes all, and the processes of its helpers. @param at what happens when nft is asked for the flags, and a helper begins */
 function ownerWith(at: { readonly flags?: () => void; readonly helper?: () => void }): {
   readonly owner: NftOwner;
   readonly helpers: readonly number[];
 } {
-  const nft = join(folder, `nft-${Math.random()}`);
+  const nft = join(folder, `nft-${++owners}`);
   const complain = 'printf "Error: syntax error\\n%s\\n   ^\\n" "$question" >&2';
   writeFileSync(nft, `#!/bin/sh\nwhile read -r include && read -r question; do ${complain}; done\n`);
   chmodSync(nft, 0o755);
