@@ -36,12 +36,11 @@ const guards: readonly (readonly [touched: RegExp, files: readonly string[]])[] 
     /^packages\/applier\/src\/(admission|endpoints|kernel|plan|reconcile|recovery|state|transaction|partial)\//,
     ['test/netns/upgrade', 'test/faults/', 'test/netns/switch-', 'test/netns/sluiced-', 'test/netns/rehearsal-node'],
   ],
-  [/^packages\/applier\/src\/(adoption|kube-proxy)\//, ['test/netns/adopt', 'test/faults/adopt']],
   [/^packages\/(applier\/src\/(inbox|archive)|bundle\/src\/(release|archive))\//, ['test/fuzz/', 'test/netns/release']],
   [/^packages\/netfilter\/src\//, ['test/netns/upgrade', 'test/netns/traffic', 'test/netns/switch-traffic']],
   [
     /^packages\/applier\/src\/(adoption|kube-proxy)\//,
-    ['test/package/systemd-adopt', 'test/netns/adopt', 'test/parity/adopt'],
+    ['test/package/systemd-adopt', 'test/netns/adopt', 'test/parity/adopt', 'test/faults/adopt'],
   ],
   [/^packages\/applier\/src\/(doctor|examine)\/|^packages\/netfilter\/src\/diagnosis\//, ['test/doctor/']],
   [/^packages\/renderer\/src\/(commands\/watch|cluster)\//, ['test/netns/watch', 'test/cluster/']],
