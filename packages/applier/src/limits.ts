@@ -341,7 +341,7 @@ export const limits = {
   /** When idle, more than this over the bytes last in use is returned. */
   heapSlackBytes: 2 * 1024 * 1024,
   /** The same for this long after a change: a collection takes 0.1 s of a processor, as much as several changes of endpoints. */
-  heapSlackAtWorkBytes: 8 * 1024 * 1024,
+  heapSlackAtWorkBytes: 5 * 1024 * 1024,
   collectQuietMs: 5_000,
   /** The pause between two such collections, and at least this many times the length of one (0.2 %); shorter, the more can be returned. */
   collectPauseMs: 10_000,
