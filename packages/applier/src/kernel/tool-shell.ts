@@ -47,7 +47,7 @@ export class ToolShell {
    */
   run(command: Command): Promise<ToolResult | undefined> {
     const ran = this.#turn.then(() => this.#ask(command));
-    this.#turn = ran;
+    this.#turn = ran.catch(() => undefined);
     return ran;
   }
 
