@@ -64,8 +64,9 @@ export function serverLines(text: string): readonly string[] {
   const saved = lines.some((line) => line.startsWith('IP Virtual Server')) ? listedServers(lines) : lines;
   for (const [at, line] of saved.entries()) {
     if (line.trim() === '') continue;
-    const [, place] = /^\s*-[Aa] (?:(?:-t|-u|--sctp-service) (\S+)|-f \d+)(?: .+)?$/.exec(line) ?? [line];
-    if (place === line) throw new UnreadText(lineText(line), at + 1);
+    const found = /^\s*-[Aa] (?:(?:-t|-u|--sctp-service) (\S+)|-f \d+)(?: .+)?$/.exec(line);
+    if (!found) throw new UnreadText(lineText(line), at + 1);
+    const [, place] = found;
     if (place !== undefined && !address.test(place))
       throw new UnreadText(`${place} is no address with a port: save it with -n`, at + 1);
   }

@@ -236,6 +236,18 @@ test.each<[string, string, string, string]>([
   [
     'servers',
     'ipvsadm.txt',
+    'bash: ipvsadm: command not found\n',
+    ':1: it has the line "bash: ipvsadm: command not found"',
+  ],
+  [
+    'servers',
+    'ipvsadm.txt',
+    listedServers.slice(listedServers.indexOf('TCP')),
+    ':1: it has the line "TCP  10.96.0.1:443 rr persistent 10800"',
+  ],
+  [
+    'servers',
+    'ipvsadm.txt',
     '-A -t kubernetes.default:https -s rr\n',
     ':1: kubernetes.default:https is no address with a port: save it with -n',
   ],
