@@ -120,7 +120,7 @@ export interface ParityDifference {
   /** With `foreign-rule`: the rule as it was observed. */
   readonly rule?: string;
   readonly packet: ParityPacket;
-  /** Other sources with the same difference, by class. */
+  /** Other sources with the same difference, by class. Of later packets other ones: `tcp outside to pod-here`. */
   readonly alsoFrom: readonly string[];
   readonly advice: string;
 }

@@ -6,6 +6,7 @@ import {
   type Packet,
   type PacketState,
   parseAddress,
+  type RuleHit,
   trace,
   traceNotes,
   TraceError,
@@ -20,11 +21,24 @@ import type { ObservedNode } from '../observed/node.ts';
 export interface ConnectionCase {
   readonly state: 'established' | 'invalid';
   readonly packet: Packet;
+  readonly from: 'outside' | 'pod-here';
+  /** Of this packet, and of all others that the same rule decides about: `tcp outside to pod-here`. */
+  readonly ways: readonly string[];
   readonly observed: 'drop' | 'pass';
   readonly desired: 'drop' | 'pass';
   /** A rule of another program that drops it. */
-  readonly foreign: string | undefined;
+  readonly foreign: RuleHit | undefined;
 }
+
+/** A packet with where it comes from and goes to. */
+interface LaterPacket {
+  readonly packet: Packet;
+  readonly from: ConnectionCase['from'];
+  readonly to: ConnectionCase['from'] | 'node';
+}
+
+/** A rule with where it is: of nftables the text alone may be `drop`. */
+export const placeOfRule = ({ table, chain, rule }: RuleHit): string => `${table} ${chain}: ${rule}`;
 
 /** The cases of a node, and the rules for which there are no others. */
 export interface ConnectionCases {
@@ -55,9 +69,10 @@ export function connectionCases(
   const cases = (['established', 'invalid'] as const).flatMap((state): readonly ConnectionCase[] => {
     const isDropped = treatment[state].startsWith('DROP') && !(state === 'invalid' && isLiberal);
     const of = state === 'invalid' ? packets.slice(0, 1) : packets;
-    const all = of.flatMap((packet): readonly ConnectionCase[] => {
+    const all = of.flatMap(({ packet, from, to }): readonly ConnectionCase[] => {
       const found = verdictOf(observed, packet, states[state]);
-      if (!Array.isArray(found)) return [{ state, packet, ...found, desired: isDropped ? 'drop' : 'pass' }];
+      const ways = [`${packet.protocol} ${from} to ${to}`];
+      if (!Array.isArray(found)) return [{ state, packet, from, ways, ...found, desired: isDropped ? 'drop' : 'pass' }];
       addAll(gaps, found);
       return [];
     });
@@ -67,12 +82,14 @@ export function connectionCases(
   return { cases, gaps };
 }
 
-/** One of each rule that decides: an exception for one of them must not cover the others. */
+/** One of each rule that decides, with the ways of all: an exception for some of them must not cover the others. */
 const firstOfEach = (cases: readonly ConnectionCase[]): readonly ConnectionCase[] =>
-  [...Map.groupBy(cases, ({ foreign = '' }) => foreign).values()].flatMap((group) => group.slice(0, 1));
+  [...Map.groupBy(cases, ({ foreign }) => foreign && placeOfRule(foreign)).values()].flatMap((group) =>
+    group.slice(0, 1).map((first) => ({ ...first, ways: group.flatMap(({ ways }) => ways) })),
+  );
 
 /** Of each protocol: from a client to a pod of this node, from the pod to the client, and answers of both to the node itself. */
-function laterPackets(node: NodeOf, family: Family, observed: ObservedNode): readonly Packet[] {
+function laterPackets(node: NodeOf, family: Family, observed: ObservedNode): readonly LaterPacket[] {
   const pods = factOf(node, family, 'podCIDR');
   if (pods === undefined) return [];
   const pod = pods.slice(0, pods.indexOf('/')).replace(/\.0$|::$/, family === 'ipv4' ? '.10' : '::a');
@@ -81,17 +98,18 @@ function laterPackets(node: NodeOf, family: Family, observed: ObservedNode): rea
   if (observed.addresses.includes(pod)) return [];
   const address = parseAddress(pod);
   const fromPod = (address && observed.interfaceTo(address)) ?? 'cni0';
-  return (['tcp', 'udp', 'sctp'] as const).flatMap((protocol): readonly Packet[] => {
-    const to = { family, protocol, port: 8080 };
+  return (['tcp', 'udp', 'sctp'] as const).flatMap((protocol): readonly LaterPacket[] => {
+    const fromOutside = { family, protocol, port: 8080, source: client, in: 'eth0' };
+    const fromHere = { family, protocol, port: 8080, source: pod, in: fromPod };
     return [
-      { ...to, source: client, destination: pod, in: 'eth0' },
-      { ...to, source: pod, destination: client, in: fromPod },
+      { from: 'outside', to: 'pod-here', packet: { ...fromOutside, destination: pod } },
+      { from: 'pod-here', to: 'outside', packet: { ...fromHere, destination: client } },
       ...(own === undefined
         ? []
-        : [
-            { ...to, source: client, destination: own, in: 'eth0' },
-            { ...to, source: pod, destination: own, in: fromPod },
-          ]),
+        : ([
+            { from: 'outside', to: 'node', packet: { ...fromOutside, destination: own } },
+            { from: 'pod-here', to: 'node', packet: { ...fromHere, destination: own } },
+          ] as const)),
     ];
   });
 }
@@ -113,7 +131,7 @@ function verdictOf(
     // Also one of chance.
     const dropped = outcomes.find(({ verdict }) => verdict === 'drop' || verdict === 'reject');
     const last = dropped?.path.at(-1);
-    return { observed: dropped ? 'drop' : 'pass', foreign: last?.owner === 'foreign' ? last.rule : undefined };
+    return { observed: dropped ? 'drop' : 'pass', foreign: last?.owner === 'foreign' ? last : undefined };
   } catch (error) {
     if (error instanceof TraceError) return [{ rule: undefined, why: error.message }];
     throw error;

@@ -15,7 +15,7 @@ import { nodeOf, ReviewStopped } from '../bundle/node.ts';
 import { type BundleView, hasFamily, viewOf } from '../bundle/view.ts';
 import { causeOf } from './causes.ts';
 import type { DifferingCase } from './differing-case.ts';
-import type { ConnectionCase } from './connections.ts';
+import { type ConnectionCase, placeOfRule } from './connections.ts';
 import { compareFamily, type FamilyComparison } from './family.ts';
 import { observedFrontends, titleOf } from './frontends.ts';
 import { observedNode } from '../observed/node.ts';
@@ -111,7 +111,7 @@ function differencesOf({ differing, counts }: FamilyComparison): readonly Parity
   for (const one of differing) {
     const difference = differenceOf(one, counts);
     const { family, frontend, cause, code = '', observed, desired } = difference;
-    const rule = cause === 'foreign-rule' ? (one.foreign?.rule ?? '') : '';
+    const rule = cause === 'foreign-rule' && one.foreign ? placeOfRule(one.foreign) : '';
     const key = [family, frontend, cause, code, rule, observed, desired].join('\n');
     const known = found.get(key);
     // Masqueraded or not, packets of the node have one of its addresses: another source shows more.
@@ -129,28 +129,29 @@ function differencesOf({ differing, counts }: FamilyComparison): readonly Parity
   }));
 }
 
-/** A later packet of a connection, or one of none, that one side drops. */
+/** A later packet of a connection, or one of none, that one side drops. Its id is of all packets that the same rule decides about. */
 function connectionDifference(
-  { state, packet, observed, desired, foreign }: ConnectionCase,
+  { state, packet, from, ways, observed, desired, foreign }: ConnectionCase,
   modes: ParityReport['modes'],
 ): readonly ParityDifference[] {
   if (observed === desired) return [];
   const { family, source, destination, port, protocol } = packet;
   const isOfMode = state === 'invalid' && !modes.observed.some((mode) => mode === modes.desired);
   const cause = foreign === undefined ? (isOfMode ? 'mode' : 'config') : 'foreign-rule';
+  const rule = foreign ? placeOfRule(foreign) : '';
   const words = { drop: 'drop', pass: 'left to other rules' } as const;
   return [
     {
-      id: fileDigest([family, state, observed, cause, foreign ?? ''].join('\n')).slice(0, 16),
+      id: fileDigest([family, state, observed, cause, rule, ...ways.toSorted()].join('\n')).slice(0, 16),
       frontend: `${state} connections`,
       family,
       services: [],
-      source: { class: 'outside', address: source },
+      source: { class: from, address: source },
       observed: words[observed],
       desired: words[desired],
       cause,
       ...(cause === 'mode' ? { code: 'DIFFERS_INVALID' } : {}),
-      ...(foreign === undefined ? {} : { rule: shortened(foreign) }),
+      ...(foreign === undefined ? {} : { rule: shortened(foreign.rule) }),
       packet: {
         from: source,
         ...(packet.in === undefined ? {} : { in: packet.in }),
@@ -159,11 +160,11 @@ function connectionDifference(
         protocol,
         state,
       },
-      alsoFrom: [],
+      alsoFrom: ways.slice(1),
       advice:
         foreign === undefined
           ? 'Compare conntrack.tcpBeLiberal of kube-proxy, and nf_conntrack_tcp_be_liberal of the node, with the profile'
-          : shortened(`Remove or change the rule: ${foreign}`),
+          : shortened(`Remove or change the rule: ${foreign.rule}`),
     },
   ];
 }
