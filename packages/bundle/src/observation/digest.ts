@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { compareText, isProxysChain } from '@sluice/netfilter';
+import { compareText, findSet, isProxysChain } from '@sluice/netfilter';
 import type { Observation, ObservedState } from './observation.ts';
 
 /**
@@ -46,8 +46,9 @@ export function digestBesideProxy(state: ObservedState & Pick<Observation, 'miss
   return observedDigest({
     ...state,
     rules: rules.map((one) => ({ ...one, lines: one.lines.filter((line) => !isOfProxy(line)) })),
-    sets: sets.filter((line) => !/^(?:create|add) KUBE-/.test(line)),
-    servers: [],
+    // Network policies of kube-router have sets of this prefix, too: KUBE-SRC-…, KUBE-DST-….
+    sets: sets.filter((line) => findSet(line.split(' ')[1] ?? '') === undefined),
+    servers: foreignServers(state),
     serverAddresses: { ipv4: [], ipv6: [] },
     nftTables: nftTables.filter(({ name }) => name !== 'kube-proxy'),
   });
@@ -57,4 +58,30 @@ export function digestBesideProxy(state: ObservedState & Pick<Observation, 'miss
 function isOfProxy(line: string): boolean {
   const [, chain = ''] = /^(?::|-A )(\S+)/.exec(line) ?? [];
   return isProxysChain(chain);
+}
+
+/** Virtual servers of other programs, such as keepalived: at addresses that are not kube-proxy's, and at no node port. */
+function foreignServers({ servers, serverAddresses, sets }: ObservedState): readonly string[] {
+  if (servers.length === 0) return [];
+  const bound = new Set([...serverAddresses.ipv4, ...serverAddresses.ipv6]);
+  const places = new Set(sets.flatMap(placeOfEntry));
+  return servers.filter((line) => {
+    const [, option = '', name = '', port = ''] = /^-[Aa] (\S+) (\S+):(\d+)/.exec(line) ?? [];
+    const address = name.replaceAll(/[[\]]/g, '');
+    const ofNode = `${protocols[option]}:${port}`;
+    return !bound.has(address) && !places.has(`${address},${ofNode}`) && !places.has(ofNode);
+  });
+}
+
+const protocols: Readonly<Record<string, string>> = { '-t': 'tcp', '-u': 'udp', '--sctp-service': 'sctp' };
+
+/** `10.96.0.10,tcp:80`, or `tcp:30080` at any address of the node, of an entry of kube-proxy's sets that names a frontend. */
+function placeOfEntry(line: string): readonly string[] {
+  const [, name = '', entry = ''] = /^add (\S+) (\S+)/.exec(line) ?? [];
+  const set = findSet(name);
+  // Entries of KUBE-LOOP-BACK name endpoints.
+  if (!set || set.key === 'KUBE-LOOP-BACK') return [];
+  if (set.type !== 'bitmap:port') return [entry.split(',').slice(0, 2).join(',')];
+  const [, protocol] = /-(TCP|UDP)$/.exec(set.key) ?? [];
+  return protocol === undefined ? [] : [`${protocol.toLowerCase()}:${entry}`];
 }

@@ -74,11 +74,11 @@ const files = new Map([
   ['iptables-save.txt', rules],
   [
     'ipset.txt',
-    'create KUBE-CLUSTER-IP hash:ip,port family inet hashsize 1024 maxelem 65536 bucketsize 12 initval 0x5d1b0c2e\nadd KUBE-CLUSTER-IP 10.96.0.1,tcp:443\n',
+    'create KUBE-CLUSTER-IP hash:ip,port family inet hashsize 1024 maxelem 65536 bucketsize 12 initval 0x5d1b0c2e\nadd KUBE-CLUSTER-IP 10.96.0.1,tcp:443\ncreate KUBE-NODE-PORT-TCP bitmap:port range 0-65535\nadd KUBE-NODE-PORT-TCP 30080\n',
   ],
   [
     'ipvsadm.txt',
-    '-A -t 10.96.0.1:443 -s rr\n-a -t 10.96.0.1:443 -r 192.0.2.11:6443 -m -w 1\n-A -t 10.96.0.10:53 -s rr\n',
+    '-A -t 10.96.0.1:443 -s rr\n-a -t 10.96.0.1:443 -r 192.0.2.11:6443 -m -w 1\n-A -t 10.96.0.10:53 -s rr\n-A -t 192.0.2.11:30080 -s rr\n',
   ],
   [
     'ip-addr.txt',
@@ -113,12 +113,15 @@ test('saved outputs become an observation, without what the clock and packets ch
   ]);
   expect(seen.sets).toEqual([
     'add KUBE-CLUSTER-IP 10.96.0.1,tcp:443',
+    'add KUBE-NODE-PORT-TCP 30080',
     'create KUBE-CLUSTER-IP hash:ip,port family inet maxelem 65536',
+    'create KUBE-NODE-PORT-TCP bitmap:port range 0-65535',
   ]);
   expect(seen.servers).toEqual([
     '-A -t 10.96.0.10:53 -s rr',
     '-A -t 10.96.0.1:443 -s rr',
     '-a -t 10.96.0.1:443 -r 192.0.2.11:6443 -m -w 1',
+    '-A -t 192.0.2.11:30080 -s rr',
   ]);
   expect(seen.serverAddresses).toEqual({ ipv4: ['10.96.0.1'], ipv6: [] });
   expect(seen.interfaces).toEqual(['lo 127.0.0.1/8']);
@@ -241,7 +244,11 @@ test.each<[string, string, string, boolean]>([
   ['iptables-save.txt', '-j KUBE-SERVICES', '-i eth0 -j KUBE-SERVICES', false],
   ['ipset.txt', 'tcp:443', 'tcp:444', true],
   ['ipset.txt', 'add KUBE-CLUSTER-IP', 'create MINE hash:ip\n$&', false],
+  ['ipset.txt', 'add KUBE-CLUSTER-IP', 'create KUBE-SRC-X hash:ip\n$&', false],
   ['ipvsadm.txt', '-w 1', '-w 2', true],
+  ['ipvsadm.txt', '30080 -s rr', '30080 -s wrr', true],
+  ['ipvsadm.txt', '10.96.0.10:53 -s rr', '10.96.0.10:53 -s wrr', false],
+  ['ipvsadm.txt', '-A -t 10.96.0.10:53', '-A -f 7 -s rr\n$&', false],
   ['ip-addr.txt', '10.96.0.1/32', '10.96.0.2/32', true],
   ['nft.json', '10.96.0.2', '10.96.0.3', true],
   ['sysctl.txt', '262144', '131072', false],
