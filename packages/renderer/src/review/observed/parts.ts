@@ -19,6 +19,8 @@ export function observedModes({ rules, servers, nftTables }: Observation): reado
 /** Parts of an observation that are missing, or those of another node, and whether a comparison needs them. */
 export function missingParts(seen: Observation, view: BundleView, name: string): readonly NotCovered[] {
   const { families } = nodeOf(view, name).profile;
+  // What is read of a family that the bundle lacks may be served, where the node has it: its rules would go with those of the proxy.
+  const isServed = (family: Family): boolean => families.includes(family) || hasGlobalAddress(seen, family);
   const usesIpvs =
     seen.servers.length > 0 ||
     seen.serverAddresses.ipv4.length + seen.serverAddresses.ipv6.length > 0 ||
@@ -26,12 +28,20 @@ export function missingParts(seen: Observation, view: BundleView, name: string):
   const missing = seen.missing.map(({ part, why }) => {
     const isRules = part.startsWith('rules-');
     const matters = isRules
-      ? families.some((family) => part.endsWith(family))
+      ? allFamilies.some((family) => part.endsWith(family) && isServed(family))
       : part === 'nft-tables' || ((part === 'servers' || part === 'addresses') && usesIpvs);
     return { what: part, why, cases: 0, matters };
   });
   return [...missing, ...allFamilies.flatMap((family) => otherNode(seen, view, name, family))];
 }
+
+/** Whether an interface has an address that packets from elsewhere can have, link-local ones aside. */
+const hasGlobalAddress = ({ interfaces }: Observation, family: Family): boolean =>
+  interfaces.some((line) => {
+    const [name, network = ''] = line.split(' ');
+    const address = parseAddress(network.split('/')[0] ?? '');
+    return name !== 'lo' && address?.family === family && !/^(?:fe[89ab][0-9a-f]:|169\.254\.)/.test(address.text);
+  });
 
 /** Another node of the bundle whose address an interface has, where none has that of this one: rules alone do not tell nodes apart. */
 function otherNode({ interfaces }: Observation, view: BundleView, name: string, family: Family): readonly NotCovered[] {
