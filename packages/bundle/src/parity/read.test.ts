@@ -37,6 +37,12 @@ test.each<[string, Partial<ParityReport> & Record<string, unknown>, string]>([
   ['has the path of a file as its node', { node: '../../etc/cron.d/x' }, 'node is not valid'],
   ['has the colours of a terminal in its node', { node: 'a\u001B[31m' }, 'node is not valid'],
   [
+    'has the colours of a terminal in a mode',
+    { modes: { observed: ['iptables\u001B[31m'], desired: 'nftables' } },
+    'modes is not valid',
+  ],
+  ['has an unknown mode', { modes: { observed: ['iptables'], desired: 'ebpf' } }, 'modes is not valid'],
+  [
     'calls a difference one of modes, and does not say which',
     { result: 'equivalent', differences: [{ ...difference, cause: 'mode' }] },
     'difference 1111111111111111 has not what its cause, mode, needs',

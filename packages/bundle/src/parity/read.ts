@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/netfilter';
+import { modes, type Problem } from '@sluice/netfilter';
 import { isMap } from '../is-map.ts';
 import {
   connectionFates,
@@ -75,7 +75,7 @@ const keys: Readonly<Record<string, Check>> = {
   bootId: optional(isText),
   observedDigest: hex(64),
   version: hex(16),
-  modes: shape({ observed: list(isText), desired: isText }),
+  modes: shape({ observed: list(one(...modes)), desired: one(...modes) }),
   base: optional(shape({ version: hex(16), known: isCount })),
   result: one('equivalent', 'different', 'incomplete'),
   coverage: shape({

@@ -2,6 +2,7 @@
 import { type ParityReport, readWaveSpecs } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import { differenceWith, gap, reportWith } from '../../../bundle/src/parity/report.fixture.ts';
+import { adoptPlanText } from '../emit/fleet/adopt-plan.ts';
 import { printWaveSpecs } from '../emit/fleet/wave-specs.ts';
 import { readNodeLabels } from './node-labels.ts';
 import { type AdoptCandidate, planAdoption, waveSpecsOf } from './adopt-plan.ts';
@@ -71,4 +72,12 @@ test('labels are read of a list of Nodes, and of nothing else', () => {
   ).toBe('zone-a');
   for (const odd of ['', '[]', '{"items": [{"kind": "Pod", "metadata": {"name": "x"}}]}', '{"items": [null]}'])
     expect(readNodeLabels(odd)).toBeUndefined();
+});
+
+test('the text has a line for each wave and each node in none, whatever a report says', () => {
+  const hostile = differenceWith({ services: ['shop/\u001B[2Jweb\nwave 9'] });
+  const nodes = [candidate('a-1', 'zone-a'), candidate('a-2', 'zone-a', { differences: [hostile] })];
+  expect(adoptPlanText(planAdoption(nodes))).toBe(
+    'wave 1  canary      a-1\nin no wave: 1\n  a-2  config: shop/?[2Jweb?wave 9 10.96.0.10:80/tcp\n',
+  );
 });

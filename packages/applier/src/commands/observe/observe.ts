@@ -10,7 +10,7 @@ import {
   proxyVersionFileName,
   textsOf,
 } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, terminalText } from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
 import { CommandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
@@ -59,7 +59,8 @@ export async function observe(
   return exitCodes.done;
 }
 
-const missingText = ({ part, why }: MissingPart): string => `not observed: ${part}: ${why}\n`;
+/** A saved output may be from elsewhere, and names in it are part of the reason. */
+const missingText = ({ part, why }: MissingPart): string => `${terminalText(`not observed: ${part}: ${why}`)}\n`;
 
 async function ofThisMachine(config: SluicedConfig): Promise<Observation> {
   if (process.geteuid?.() !== 0) throw new CommandError([notRoot], exitCodes.refused);

@@ -3,9 +3,10 @@ import type { Format } from '@sluice/cli';
 import type { Problem } from '@sluice/netfilter';
 import type { ParityReport } from '@sluice/bundle';
 import { replaceFile } from '../../emit/file.ts';
+import { adoptPlanText } from '../../emit/fleet/adopt-plan.ts';
 import { printWaveSpecs } from '../../emit/fleet/wave-specs.ts';
 import { exitCodes } from '../../exit.ts';
-import { type AdoptCandidate, type AdoptPlan, planAdoption, waveSpecsOf } from '../../fleet/adopt-plan.ts';
+import { type AdoptCandidate, planAdoption, waveSpecsOf } from '../../fleet/adopt-plan.ts';
 import { readNodeLabels } from '../../fleet/node-labels.ts';
 import { reading, Stopped, writing } from '../failure/failure.ts';
 import { readReports } from '../input/parity-reports.ts';
@@ -39,7 +40,7 @@ export function adoptPlanCommand(
     writing(waves, () => replaceFile(waves, printWaveSpecs(waveSpecsOf(plan))));
     say(`${waves}: ${waveSpecsOf(plan).length} waves\n`);
   }
-  if (output === 'text') print(printPlan(plan));
+  if (output === 'text') print(adoptPlanText(plan));
   printDocument(output, 'AdoptPlan', plan);
   return plan.blocked.length === 0 ? exitCodes.done : exitCodes.different;
 }
@@ -59,15 +60,6 @@ function candidateOf(
   const own = labels === undefined ? new Map<string, string>() : labels.get(node);
   const group = own && by.map((label) => own.get(label) ?? '-').join(', ');
   return { node, report: reports.get(node), group };
-}
-
-function printPlan({ waves, blocked }: AdoptPlan): string {
-  const lines = waves.map(
-    ({ name, nodes }, at) =>
-      `wave ${at + 1}  ${name.padEnd(Math.max(10, ...waves.map((one) => one.name.length)))}  ${nodes.join(' ')}\n`,
-  );
-  const rest = blocked.map(({ node, why }) => `  ${node}  ${why}\n`);
-  return [...lines, ...(rest.length === 0 ? [] : [`in no wave: ${rest.length}\n`, ...rest])].join('');
 }
 
 const noNodes = (file: string): Problem => ({
