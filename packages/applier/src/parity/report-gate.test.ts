@@ -66,7 +66,9 @@ test('of a node that never rests three states are compared', async () => {
 test('what another program changed at last is not taken over, however often kube-proxy changes', async () => {
   const { compared, why } = await refusal(['A', 'B', 'C', 'D 10.0.0.1']);
   expect(compared).toEqual(['A', 'B', 'C']);
-  expect(why).toContain('rules of other programs changed in each of 3 comparisons; run the same command again');
+  expect(why).toContain(
+    'rules of another program changed during the last of 3 comparisons; run the same command again',
+  );
   expect(await refusal(['A', 'B', 'C 10.0.0.1', 'D 10.0.0.1'])).toEqual({
     compared: ['A', 'B', 'C 10.0.0.1'],
     why: undefined,

@@ -88,11 +88,11 @@ export class ReportGate implements ParityGate {
 /** States of a node that changes while it is compared. */
 const comparisonsMax = 3;
 
-/** Why a node that was never as it was compared is not taken over. */
+/** Why a node is not taken over that another program changed during the last comparison; what changed before was compared. */
 const restless = (compared: Observation, after: Observation): string | undefined =>
   digestBesideProxy(after) === digestBesideProxy(compared)
     ? undefined
-    : `rules of other programs changed in each of ${comparisonsMax} comparisons; run the same command again`;
+    : `rules of another program changed during the last of ${comparisonsMax} comparisons; run the same command again`;
 
 const notEquivalent = (why: string): Problem => ({
   code: 'NODE_PARITY_MISSING',
