@@ -196,6 +196,11 @@ test.each([
     'table ip a {\n\tchain c {\n\t\tip saddr 10.0.0.0/8 jump {\n\t\t\ttcp dport 80 drop\n\t\t}\n\t}\n}\n',
     'chain c has a chain without a name: "ip saddr 10.0.0.0/8 jump {"',
   ],
+  [
+    'the head of a chain without an end',
+    `table ip a {\n\tchain c {\n\t\ttype nat hook input${' priority 1'.repeat(1_000)}\n\t}\n}\n`,
+    'chain c has a head that is not read: "type nat hook input priority 1 ',
+  ],
   ['a truncated listing', 'table ip a {\n\tchain c {\n\t\tdrop\n', 'it is truncated: table ip a has no end'],
   ['another text', 'nft: command not found\n', 'it has the line "nft: command not found"'],
   [

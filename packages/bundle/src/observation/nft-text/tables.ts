@@ -72,7 +72,7 @@ function objectsOf({ kind, name, lines }: Block, of: Place): readonly NftObject[
   return [];
 }
 
-const hookForm = /^type (\w+) hook (\w+)(?: devices? (?:= )?\S.*?)? priority ([^;]+);(?: policy (\w+);)?/;
+const hookForm = /^type (\w+) hook (\w+)(?: devices? (?:= )?\S.*?)? priority ([^;]{1,64});(?: policy (\w+);)?/;
 
 function chainOf(name: string, lines: readonly string[], of: Place): readonly NftObject[] {
   const rules = lines.map((line) => line.trim()).filter((line) => line !== '' && !line.startsWith('comment '));
@@ -81,6 +81,9 @@ function chainOf(name: string, lines: readonly string[], of: Place): readonly Nf
   if (inner !== undefined)
     throw new UnreadWords(`chain ${name} has a chain without a name: ${JSON.stringify(inner.slice(0, 100))}`);
   const [, type, hook = '', priority = '', policy = 'accept'] = hookForm.exec(rules[0] ?? '') ?? [];
+  // Read as a rule, it would leave a chain that no packet meets.
+  if (type === undefined && rules[0]?.startsWith('type '))
+    throw new UnreadWords(`chain ${name} has a head that is not read: ${JSON.stringify(rules[0].slice(0, 100))}`);
   const base = type === undefined ? {} : { type, hook, prio: priorityOf(priority), policy };
   return [
     { chain: { ...of, name, ...base } },
