@@ -33,3 +33,16 @@ test.each<[string, BundleFiles, string, boolean]>([
   const missing = missingParts(seenWith(files, address), viewOf(files) as BundleView, node);
   expect(missing.filter(({ what }) => what === 'rules-nft-ipv6')).toMatchObject([{ matters }]);
 });
+
+test('a virtual server of a firewall mark is named', () => {
+  const named = (text: string) => {
+    const saved = savedFiles(ofBoth, node);
+    saved.set('ipvsadm.txt', text);
+    return missingParts(observe(node, saved), viewOf(ofBoth) as BundleView, node).filter(
+      ({ cases, matters, what }) => matters && cases === 0 && what.startsWith('virtual'),
+    );
+  };
+  expect(named('-A -f 7 -s rr\n-a -f 7 -r 192.0.2.99:80 -g -w 1\n-A -t 192.0.2.99:80 -s rr\n')).toMatchObject([
+    { what: 'virtual server of firewall mark 7', why: 'which packets have this mark is not followed' },
+  ]);
+});

@@ -32,8 +32,17 @@ export function missingParts(seen: Observation, view: BundleView, name: string):
       : part === 'nft-tables' || ((part === 'servers' || part === 'addresses') && usesIpvs);
     return { what: part, why, cases: 0, matters };
   });
-  return [...missing, ...allFamilies.flatMap((family) => otherNode(seen, view, name, family))];
+  return [...missing, ...serversOfMarks(seen), ...allFamilies.flatMap((family) => otherNode(seen, view, name, family))];
 }
+
+/** Virtual servers of other programs for packets with a mark, at any address: where one is, no frontend is certain. */
+const serversOfMarks = ({ servers }: Observation): readonly NotCovered[] =>
+  servers.flatMap((line) => {
+    const [, mark] = /^-A -f (\d+)(?: |$)/.exec(line) ?? [];
+    if (mark === undefined) return [];
+    const why = 'which packets have this mark is not followed';
+    return [{ what: `virtual server of firewall mark ${mark}`, why, cases: 0, matters: true }];
+  });
 
 /** Whether an interface has an address that packets from elsewhere can have, link-local ones aside. */
 const hasGlobalAddress = ({ interfaces }: Observation, family: Family): boolean =>
