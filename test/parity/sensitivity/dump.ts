@@ -137,5 +137,5 @@ function joined(listings: string): string {
     .split('\n')
     .filter((line) => line !== '')
     .flatMap((line) => (JSON.parse(line) as { readonly nftables: readonly object[] }).nftables);
-  return JSON.stringify({ nftables: objects });
+  return JSON.stringify({ nftables: [{ metainfo: {} }, ...objects] });
 }

@@ -102,7 +102,7 @@ export type ObservedIdentity = Pick<Observation, 'node' | 'bootId' | 'tools' | '
  */
 export function observationOf(identity: ObservedIdentity, texts: ToolTexts): Observation {
   const missing: MissingPart[] = identity.host ? [] : [{ part: 'host', why: 'only outputs of tools were saved' }];
-  const read = <T>(part: SavedPart, parse: (text: string) => T, otherwise: T): T => {
+  const read = <T>(part: SavedPart, parse: (text: string, file?: string) => T, otherwise: T): T => {
     const given = texts[part];
     if ('why' in given) {
       missing.push({ part, why: given.why });
@@ -110,7 +110,7 @@ export function observationOf(identity: ObservedIdentity, texts: ToolTexts): Obs
     }
     try {
       if (given.text.includes('\0')) throw new UnreadText('it is not text in UTF-8');
-      return parse(given.text);
+      return parse(given.text, given.file);
     } catch (error) {
       missing.push({ part, why: whyUnread(error, given.file) });
       return otherwise;
@@ -156,8 +156,9 @@ function whyUnread(error: unknown, file: string | undefined): string {
 const place = (file: string | undefined, line?: number): string =>
   [file ?? [], line ?? []].flat().join(':').replace(/.$/, '$&: ');
 
-function nftTablesOf(text: string): Observation['nftTables'] {
-  const objects = text.startsWith('{') ? objectsInJson(text) : readNftText(text);
+function nftTablesOf(text: string, file?: string): Observation['nftTables'] {
+  const isEmpty = file?.endsWith('.json') === true && text.trim() === '';
+  const objects = isEmpty || text.startsWith('{') ? objectsInJson(text, file) : readNftText(text);
   if (!objects.every((one) => isShallow(one)))
     throw new UnreadText(`it has an object nested deeper than ${observationLimits.nftDepthMax}`);
   const { tables, notFollowed } = tablesOf(objects);
@@ -166,8 +167,13 @@ function nftTablesOf(text: string): Observation['nftTables'] {
   return tables;
 }
 
-const objectsInJson = (text: string): readonly NftObject[] =>
-  (JSON.parse(text) as { readonly nftables?: readonly NftObject[] }).nftables ?? [];
+/** Of a node without tables the tool prints its version, so that a file without it is no listing. */
+function objectsInJson(text: string, file: string | undefined): readonly NftObject[] {
+  const { nftables = [] } = JSON.parse(text) as { readonly nftables?: readonly NftObject[] };
+  if (file !== undefined && !nftables.some((object) => 'metainfo' in object))
+    throw new UnreadText('it has no metainfo, with which `nft -j` begins');
+  return nftables;
+}
 
 interface LinkAddresses {
   readonly ifname?: string;

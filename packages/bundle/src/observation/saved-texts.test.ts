@@ -270,6 +270,9 @@ test.each<[string, string, string, string]>([
     ':4: chain c has a chain without a name: "jump {"',
   ],
   ['nft-tables', 'nft.json', '{"nftables": [', ': it is not what the tool prints'],
+  ['nft-tables', 'nft.json', '', ': it is not what the tool prints'],
+  ['nft-tables', 'nft.json', '{}', ': it has no metainfo, with which `nft -j` begins'],
+  ['nft-tables', 'nft.json', '{"error": "no permission"}', ': it has no metainfo, with which `nft -j` begins'],
 ])('%s of %s are missing, with the place of what is wrong', (part, file, text, why) => {
   expect(whyOf(part, { [file]: text })).toBe(`${file}${why}`);
 });
@@ -283,6 +286,8 @@ test.each(['jhash ', 'ip saddr . jhash '])('a rule of %s thousands of times stay
   });
   const of = { family: 'ip', table: 'a' };
   const chain = { ...of, name: 'c', type: 'nat', hook: 'prerouting', prio: -100, policy: 'accept' };
-  const json = JSON.stringify({ nftables: [{ chain }, { rule: { ...of, chain: 'c', expr: [rule] } }] });
+  const json = JSON.stringify({
+    nftables: [{ metainfo: {} }, { chain }, { rule: { ...of, chain: 'c', expr: [rule] } }],
+  });
   expect(seenOf({ 'nft.json': json }).nftTables).toEqual(seenOf({ 'nft.txt': text }).nftTables);
 });

@@ -19,7 +19,7 @@ const seen = observationOf(
   textsOf(
     new Map([
       ['iptables-save.txt', `*filter\n:FORWARD ACCEPT [0:0]\n${many.join('\n')}\nCOMMIT\n`],
-      ['nft.json', JSON.stringify({ nftables: [{ chain }, { rule: drop }] })],
+      ['nft.json', JSON.stringify({ nftables: [{ metainfo: {} }, { chain }, { rule: drop }] })],
     ]),
   ),
 );

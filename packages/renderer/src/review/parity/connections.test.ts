@@ -1,7 +1,7 @@
 import type { ParityDifference } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import { bundleOf } from '../example.fixture.ts';
-import { observe, type SavedFiles, savedFiles } from './observed.fixture.ts';
+import { nftJson, observe, type SavedFiles, savedFiles } from './observed.fixture.ts';
 import { parityOf } from './parity.ts';
 
 /** An accepted difference covers the packets that it was accepted for, and no others. */
@@ -51,7 +51,7 @@ test('rules of one text in two chains of nftables are two differences', () => {
         { rule: { ...of, chain: 'c', expr: [{ jump: { target: chain } }] } },
         { rule: { ...of, chain, expr: [{ drop: null }] } },
       ];
-      saved.set('nft.json', JSON.stringify({ nftables: listed }));
+      saved.set('nft.json', nftJson(listed));
     }).map(({ id }) => id);
   const [first, second] = [idsOf('d'), idsOf('e')];
   expect(first.length).toBeGreaterThan(1);

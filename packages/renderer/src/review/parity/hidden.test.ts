@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { bundleOf } from '../example.fixture.ts';
-import { observe, type SavedFiles, savedFiles } from './observed.fixture.ts';
+import { nftJson, observe, type SavedFiles, savedFiles } from './observed.fixture.ts';
 import { parityOf } from './parity.ts';
 
 /** Rules of other programs that drop or turn packets of a Service, in forms that are easily overlooked. */
@@ -179,7 +179,7 @@ const nft =
       ...rules.map((expr) => ({ rule: { ...of, chain: 'c', expr: [isNew, ...expr] } })),
       { rule: { ...of, chain: 'd', expr: [drop] } },
     ];
-    saved.set('nft.json', JSON.stringify({ nftables: listed }));
+    saved.set('nft.json', nftJson(listed));
   };
 const vmap = (key: object, ...elements: readonly unknown[]): object => ({ vmap: { key, data: { set: elements } } });
 
@@ -306,11 +306,8 @@ test('a table that is dormant drops nothing, and serves nothing', () => {
   const asleep = (saved: SavedFiles): void => {
     nft({ rules: [[drop]] })(saved);
     const { nftables } = JSON.parse(saved.get('nft.json') ?? '') as { nftables: object[] };
-    const [, ...rest] = nftables;
-    saved.set(
-      'nft.json',
-      JSON.stringify({ nftables: [{ table: { family: 'inet', name: 'other', flags: 'dormant' } }, ...rest] }),
-    );
+    const [, , ...rest] = nftables;
+    saved.set('nft.json', nftJson([{ table: { family: 'inet', name: 'other', flags: 'dormant' } }, ...rest]));
   };
   expect(resultWith(asleep)).toBe('equivalent');
 });

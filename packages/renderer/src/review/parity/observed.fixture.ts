@@ -15,7 +15,7 @@ export function savedFiles(files: BundleFiles, name: string, layout: Layout = 'f
   const saved: SavedFiles = new Map(
     [...empty, 'ipset.txt', 'ipvsadm.txt', 'ip-addr.txt', 'ip-route.txt', 'sysctl.txt'].map((one) => [one, '']),
   );
-  saved.set('nft.json', '{}');
+  saved.set('nft.json', nftJson([]));
   saved.set('sysctl.txt', 'net.ipv4.conf.all.route_localnet = 1\n');
   const states: IpvsState[] = [];
   for (const family of families.filter((one) => hasFamily(view, node.file.profile, one))) {
@@ -35,6 +35,10 @@ export function savedFiles(files: BundleFiles, name: string, layout: Layout = 'f
   if (bound.length > 0) saved.set('ip-addr.txt', `4: kube-ipvs0: <BROADCAST,NOARP>\n${lines.join('')}`);
   return saved;
 }
+
+/** What `nft -j list ruleset` prints of these objects. */
+export const nftJson = (objects: readonly object[]): string =>
+  JSON.stringify({ nftables: [{ metainfo: { json_schema_version: 1 } }, ...objects] });
 
 export const observe = (node: string, saved: SavedFiles): Observation =>
   observationOf({ node, tools: {} }, textsOf(saved));

@@ -2,7 +2,7 @@ import type { ParityReport } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import { printParity } from '../../emit/parity/print.ts';
 import { bundleOf } from '../example.fixture.ts';
-import { observe, type SavedFiles, savedFiles } from './observed.fixture.ts';
+import { nftJson, observe, type SavedFiles, savedFiles } from './observed.fixture.ts';
 import { parityOf } from './parity.ts';
 import { newSince } from './since.ts';
 
@@ -132,7 +132,7 @@ test('an accept of another table, behind which nothing drops, is no difference',
     const isTcp = { match: { op: '==', left: { meta: { key: 'l4proto' } }, right: 'tcp' } };
     const listed = [{ table: { family: 'inet', name: 'other' } }, { chain }];
     const rule = { ...of, chain: 'c', expr: [isTcp, { accept: null }] };
-    saved.set('nft.json', JSON.stringify({ nftables: [...listed, { rule }] }));
+    saved.set('nft.json', nftJson([...listed, { rule }]));
   };
   expect(compared('02-node-port', accepting)).toMatchObject({ result: 'equivalent', differences: [] });
 });
@@ -336,7 +336,7 @@ test('a rule with thousands of addresses is cut in the report', () => {
       right: { set: addresses.split(',') },
     };
     const rule = { ...of, chain: 'c', expr: [{ match }, { drop: null }] };
-    saved.set('nft.json', JSON.stringify({ nftables: [{ chain }, { rule }] }));
+    saved.set('nft.json', nftJson([{ chain }, { rule }]));
   });
   expect(differences.length).toBeGreaterThan(0);
   for (const { rule = '', advice } of differences) {
