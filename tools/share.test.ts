@@ -7,6 +7,7 @@ const pool = [
   piece('test/faults/power.test.ts', 100),
   piece('test/netns/switch-traffic-ends.test.ts', 40, true),
   piece('test/package/systemd-boot.test.ts', 90),
+  piece('test/parity/adopt-daemonset.test.ts', 60),
   ...Array.from({ length: 20 }, (_, n) => piece(`test/netns/other-${n}.test.ts`)),
 ];
 const paths = (pieces: readonly Piece[]): readonly string[] => pieces.map(({ path }) => path);
@@ -29,6 +30,7 @@ describe('a share of --all', () => {
     ],
     ['packages/applier/systemd/sluiced.service', ['test/package/systemd-boot.test.ts']],
     ['test/netns/other-3.test.ts', ['test/netns/other-3.test.ts']],
+    ['deploy/mover.yaml', ['test/parity/adopt-daemonset.test.ts']],
     ['README.md', []],
   ])('a change of %s selects its guards first', (touched, guards) => {
     expect(paths(shareOf(pool, [touched], 0).guards)).toEqual(guards);

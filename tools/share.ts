@@ -45,6 +45,7 @@ const guards: readonly (readonly [touched: RegExp, files: readonly string[]])[] 
   [/^packages\/applier\/src\/(doctor|examine)\/|^packages\/netfilter\/src\/diagnosis\//, ['test/doctor/']],
   [/^packages\/renderer\/src\/(commands\/watch|cluster)\//, ['test/netns/watch', 'test/cluster/']],
   [/^integrations\/(prometheus|grafana)\/|^packages\/applier\/src\/status\//, ['test/monitoring/']],
+  [/^deploy\/mover\.yaml$/, ['test/parity/adopt-daemonset']],
   [/^deploy\//, ['test/deploy/', 'test/package/pod']],
   [/ipvs/, ['test/vm/inside/']],
   [/^docs\/|^tools\/docs\//, ['test/docs/', 'test/runbooks/tutorial']],
