@@ -108,6 +108,13 @@ const rows: readonly VerbRow[] = [
     stdout: /^no receipt mentions a release; 0 nodes known$/m,
     progress: true,
   },
+  {
+    verb: 'fleet',
+    args: 'manifests --allowed-receipts /dev/null --parity manifests/shop/*.yaml',
+    exit: 2,
+    stderr: /\[PARITY_REPORT_INVALID\]/,
+    progress: true,
+  },
   { verb: 'allocations fix', args: '-c sluice.yaml --base-branch nowhere', exit: 2, stderr: /^error: / },
   { verb: 'allocations manifests', args: manifests, stdout: /^ {2}clusterIP: /m, progress: true },
   { verb: 'allocations prune', args: manifests, stderr: /^All allocations in /m, progress: true },

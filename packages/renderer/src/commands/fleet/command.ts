@@ -7,6 +7,7 @@ import { collect, notEmpty } from '../options/values.ts';
 export function addFleet(program: Command): void {
   examples(program.command('fleet'), [
     'sluice fleet receipts --allowed-receipts allowed_receipts --release release',
+    'sluice fleet receipts --allowed-receipts allowed_receipts --parity parity/*.json',
     'sluice fleet receipts --allowed-receipts allowed_receipts -o html --out receipts/fleet.html',
   ])
     .summary('show the rollout state of every node')
@@ -16,8 +17,8 @@ export function addFleet(program: Command): void {
     .argument('<DIR>', 'a folder of receipts')
     .requiredOption('--allowed-receipts <FILE>', 'the key of each node: lines printed by `sluiced keygen`', notEmpty)
     .option(
-      '--parity <FILE>',
-      'the result of `sluice parity -o json` of a node, which says what it ran before it had a receipt; may be repeated',
+      '--parity <FILES...>',
+      'results of `sluice parity -o json`, which say what nodes ran before they had a receipt; after DIR',
       collect,
     )
     .option('--release <DIR>', 'the release to compare with; default: the newest release in the receipts', notEmpty)
