@@ -70,11 +70,12 @@ compare() {
   [ -z "$base" ] || set -- "$@" --base "$base"
   "$sluice" parity "$@" >"$out/parity-$name.txt" 2>"$out/.stderr"
   code=$?
+  # Also with a result it may say something, such as that the base does not have the node yet.
+  cat "$out/.stderr" >&2
   told=$(grep -E '^[-a-z0-9.]+: (equivalent|different|incomplete)' "$out/parity-$name.txt" | tail -n 1)
   # Exit code 2 with a result: not everything could be compared, which the file lists.
   if [ -z "$told" ]; then
     say "$file: ERROR (exit code $code)"
-    cat "$out/.stderr" >&2
     worst=2
     return
   fi

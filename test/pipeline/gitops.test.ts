@@ -184,6 +184,24 @@ describe.each(atTier({ quick: [], all: ['observed'] }))('nodes in %s', (folder) 
     expect(odd).toMatchObject({ exit: 2, output: expect.stringContaining('OBSERVATION_INVALID') });
     expect((await repository.review({ SLUICE_OBSERVED: 'nowhere' })).exit).toBe(2);
   });
+
+  test('a node that the change adds is compared whole, and one that left the cluster is named', {
+    timeout: reviewMs,
+  }, async () => {
+    await repository.git('rm', '-rq', '--cached', 'rendered/nodes/node-1');
+    await repository.git('commit', '-qm', 'shop: before node-1');
+    await repository.git('push', '-q', 'origin', 'main');
+    await repository.commit('shop: node-1 is new');
+    const added = await repository.review({ SLUICE_OBSERVED: folder, SLUICE_PARITY: 'gate' });
+    expect(added.output).toMatch(/^[0-9a-f]{40}:rendered has no node node-1: no difference is left out$/m);
+    expect(added.output).toContain('observed: node-1: equivalent: good');
+    expect(added.file('parity-node-1.txt')).not.toContain('left out');
+    await repository.git('rm', '-rq', 'rendered/nodes/node-1');
+    const left = await repository.review({ SLUICE_OBSERVED: folder });
+    expect(left.exit).toBe(2);
+    expect(left.output).toContain(`Cannot compare ${folder}/node-1.json with rendered: the bundle has no node node-1`);
+    expect(left.output).toContain(`Remove ${folder}/node-1.json if the node left the cluster`);
+  });
 });
 
 test('docs/review.md shows what the example prints', { timeout: reviewMs }, async () => {

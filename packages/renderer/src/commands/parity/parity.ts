@@ -1,4 +1,4 @@
-import type { BundleFiles, Observation } from '@sluice/bundle';
+import { type BundleFiles, nodesOf, type Observation, type ParityReport } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
 import { type ParityFormat, printParity } from '../../emit/parity/print.ts';
 import { exitCodes } from '../../exit.ts';
@@ -9,7 +9,7 @@ import { bundleAt } from '../bundle/bundle-at.ts';
 import { Stopped } from '../failure/failure.ts';
 import { observationAt, placesIn } from '../input/observation.ts';
 import { reportProblems } from '../output/output.ts';
-import { print, progress } from '../output/progress.ts';
+import { print, progress, say } from '../output/progress.ts';
 
 export interface ParityOptions {
   readonly node?: string;
@@ -25,19 +25,34 @@ export function parityCommand(path: string, dir: string, options: ParityOptions)
   const node = nodeNamed(seen, path, options.node);
   progress(`reading ${dir}`);
   const files = bundleAt(dir);
+  if (!nodesOf(files).includes(node)) throw new Stopped(nodeIsGone(node, path, dir));
   progress('tracing packets');
   const whole = parityOf(files, seen, node, placesIn(path, text));
   if (!('result' in whole)) return refused(whole);
-  let report = whole;
-  if (options.base !== undefined) {
-    const before = parityOf(bundleAt(options.base), seen, node);
-    if (!('result' in before)) return refused(before);
-    report = newSince(before, whole);
-  }
+  const report = options.base === undefined ? whole : sinceBase(whole, seen, options.base);
+  if (!('result' in report)) return refused(report);
   const fileOf = serviceFiles(files, dir);
   print(printParity({ report, observed: path, fileOf, version }, options.output));
   return exitOf[report.result];
 }
+
+/** What `base` does not differ in; the whole report where it does not have the node, as before a change that adds it. */
+function sinceBase(whole: ParityReport, seen: Observation, base: string): ParityReport | readonly Problem[] {
+  const files = bundleAt(base);
+  if (!nodesOf(files).includes(seen.node)) {
+    say(`${base} has no node ${seen.node}: no difference is left out\n`);
+    return whole;
+  }
+  const before = parityOf(files, seen, seen.node);
+  return 'result' in before ? newSince(before, whole) : before;
+}
+
+const nodeIsGone = (node: string, path: string, dir: string): Problem => ({
+  code: 'BUNDLE_UNKNOWN_NODE',
+  level: 'error',
+  message: `Cannot compare ${path} with ${dir}: the bundle has no node ${node}`,
+  hint: `Remove ${path} if the node left the cluster; else add its Node to the input and render`,
+});
 
 function refused(problems: readonly Problem[]): number {
   reportProblems(problems);
