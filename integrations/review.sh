@@ -12,7 +12,7 @@
 #   SLUICE_TODAY      the day for the expiry of waivers (default: today)
 #   SLUICE_REPORT_URL the URL of the page, for the comment
 #   SLUICE_OBSERVED   a directory with files of `sluiced observe`, NODE.json, to compare with (default: none)
-#   SLUICE_PARITY     gate: a difference from an observed node is a failure, for changes that should make none (default: it is told)
+#   SLUICE_PARITY     gate: a difference from an observed node is a failure, for changes that should make none; tell: it is told (default)
 #   SLUICE_OUT        the output directory (default: sluice-review)
 #
 # Writes: comment.md report.html diff.json policy.txt policy.sarif policy.junit.xml prove.txt cost.txt check.txt, and of each observed node
@@ -112,6 +112,13 @@ find_base() {
   fi
 }
 
+case $parity in
+  tell | gate) ;;
+  *)
+    say "SLUICE_PARITY is neither tell nor gate: $parity"
+    exit 2
+    ;;
+esac
 mkdir -p "$out" || exit 2
 set -- -f "$manifests" -R -c "$config" -o "$rendered" $strict
 [ -z "$snapshot" ] || set -- "$@" --base "$snapshot"

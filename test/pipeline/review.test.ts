@@ -1,0 +1,45 @@
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { execa } from 'execa';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+const script = join(import.meta.dirname, '..', '..', 'integrations', 'review.sh');
+
+let dir: string;
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), 'sluice-review-'));
+  mkdirSync(join(dir, 'observed'));
+});
+afterEach(() => rmSync(dir, { recursive: true }));
+
+const observe = (file: string): void => writeFileSync(join(dir, 'observed', file), '{}');
+const read = (file: string): string => readFileSync(join(dir, file), 'utf8');
+
+/** Reviews with a stand-in for sluice that records its verbs, and prints a result for each observed node. */
+async function review(result: string, env: Readonly<Record<string, string>> = {}) {
+  const sluice = join(dir, 'sluice');
+  const print = `[ "$1" != parity ] || echo "$(basename "$2" .json): ${result}"`;
+  writeFileSync(sluice, `#!/bin/sh\necho "$1" >>${dir}/calls\n${print}\n`);
+  chmodSync(sluice, 0o755);
+  writeFileSync(join(dir, 'calls'), '');
+  const variables = { SLUICE: sluice, SLUICE_OUT: join(dir, 'out'), SLUICE_OBSERVED: 'observed', ...env };
+  const { exitCode, stderr } = await execa(script, [], { cwd: dir, env: variables, reject: false });
+  return { exit: exitCode, output: stderr, calls: read('calls') };
+}
+
+test.each(['tell', 'gate', ''])('SLUICE_PARITY=%s starts a review', async (parity) => {
+  observe('node-1.json');
+  const { exit, calls } = await review('equivalent', { SLUICE_PARITY: parity });
+  expect(exit).toBe(0);
+  expect(calls).toContain('parity\n');
+});
+
+test.each(['Gate', 'true', 'gate tell'])('SLUICE_PARITY=%s is refused before anything runs', async (parity) => {
+  observe('node-1.json');
+  expect(await review('equivalent', { SLUICE_PARITY: parity })).toEqual({
+    exit: 2,
+    output: `sluice: SLUICE_PARITY is neither tell nor gate: ${parity}`,
+    calls: '',
+  });
+});
