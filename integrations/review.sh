@@ -62,6 +62,13 @@ keep() {
   worst=2
 }
 
+# is_plain NAME: whether a name can be written to the output of a workflow, which is read for commands.
+is_plain() {
+  case $1 in
+    *[!A-Za-z0-9._-]*) return 1 ;;
+  esac
+}
+
 # compare FILE: how packets of an observed node would be treated. With a base, differences that it has, too, are left out.
 compare() {
   file=$1
@@ -144,7 +151,15 @@ fi
 results=''
 if [ -n "$observed" ]; then
   for file in "$observed"/*.json; do
-    if [ -f "$file" ]; then compare "$file"; else say "$observed has no NODE.json"; worst=2; fi
+    if [ ! -f "$file" ]; then
+      say "$observed has no NODE.json"
+      worst=2
+    elif is_plain "${file##*/}"; then
+      compare "$file"
+    else
+      say "$observed has a file that is not named NODE.json: $(printf %s "${file##*/}" | tr -c 'A-Za-z0-9._-' '?')"
+      worst=2
+    fi
   done
   # A comment has room for some; parity-NODE.txt are of all.
   if [ -f "$out/comment.md" ]; then

@@ -43,3 +43,17 @@ test.each(['Gate', 'true', 'gate tell'])('SLUICE_PARITY=%s is refused before any
     calls: '',
   });
 });
+
+test.each([
+  ['::error::x.json', '??error??x.json'],
+  ['a\n::stop-commands::b.json', 'a???stop-commands??b.json'],
+  ['a\u001B[2J.json', 'a??2J.json'],
+])('a file in observed/ named %j is refused, and node-1.json is compared', async (file, shown) => {
+  observe(file);
+  observe('node-1.json');
+  const { exit, output } = await review('equivalent');
+  expect(exit).toBe(2);
+  expect(output).toContain(`sluice: observed has a file that is not named NODE.json: ${shown}`);
+  expect(output).not.toContain(file);
+  expect(output).toContain('sluice: observed: node-1: equivalent');
+});
