@@ -161,10 +161,10 @@ if [ -n "$observed" ]; then
       worst=2
     fi
   done
-  # A comment has room for some; parity-NODE.txt are of all.
+  # Beside the 60,000 characters of the report a comment has room for some; parity-NODE.txt are of all.
   if [ -f "$out/comment.md" ]; then
     printf '\n#### Observed nodes, against the rules of this change\n\n' >>"$out/comment.md"
-    printf '%s' "$results" | sed -e '20q' >>"$out/comment.md"
+    printf '%s' "$results" | sed -e '20q' | cut -c 1-200 >>"$out/comment.md"
     more=$(printf '%s' "$results" | sed -e '1,20d' | wc -l)
     [ "$more" -eq 0 ] || printf -- '- and %d more\n' "$more" >>"$out/comment.md"
   fi

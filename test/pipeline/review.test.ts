@@ -5,11 +5,14 @@ import { execa } from 'execa';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
 const script = join(import.meta.dirname, '..', '..', 'integrations', 'review.sh');
+const report = '<!-- sluice: report -->\n';
 
 let dir: string;
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), 'sluice-review-'));
   mkdirSync(join(dir, 'observed'));
+  mkdirSync(join(dir, 'out'));
+  writeFileSync(join(dir, 'out', 'comment.md'), report);
 });
 afterEach(() => rmSync(dir, { recursive: true }));
 
@@ -56,4 +59,14 @@ test.each([
   expect(output).toContain(`sluice: observed has a file that is not named NODE.json: ${shown}`);
   expect(output).not.toContain(file);
   expect(output).toContain('sluice: observed: node-1: equivalent');
+});
+
+test('a comment gets 20 results of at most 200 characters, and the count of the rest', async () => {
+  for (let n = 0; n < 23; n++) observe(`node-${n}.json`);
+  expect((await review(`different: ${'1 rule, '.repeat(100)}`)).exit).toBe(0);
+  const lines = read('out/comment.md').slice(report.length).trim().split('\n');
+  expect(lines).toHaveLength(2 + 20 + 1);
+  expect(lines[0]).toBe('#### Observed nodes, against the rules of this change');
+  expect(Math.max(...lines.map((line) => line.length))).toBe(200);
+  expect(lines.at(-1)).toBe('- and 3 more');
 });
