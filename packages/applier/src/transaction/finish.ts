@@ -1,6 +1,6 @@
 import { describeWindow, endIpvs } from '../ipvs/window.ts';
 import { limits } from '../limits.ts';
-import { carryOut, restore } from './restore.ts';
+import { carryOut, restore, withDropped } from './restore.ts';
 import { forgetAfter } from './forgetting.ts';
 import { messageOf } from '../message.ts';
 import type { Generation } from '../ports/journal.ts';
@@ -77,18 +77,20 @@ export async function pin({ kernel }: Pick<Ports, 'kernel'>): Promise<void> {
 
 /**
  * Makes the kernel hold the committed generation, from whatever it shows: after a crash, and where planned steps failed. A rollback is
- * not possible any more, so if the kernel does not take the rules the node is halted.
+ * not possible any more, so if the kernel does not take the rules the node is halted. Sysctls that only the generation before it sets get
+ * their original values.
  * @param from the generation before it; undefined when it cannot be read any more
  */
 export async function restoreCommitted(from: Generation | undefined, ports: Ports): Promise<TransactionResult> {
   const { journal, clock, report, kernel } = ports;
-  const { active } = journal;
+  const { active, originals } = journal;
   let why = 'the committed generation cannot be read';
   for (let attempts = 1; attempts <= limits.finishAttemptsMax; attempts++) {
     if (!active) break;
     try {
       if (await kernel.switch?.look()) await pin(ports);
-      const desired = await restore(active.state, await ownedNames(from ?? active, ports), ports);
+      const state = from ? withDropped(active.state, from.state, originals) : active.state;
+      const desired = await restore(state, await ownedNames(from ?? active, ports), ports);
       await switchOff(ports);
       await kernel.switch?.remove();
       await forgetAfter((await journal.openFlows()).old, ports);
