@@ -54,9 +54,9 @@ export function plan(now: NodeState, desired: NodeState, options: PlanOptions, b
 export function planCutOver(now: NodeState, desired: NodeState, options: PlanOptions, beside: Beside = {}): Plan {
   const touched: Touched[] = [];
   const tables = familyNames.map((family) => familySteps(family, now, desired, options, touched));
-  const sysctls = sysctlSteps(now, desired);
+  const sysctls = sysctlSteps(now, desired, leavesServers(desired, beside));
   const { before, between, after } = aroundTables(now, desired, beside);
-  const early = between.length > 0 ? sysctls.after.filter(isOfIpvs) : [];
+  const early = between.length > 0 ? sysctls.after.filter(isOfModule) : [];
   const late = sysctls.after.filter((step) => !early.includes(step));
   const inOrder =
     between.length > 0
@@ -80,12 +80,21 @@ export function leavingSteps(
   desired: NodeState,
   { virtual }: Pick<Beside, 'virtual'>,
 ): readonly Step[] {
-  const servers = virtual && !hasServers(desired) ? ipvsSteps(virtual.plan) : [];
-  return [...servers, ...sysctlSteps(now, desired).last];
+  const leaves = leavesServers(desired, virtual ? { virtual } : {});
+  const servers = virtual && leaves ? ipvsSteps(virtual.plan) : [];
+  return [...servers, ...sysctlSteps(now, desired, leaves).last];
 }
 
+/** Whether a node has virtual servers of ours, and is to have none. */
+export const leavesServers = (desired: NodeState, { virtual }: Beside): boolean =>
+  virtual !== undefined && !hasServers(desired);
+
 /** A sysctl that came with the module, which the virtual servers have loaded: connections must be tracked from the first one on. */
-const isOfIpvs = (step: Step): boolean => step.kind === 'set-sysctl' && step.key.startsWith('net.ipv4.vs.');
+const isOfModule = (step: Step): boolean => step.kind === 'set-sysctl' && step.key.startsWith('net.ipv4.vs.');
+
+/** Keeps the node from answering ARP for the addresses of virtual servers, which are bound to it (`strictARP`). */
+const hidesAddresses = (step: Step): boolean =>
+  step.kind === 'set-sysctl' && /^net\.ipv4\.conf\.all\.arp_(?:ignore|announce)$/.test(step.key);
 
 interface FamilySteps {
   /** Rules of filter that the old and the new nat table can have. */
@@ -185,14 +194,15 @@ export interface SysctlSteps {
   /** Those that let more in (`route_localnet`), and the hash size. */
   readonly after: readonly Step[];
   /**
-   * Those of IPVS on a node that leaves its mode, behind the removal of virtual servers: a connection that begins without
-   * `net.ipv4.vs.conntrack` is not tracked, and its next packet would be translated anew, to any endpoint.
+   * Those of IPVS on a node that leaves its mode, behind the removal of virtual servers and their addresses: a connection that begins
+   * without `net.ipv4.vs.conntrack` is not tracked, and its next packet would be translated anew, to any endpoint; without `strictARP` the
+   * node would answer ARP for these addresses.
    */
   readonly last: readonly Step[];
 }
 
-/** The sysctls that differ, by when they are set. */
-export function sysctlSteps(now: NodeState, desired: NodeState): SysctlSteps {
+/** The sysctls that differ, by when they are set. @param leaves see `leavesServers` */
+export function sysctlSteps(now: NodeState, desired: NodeState, leaves: boolean): SysctlSteps {
   const before: Step[] = [];
   const after: Step[] = [];
   const last: Step[] = [];
@@ -201,7 +211,7 @@ export function sysctlSteps(now: NodeState, desired: NodeState): SysctlSteps {
     if (old === value) continue;
     const opens = key.endsWith('.route_localnet') && value > 0;
     const step = { kind: 'set-sysctl', key, value, because: `it is ${old ?? 'unknown'}` } as const;
-    if (!hasServers(desired) && isOfIpvs(step)) last.push(step);
+    if (leaves && (isOfModule(step) || hidesAddresses(step))) last.push(step);
     else (opens || old === undefined ? after : before).push(step);
   }
   return { before, after: [...after, ...hashSizeSteps(now, desired)], last };

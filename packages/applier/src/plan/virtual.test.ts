@@ -310,6 +310,45 @@ test.each([
   },
 );
 
+const strict = 'net.ipv4.conf.all.arp_ignore = 1\nnet.ipv4.conf.all.arp_announce = 2\n';
+const arp = (): Promise<readonly unknown[]> =>
+  Promise.all(
+    (['arp_ignore', 'arp_announce'] as const).map((key) => self.kernel.readSysctl(`net.ipv4.conf.all.${key}`)),
+  );
+
+test.each([
+  ['flat', 'iptables'],
+  ['tree', 'iptables'],
+  ['tree', 'nftables'],
+] as const)(
+  'addresses are not answered for by ARP as long as they are bound: in layout %s, to mode %s',
+  async (layout, mode) => {
+    self = scene();
+    self.layout = layout;
+    const { reconciler } = await self.start();
+    await reconciler.put(new Map([...bundle(), ['profiles/default/base/sysctl.conf', strict]]), true);
+    const { length } = self.kernel.taken;
+    expect(await reconciler.put(sampleBundle({ families: ['ipv4'], mode }), true)).toMatchObject({ kind: 'confirmed' });
+    const left = self.kernel.taken.slice(length);
+    const unbound = left.findIndex(({ kind }) => kind === 'ip');
+    expect(unbound).toBeGreaterThan(0);
+    expect(left.findIndex((step) => 'key' in step && step.key.includes('.arp_'))).toBeGreaterThan(unbound);
+    expect(await arp()).toEqual([0, 0]);
+  },
+);
+
+test('a profile of mode iptables that sets such a key itself has it on probation', async () => {
+  self = scene();
+  const seen: unknown[] = [];
+  self.health = () => {
+    void arp().then((values) => seen.push(values));
+    return true;
+  };
+  const files = new Map([...sampleBundle({ families: ['ipv4'] }), ['profiles/default/base/sysctl.conf', strict]]);
+  expect(await (await self.start()).reconciler.put(files, true)).toMatchObject({ kind: 'confirmed' });
+  expect(seen.at(-1)).toEqual([1, 2]);
+});
+
 test.each(['flat', 'tree'] as const)(
   'a node that leaves mode ipvs for layout %s waits a short time for the end of connections that IPVS forwards',
   async (layout) => {

@@ -45,7 +45,7 @@ export const nftablesPlane: NodePlane = {
 function planNftBySwitch({ now, desired }: PlannedStates, options: PlanOptions, { nft }: Beside): TransactionPlan {
   const { held } = nft ?? {};
   if (!nft || !held || !now.nft || !desired.nft) return planInPlace(now, desired, options, nft ? { nft } : {});
-  const sysctls = sysctlSteps(now, desired);
+  const sysctls = sysctlSteps(now, desired, false);
   const planned = planNftProbation({ ...nft, held }, now.nft, desired.nft);
   const confirmed: NodeState = { ...desired, nft: now.nft };
   return {
@@ -53,7 +53,7 @@ function planNftBySwitch({ now, desired }: PlannedStates, options: PlanOptions, 
     stage: { steps: [...sysctls.before, ...planned.stage], touched: [] },
     cutOver: { steps: sysctls.after, touched: [] },
     defaults: { steps: planned.defaults, touched: [] },
-    finish: { steps: [...planned.finish, ...sysctls.last], touched: [] },
+    finish: { steps: planned.finish, touched: [] },
     afterStage: confirmed,
     afterCutOver: confirmed,
     afterDefaults: desired,

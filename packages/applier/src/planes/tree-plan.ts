@@ -27,9 +27,8 @@ export function planUpdate(now: NodeState, desired: NodeState, options: PlanOpti
   const before = step(now, wide, 'filter', 'filter allows the old and the new nat table');
   const between = step(wide, narrow, 'nat', 'a Service gets its first endpoint, or loses its last one');
   const behind = step(narrow, desired, 'filter', 'filter allows only the new nat table');
-  const sysctls = sysctlSteps(now, desired);
-  const rules = [...before.steps, ...between.steps, ...afterPause(behind.steps)];
-  const steps = [...sysctls.before, ...rules, ...sysctls.after, ...sysctls.last];
+  const sysctls = sysctlSteps(now, desired, false);
+  const steps = [...sysctls.before, ...before.steps, ...between.steps, ...afterPause(behind.steps), ...sysctls.after];
   const cutOver = { steps, touched: [...between.touched, ...behind.touched] };
   return { ...inPlaceStates(now, desired), cutOver };
 }
@@ -41,8 +40,14 @@ function mixed(filter: NodeState, nat: NodeState): NodeState {
   return { ...nat, families: mapTables(families, (family, table) => tableOf(states[table], family, table)) };
 }
 
-export function planBySwitch(now: NodeState, desired: NodeState, options: PlanOptions): TransactionPlan {
-  const sysctls = sysctlSteps(now, desired);
+/** @param leaves see `leavesServers` */
+export function planBySwitch(
+  now: NodeState,
+  desired: NodeState,
+  options: PlanOptions,
+  leaves: boolean,
+): TransactionPlan {
+  const sysctls = sysctlSteps(now, desired, leaves);
   const afterStage = bothPrograms(now, desired, 'switch');
   // The legacy backend copies the whole table for each commit, so old chains are removed together with setting the defaults.
   const afterDefaults =
@@ -70,8 +75,14 @@ export function planBySwitch(now: NodeState, desired: NodeState, options: PlanOp
   };
 }
 
-export function planInOrder(now: NodeState, desired: NodeState, options: PlanOptions): TransactionPlan {
-  const sysctls = sysctlSteps(now, desired);
+/** @param leaves see `leavesServers` */
+export function planInOrder(
+  now: NodeState,
+  desired: NodeState,
+  options: PlanOptions,
+  leaves: boolean,
+): TransactionPlan {
+  const sysctls = sysctlSteps(now, desired, leaves);
   const afterCutOver = bothPrograms(now, desired, 'both');
   const cutOver = tablePlan(
     afterCutOver,

@@ -1,6 +1,6 @@
 import { canonicalRule, type Family, type TableName, tableNames } from '@sluice/netfilter';
 import { planNftRemoval } from '../nftables/plan.ts';
-import { leavingSteps, tablePlan } from '../plan/plan.ts';
+import { leavesServers, leavingSteps, tablePlan } from '../plan/plan.ts';
 import { withSteps } from '../plan/transaction-plan.ts';
 import {
   entryNames,
@@ -33,9 +33,15 @@ export const treePlane: NodePlane = {
   flipOf: (now, desired, its) =>
     !now.nft && its.isOnlyNft !== true && tablesDiffer(now, desired) ? 'switch' : 'ordered',
   planRelease: ({ now, desired }, flip, options, { virtual, nft }) => {
-    const planned = flip === 'switch' ? planBySwitch(now, desired, options) : planInOrder(now, desired, options);
+    const servers = virtual ? { virtual } : {};
+    const planned = (flip === 'switch' ? planBySwitch : planInOrder)(
+      now,
+      desired,
+      options,
+      leavesServers(desired, servers),
+    );
     const removal = nft ? planNftRemoval(nft) : [];
-    const leaving = leavingSteps(now, desired, virtual ? { virtual } : {});
+    const leaving = leavingSteps(now, desired, servers);
     return { ...planned, cutOver: withSteps(planned.cutOver, removal), finish: withSteps(planned.finish, leaving) };
   },
   planUpdate: ({ now, desired }, options) => planUpdate(now, desired, options),
