@@ -57,8 +57,10 @@ export async function endIpvs({ servers, waitMs, remove, onWait }: IpvsEnd, part
   const began = clock.bootMs();
   let ended = await countEstablished(servers, parts);
   if (ended > 0 && waitMs > 0) onWait?.(ended);
-  for (let left = waitMs; ended > 0 && left > 0; left -= idlePauseMs) {
-    await clock.sleep(Math.min(left, idlePauseMs));
+  // Counting takes time, too.
+  const leftMs = (): number => waitMs - (clock.bootMs() - began);
+  while (ended > 0 && leftMs() > 0) {
+    await clock.sleep(Math.min(leftMs(), idlePauseMs));
     ended = await countEstablished(servers, parts);
   }
   const start = clock.bootMs();
