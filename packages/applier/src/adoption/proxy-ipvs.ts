@@ -49,8 +49,9 @@ export async function removeProxyIpvs(active: NodeState, parts: IpvsParts): Prom
   // A client of UDP that keeps its port would go on to an address that is no longer there: its next packet meets Sluice's rules instead.
   await kernel.forgetFlows(flowChange({ families: {}, sysctls: new Map(), ipvs: left }, active).old);
   const connections = (count: number): string => plural(count, 'established connection');
-  const remove = async (open: number): Promise<void> => {
-    if (open > 0) say(`ends ${connections(open)} that IPVS still forwards`);
+  const remove = async (open: number | undefined): Promise<void> => {
+    if (open === undefined) say('ends the connections that IPVS still forwards: they could not be counted');
+    else if (open > 0) say(`ends ${connections(open)} that IPVS still forwards`);
     const options = { now: clock.now(), drainMs: 0, excludeCIDRs: [] };
     const steps = planIpvs(await ipvs.observe(), emptyIpvs, ownedBy(left), [], options);
     for (const step of ipvsSteps(steps)) await ipvs.apply(step);

@@ -1,6 +1,7 @@
 // @module-tag quick
 import { expect, test } from 'vitest';
-import { endIpvs } from './window.ts';
+import { KernelError } from '../ports/kernel.ts';
+import { describeWindow, endIpvs } from './window.ts';
 
 const server = '10.96.0.10:80/TCP';
 
@@ -22,4 +23,27 @@ test.each([
 ])('waits until the time is over, where each count takes %i ms: %i ms', async (countMs, waitedMs) => {
   const window = await endIpvs({ servers: [server], waitMs: 10_000, remove: async () => undefined }, scene(countMs));
   expect(window).toEqual({ ended: 2, waitedMs, removedInMs: 0 });
+});
+
+test.each([0, 1])(
+  'removes at once what it cannot count connections of, from count %i on, and says so',
+  async (failing) => {
+    const { clock, ipvs } = scene(0);
+    let counts = 0;
+    const connections = async () => {
+      if (counts++ === failing) throw new KernelError('ipvsadm', 'killed');
+      return ipvs.connections();
+    };
+    const removed: unknown[] = [];
+    const remove = async (open: number | undefined): Promise<void> => void removed.push(open);
+    const window = await endIpvs({ servers: [server], waitMs: 10_000, remove }, { clock, ipvs: { connections } });
+    expect(window).toEqual({ waitedMs: failing * 1_000, removedInMs: 0 });
+    expect(removed).toEqual([undefined]);
+    expect(describeWindow(window)).toContain('an unknown number of established connections');
+  },
+);
+
+test('fails where the removal fails', async () => {
+  const remove = (): Promise<never> => Promise.reject(new KernelError('ip', 'killed'));
+  await expect(endIpvs({ servers: [], waitMs: 0, remove }, scene(0))).rejects.toThrow('killed');
 });

@@ -7,13 +7,16 @@ export interface IpvsWindow {
   readonly removedInMs: number;
   /** How long it was waited for connections to end, in milliseconds. */
   readonly waitedMs: number;
-  /** Established connections that IPVS still forwarded then: they ended. */
-  readonly ended: number;
+  /** Established connections that IPVS still forwarded then: they ended. Left out: they could not be counted. */
+  readonly ended?: number;
 }
 
 /** For people. */
-export const describeWindow = ({ ended, waitedMs, removedInMs }: IpvsWindow): string =>
-  `mode ipvs: new connections always had rules; ${plural(ended, 'established connection')} that IPVS forwarded remained open for ${Math.round(waitedMs / 1000)} s, and ended when its addresses and virtual servers were removed, in ${removedInMs} ms`;
+export function describeWindow({ ended, waitedMs, removedInMs }: IpvsWindow): string {
+  const count =
+    ended === undefined ? 'an unknown number of established connections' : plural(ended, 'established connection');
+  return `mode ipvs: new connections always had rules; ${count} that IPVS forwarded remained open for ${Math.round(waitedMs / 1000)} s, and ended when its addresses and virtual servers were removed, in ${removedInMs} ms`;
+}
 
 /** Who counts and who waits. */
 export interface WindowParts {
@@ -27,8 +30,8 @@ export interface IpvsEnd {
   readonly servers: readonly string[];
   /** How long connections may take to end, at most. */
   readonly waitMs: number;
-  /** Removes them, with sets and addresses. @param open how many established connections there still are */
-  readonly remove: (open: number) => Promise<unknown>;
+  /** Removes them, with sets and addresses. @param open how many established connections there still are; undefined: it is unknown */
+  readonly remove: (open: number | undefined) => Promise<unknown>;
   /** Is called once, with the number of established connections, if these are waited for. */
   readonly onWait?: (open: number) => void;
 }
@@ -49,23 +52,37 @@ export async function countEstablished(
 
 /**
  * Removes virtual servers, once IPVS forwards no established connection to them or the time is over. Others lose nothing: a client of UDP is
- * served by what follows with its next packet, and IPVS remembers an ended connection of TCP for two minutes.
- * @throws KernelError
+ * served by what follows with its next packet, and IPVS remembers an ended connection of TCP for two minutes. Where connections cannot be
+ * counted they are not waited for: what is to go must not stay because of a figure.
+ * @throws KernelError of the removal
  */
-export async function endIpvs({ servers, waitMs, remove, onWait }: IpvsEnd, parts: WindowParts): Promise<IpvsWindow> {
+export async function endIpvs(end: IpvsEnd, parts: WindowParts): Promise<IpvsWindow> {
   const { clock } = parts;
   const began = clock.bootMs();
-  let ended = await countEstablished(servers, parts);
-  if (ended > 0 && waitMs > 0) onWait?.(ended);
+  const ended = await untilIdle(end, began, parts);
+  const start = clock.bootMs();
+  await end.remove(ended);
+  const window = { waitedMs: Math.round(start - began), removedInMs: Math.round(clock.bootMs() - start) };
+  return ended === undefined ? window : { ...window, ended };
+}
+
+/** @returns how many established connections there still are; undefined: they could not be counted */
+async function untilIdle(
+  { servers, waitMs, onWait }: IpvsEnd,
+  began: number,
+  parts: WindowParts,
+): Promise<number | undefined> {
+  const { clock } = parts;
   // Counting takes time, too.
   const leftMs = (): number => waitMs - (clock.bootMs() - began);
-  while (ended > 0 && leftMs() > 0) {
+  const count = (): Promise<number | undefined> => countEstablished(servers, parts).catch(() => undefined);
+  let open = await count();
+  if (open !== undefined && open > 0 && waitMs > 0) onWait?.(open);
+  while (open !== undefined && open > 0 && leftMs() > 0) {
     await clock.sleep(Math.min(leftMs(), idlePauseMs));
-    ended = await countEstablished(servers, parts);
+    open = await count();
   }
-  const start = clock.bootMs();
-  await remove(ended);
-  return { ended, waitedMs: Math.round(start - began), removedInMs: Math.round(clock.bootMs() - start) };
+  return open;
 }
 
 /** Between two counts. */
