@@ -145,8 +145,8 @@ export const limits = {
   drainMs: 15 * 60_000,
   /** The largest value in a node's config. */
   drainMsMax: 24 * 3_600_000,
-  /** How long a node that leaves mode ipvs waits, after the probation, for the end of connections that IPVS forwards. */
-  ipvsEndMsMax: 10_000,
+  /** How long a node that leaves mode ipvs waits, after the probation, for the end of connections that IPVS forwards. Changes wait as long. */
+  ipvsEndMsMax: 2_000,
   /** A set that lacks more entries than this is built beside the old one and swapped in. */
   setEntriesInPlaceMax: 256,
 
