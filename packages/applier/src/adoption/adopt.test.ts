@@ -5,6 +5,7 @@ import type { Outcome } from '../ports/outcome.ts';
 import { Countdown } from '../testing/faults.fixture.ts';
 import { adopt } from './adopt.ts';
 import { bundleOf, hold, MovedNode, svc } from './moved-node.fixture.ts';
+import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { undo, type UndoParts } from './undo.ts';
 
@@ -209,6 +210,22 @@ test('an undo to mode ipvs deletes UDP flows to endpoints that its virtual serve
   const ending = await undo({ ...parts, journal, kubeProxy, cleanUp: () => any.cleanup(true), rollBackTo });
   expect(ending).toMatchObject({ kind: 'undone' });
   expect(moved.kernel.forgotten.map(({ endpoint }) => endpoint)).toEqual(['10.244.0.3:8080']);
+});
+
+test('an undo leaves the rules of Sluice in mode ipvs until kube-proxy has written its own', async () => {
+  moved = await MovedNode.begin('iptables');
+  expect(await moved.move('nftables')).toMatchObject({ kind: 'adopted' });
+  const { parts, journal, any } = await moved.process();
+  await any.recover();
+  expect(await any.put(ipvsBundle, true)).toMatchObject({ kind: 'confirmed' });
+  const before = moved.kernel.save('ipv4');
+  expect(before).toMatch(/^-A KUBE-SERVICES .*-j KUBE-NODE/m);
+  let seen = '';
+  const release = async (): Promise<undefined> => void (seen = moved.kernel.save('ipv4'));
+  const kubeProxy = { ...parts.kubeProxy, release };
+  const rollBackTo = any.rollBackTo.bind(any);
+  await undo({ ...parts, journal, kubeProxy, cleanUp: () => any.cleanup(true), rollBackTo });
+  expect(seen).toBe(before);
 });
 
 test('the end of mode ipvs is announced, waits for connections, and says how many were still open', async () => {

@@ -4,7 +4,7 @@ import type { Generation } from '../ports/journal.ts';
 import { familyNames, type NodeState } from '../ports/node-state.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import { type AdoptionParts, pauseMs, storeProxy } from './adopt.ts';
-import { hasWritten, lastRules, proxyState } from './proxy-rules.ts';
+import { hasWritten, lastRules, proxyChains, proxyState } from './proxy-rules.ts';
 import { proxyIpvs } from './proxy-ipvs.ts';
 import { flowChange } from '../plan/flows.ts';
 import { messageOf } from '../message.ts';
@@ -72,10 +72,13 @@ async function letReturn(begun: Adoption, parts: UndoParts): Promise<Adoption> {
 /**
  * Removes the rule by which `hasWritten` knows the rules of a kube-proxy, from those of one that has stopped: the next one may write into
  * another store, or in another mode. It writes this rule with all others when it starts; until then Sluice serves, and generation 0 has it.
+ * Sluice's own, in mode ipvs and layout flat, has the same form and stays.
  */
-async function outdate({ kernel, families }: UndoParts): Promise<void> {
+async function outdate({ kernel, families, journal }: UndoParts): Promise<void> {
   const observed = await kernel.observe(families);
+  const foreign = proxyChains(observed, journal.active?.state ?? { families: {}, sysctls: new Map() });
   for (const family of families) {
+    if (foreign[family]?.nat.includes('KUBE-SERVICES') !== true) continue;
     const lines = lastRules(observed, family).map((rule) => rule.replace(/^-A /, '-D '));
     if (lines.length === 0) continue;
     const text = ['*nat', ...lines, 'COMMIT', ''].join('\n');
