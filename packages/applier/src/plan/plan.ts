@@ -15,7 +15,7 @@ import { limits } from '../limits.ts';
 import type { Step } from '../ports/kernel.ts';
 import type { Touched } from '../ports/rehearsal.ts';
 import { stages } from './stages.ts';
-import { familyNames, type NodeState, tableOf } from '../ports/node-state.ts';
+import { familyNames, mapTables, type NodeState, tableOf } from '../ports/node-state.ts';
 
 /** The steps from one state of the kernel to another, in order. A value: it can be printed, counted, tested and carried out. */
 export interface Plan {
@@ -46,12 +46,46 @@ export interface PlanOptions {
  * @param beside what is beside the tables now
  */
 export function plan(now: NodeState, desired: NodeState, options: PlanOptions, beside: Beside = {}): Plan {
-  const { steps, touched } = planCutOver(now, desired, options, beside);
-  return { steps: [...steps, ...leavingSteps(now, desired, beside)], touched };
+  const { cutOver, leaving } = planInTwo(now, desired, options, beside);
+  return { steps: [...cutOver.steps, ...leaving.steps], touched: [...cutOver.touched, ...leaving.touched] };
 }
 
-/** The same without `leavingSteps`. */
-export function planCutOver(now: NodeState, desired: NodeState, options: PlanOptions, beside: Beside = {}): Plan {
+/** A plan in two parts, for a node that leaves mode ipvs. */
+export interface PlanInTwo {
+  /** From the first of these steps on packets meet the new rules. All of the plan, where virtual servers stay. */
+  readonly cutOver: Plan;
+  /** The state of the kernel between the two. */
+  readonly between: NodeState;
+  /**
+   * May come later: new connections have other rules, and IPVS goes on to forward those that it has. The filter table narrows once the
+   * addresses are gone, as it keeps packets to them from the node's own programs.
+   */
+  readonly leaving: Plan;
+}
+
+/** The same as `plan`, in two parts. */
+export function planInTwo(now: NodeState, desired: NodeState, options: PlanOptions, beside: Beside): PlanInTwo {
+  const leaves = leavesServers(desired, beside);
+  const between = leaves ? withWideFilter(now, desired) : desired;
+  const cutOver = planCutOver(now, between, options, beside);
+  if (!leaves) return { cutOver, between, leaving: { steps: [], touched: [] } };
+  const order = { from: between, tables: ['filter'], because: 'filter allows only the new nat table' } as const;
+  const { steps, touched } = tablePlan(desired, order, options);
+  return { cutOver, between, leaving: planLeaving({ steps: afterPause(steps), touched }, now, desired, beside) };
+}
+
+/** The state with a filter table that has the rules of both. */
+function withWideFilter(now: NodeState, desired: NodeState): NodeState {
+  const families = familyNames.filter((family) => now.families[family] ?? desired.families[family]);
+  const wide = (family: Family, table: TableName): TableProgram =>
+    table === 'nat'
+      ? tableOf(desired, family, table)
+      : widen(tableOf(now, family, table), tableOf(desired, family, table));
+  return { ...desired, families: mapTables(families, wide) };
+}
+
+/** The same without `planLeaving`. */
+export function planCutOver(now: NodeState, desired: NodeState, options: PlanOptions, beside: Beside): Plan {
   const touched: Touched[] = [];
   const tables = familyNames.map((family) => familySteps(family, now, desired, options, touched));
   const sysctls = sysctlSteps(now, desired, leavesServers(desired, beside));
@@ -72,17 +106,24 @@ export function planCutOver(now: NodeState, desired: NodeState, options: PlanOpt
 }
 
 /**
- * The steps that remove the virtual servers of a node that leaves mode ipvs, with their addresses and sets, and what it set for them. They may
- * come later than all others: new connections have other rules, and IPVS goes on to forward those that it has.
+ * What a node that leaves mode ipvs removes: first the addresses and virtual servers, then the rules that only these need, then the sets that
+ * the rules refer to, and what it set for them last.
+ * @param rules the plan of the rules that go
  */
-export function leavingSteps(
+export function planLeaving(
+  rules: Plan,
   now: NodeState,
   desired: NodeState,
   { virtual }: Pick<Beside, 'virtual'>,
-): readonly Step[] {
-  const leaves = leavesServers(desired, virtual ? { virtual } : {});
-  const servers = virtual && leaves ? ipvsSteps(virtual.plan) : [];
-  return [...servers, ...sysctlSteps(now, desired, leaves).last];
+): Plan {
+  if (!virtual || hasServers(desired)) return rules;
+  const [sets, servers] = partition(ipvsSteps(virtual.plan), ({ kind }) => kind === 'ipset');
+  const { last } = sysctlSteps(now, desired, true);
+  return { ...rules, steps: [...servers, ...rules.steps, ...sets, ...last] };
+}
+
+function partition<T>(all: readonly T[], is: (one: T) => boolean): readonly [readonly T[], readonly T[]] {
+  return [all.filter(is), all.filter((one) => !is(one))];
 }
 
 /** Whether a node has virtual servers of ours, and is to have none. */

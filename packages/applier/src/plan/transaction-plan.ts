@@ -1,5 +1,5 @@
 import type { Beside } from './beside.ts';
-import { leavingSteps, nothingToDo, type Plan, planCutOver, type PlanOptions } from './plan.ts';
+import { nothingToDo, type Plan, planInTwo, type PlanOptions } from './plan.ts';
 import type { Flip } from '../ports/journal.ts';
 import type { Step } from '../ports/kernel.ts';
 import type { NodeState } from '../ports/node-state.ts';
@@ -29,7 +29,7 @@ export function stepsOf({ stage, cutOver, defaults, finish }: TransactionPlan): 
 
 /**
  * In place: one plan that also removes what the desired state lacks; all steps lie before the commit record, but for those that remove
- * virtual servers with their addresses and sets: connections that IPVS forwards go on while the release is on probation.
+ * virtual servers, with what belongs to them: connections that IPVS forwards go on while the release is on probation.
  */
 export function planInPlace(
   now: NodeState,
@@ -37,8 +37,8 @@ export function planInPlace(
   options: PlanOptions,
   beside: Beside = {},
 ): TransactionPlan {
-  const finish = { steps: leavingSteps(now, desired, beside), touched: [] };
-  return { ...inPlaceStates(now, desired), cutOver: planCutOver(now, desired, options, beside), finish };
+  const { cutOver, between, leaving } = planInTwo(now, desired, options, beside);
+  return { ...inPlaceStates(now, desired), cutOver, afterCutOver: between, afterDefaults: between, finish: leaving };
 }
 
 export const inPlaceStates = (now: NodeState, desired: NodeState): Omit<TransactionPlan, 'cutOver'> => ({

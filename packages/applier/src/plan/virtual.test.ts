@@ -1,9 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { limits } from '../limits.ts';
 import { KernelError } from '../ports/kernel.ts';
 import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
-import { type Scene, scene, steppingClock } from '../testing/scene.fixture.ts';
+import { type Scene, scene } from '../testing/scene.fixture.ts';
 
 let self: Scene = scene();
 afterEach(() => self.end());
@@ -289,81 +288,6 @@ test('connections are tracked before packets of a node that leaves mode iptables
   expect(await reconciler.put(tracked, true)).toMatchObject({ kind: 'confirmed' });
   expect(kinds(length)).toEqual(['ipset', 'ipvsadm', 'filter', 'set-sysctl', 'ip', 'nat']);
 });
-
-test.each([
-  ['iptables, in layout flat', 'flat', 'iptables'],
-  ['iptables, in layout tree', 'tree', 'iptables'],
-  ['nftables', 'tree', 'nftables'],
-] as const)(
-  'connections are tracked as long as there are virtual servers: to mode %s',
-  async (_title, layout, mode) => {
-    self = scene();
-    self.layout = layout;
-    const { reconciler } = await self.start();
-    await reconciler.put(tracked, true);
-    const { length } = self.kernel.taken;
-    expect(await reconciler.put(sampleBundle({ families: ['ipv4'], mode }), true)).toMatchObject({ kind: 'confirmed' });
-    const last = self.kernel.taken
-      .slice(length)
-      .map((step) => ('key' in step ? `${step.key} = ${step.value}` : step.kind));
-    expect(last.slice(-4)).toEqual(['ip', 'ipvsadm', 'ipset', 'net.ipv4.vs.conntrack = 0']);
-  },
-);
-
-const strict = 'net.ipv4.conf.all.arp_ignore = 1\nnet.ipv4.conf.all.arp_announce = 2\n';
-const arp = (): Promise<readonly unknown[]> =>
-  Promise.all(
-    (['arp_ignore', 'arp_announce'] as const).map((key) => self.kernel.readSysctl(`net.ipv4.conf.all.${key}`)),
-  );
-
-test.each([
-  ['flat', 'iptables'],
-  ['tree', 'iptables'],
-  ['tree', 'nftables'],
-] as const)(
-  'addresses are not answered for by ARP as long as they are bound: in layout %s, to mode %s',
-  async (layout, mode) => {
-    self = scene();
-    self.layout = layout;
-    const { reconciler } = await self.start();
-    await reconciler.put(new Map([...bundle(), ['profiles/default/base/sysctl.conf', strict]]), true);
-    const { length } = self.kernel.taken;
-    expect(await reconciler.put(sampleBundle({ families: ['ipv4'], mode }), true)).toMatchObject({ kind: 'confirmed' });
-    const left = self.kernel.taken.slice(length);
-    const unbound = left.findIndex(({ kind }) => kind === 'ip');
-    expect(unbound).toBeGreaterThan(0);
-    expect(left.findIndex((step) => 'key' in step && step.key.includes('.arp_'))).toBeGreaterThan(unbound);
-    expect(await arp()).toEqual([0, 0]);
-  },
-);
-
-test('a profile of mode iptables that sets such a key itself has it on probation', async () => {
-  self = scene();
-  const seen: unknown[] = [];
-  self.health = () => {
-    void arp().then((values) => seen.push(values));
-    return true;
-  };
-  const files = new Map([...sampleBundle({ families: ['ipv4'] }), ['profiles/default/base/sysctl.conf', strict]]);
-  expect(await (await self.start()).reconciler.put(files, true)).toMatchObject({ kind: 'confirmed' });
-  expect(seen.at(-1)).toEqual([1, 2]);
-});
-
-test.each(['flat', 'tree'] as const)(
-  'a node that leaves mode ipvs for layout %s waits a short time for the end of connections that IPVS forwards',
-  async (layout) => {
-    self = scene();
-    self.layout = layout;
-    await (await self.start()).reconciler.put(bundle(), true);
-    self.kernel.ipvs.open.set(web, new Map([['10.244.1.5:8080', 2]]));
-    const told: unknown[] = [];
-    const report = (event: string, details: object): void => void (event === 'ipvs-left' && told.push(details));
-    const { reconciler } = await self.start({}, { clock: steppingClock(), report });
-    expect(await reconciler.put(sampleBundle({ families: ['ipv4'] }), true)).toMatchObject({ kind: 'confirmed' });
-    expect(told).toMatchObject([{ ended: 2, waitedMs: limits.ipvsEndMsMax }]);
-    expect((await self.kernel.ipvs.observe()).bound).toBeUndefined();
-  },
-);
 
 test('ends as it began when any line of a change of mode fails', async () => {
   for (let step = 0; step < 4; step++) {

@@ -1,7 +1,7 @@
 import { plan, planCutOver } from '../plan/plan.ts';
 import { planInPlace } from '../plan/transaction-plan.ts';
 import { adaptDesired, ownState } from '../plan/ownership.ts';
-import { readBeside } from '../plan/beside.ts';
+import { hasServers, readBeside } from '../plan/beside.ts';
 import { chainNames, familyNames, type NodeState, type Observed, tableOf } from '../ports/node-state.ts';
 import type { Ports } from '../ports/ports.ts';
 import type { NodePlane } from './plane.ts';
@@ -24,8 +24,9 @@ export const inPlace: Pick<
   flipOf: () => 'ordered',
   planRelease: ({ now, desired }, _flip, options, beside) => planInPlace(now, desired, options, beside),
   planUpdate: ({ now, desired }, options, beside) => planInPlace(now, desired, options, beside),
-  planNewerEndpoints: (before, after, options, beside) =>
-    planCutOver(before.afterCutOver, after.afterCutOver, options, beside),
+  planNewerEndpoints: ({ afterCutOver: before }, { afterCutOver: after }, options, { virtual, ...others }) =>
+    // Virtual servers that are to go are left as they are until then.
+    planCutOver(before, after, options, virtual && hasServers(after) ? { ...others, virtual } : others),
   missing: async () => undefined,
 };
 

@@ -1,6 +1,6 @@
 import { canonicalRule, type Family, type TableName, tableNames } from '@sluice/netfilter';
 import { planNftRemoval } from '../nftables/plan.ts';
-import { leavesServers, leavingSteps, tablePlan } from '../plan/plan.ts';
+import { leavesServers, planLeaving, tablePlan } from '../plan/plan.ts';
 import { withSteps } from '../plan/transaction-plan.ts';
 import {
   entryNames,
@@ -41,8 +41,8 @@ export const treePlane: NodePlane = {
       leavesServers(desired, servers),
     );
     const removal = nft ? planNftRemoval(nft) : [];
-    const leaving = leavingSteps(now, desired, servers);
-    return { ...planned, cutOver: withSteps(planned.cutOver, removal), finish: withSteps(planned.finish, leaving) };
+    const finish = planLeaving(planned.finish, now, desired, servers);
+    return { ...planned, cutOver: withSteps(planned.cutOver, removal), finish };
   },
   planUpdate: ({ now, desired }, options) => planUpdate(now, desired, options),
   planNewerEndpoints: (before, after, options) => {

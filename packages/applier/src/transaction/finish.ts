@@ -57,12 +57,9 @@ async function asPlanned(change: PlannedChange, ports: Ports): Promise<void> {
  */
 async function removeOld({ plan, owned }: PlannedChange, ports: Ports): Promise<void> {
   const { kernel, clock, report } = ports;
-  const { steps, touched } = plan.finish;
-  // They come last, and behind them what only they needed.
-  const first = steps.findIndex(isOfIpvs);
-  if (first < 0 || !kernel.ipvs) return carryOut(plan.finish, ports);
-  await carryOut({ steps: steps.slice(0, first), touched }, ports);
-  const remove = (): Promise<void> => carryOut({ steps: steps.slice(first), touched: [] }, ports);
+  const remove = (): Promise<void> => carryOut(plan.finish, ports);
+  // Rules that only virtual servers need go with them.
+  if (!plan.finish.steps.some(isOfIpvs) || !kernel.ipvs) return remove();
   const end = { servers: owned.ipvs?.servers ?? [], waitMs: limits.ipvsEndMsMax, remove };
   const window = await endIpvs(end, { ipvs: kernel.ipvs, clock });
   report('ipvs-left', { ...window, what: describeWindow(window) });
