@@ -1,10 +1,19 @@
 // @module-tag quick
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { hasListener } from './listening.ts';
 import { heldPath, holdManifest, refuseManifest, releaseManifest } from './manifest.ts';
-import { isUnitName } from './unit.ts';
+import { isUnitName, removeDropIn } from './unit.ts';
 
 describe('the manifest of a static pod', () => {
   let folder: string;
@@ -56,6 +65,40 @@ test.each([
   ['-x.service', false],
   ['kube-proxy.timer', false],
 ])('%s is the name of a unit: %s', (name, is) => expect(isUnitName(name)).toBe(is));
+
+describe('the condition of a unit', () => {
+  let units: string;
+  let folder: string;
+  beforeEach(() => {
+    units = mkdtempSync(`${tmpdir()}/sluiced-units-`);
+    folder = `${units}/kube-proxy.service.d`;
+    mkdirSync(folder);
+    writeFileSync(`${folder}/sluiced-adopt.conf`, '[Unit]\n');
+  });
+  afterEach(() => rmSync(units, { recursive: true, force: true }));
+
+  test('goes with a folder that has nothing else, and may be removed again', () => {
+    for (let times = 0; times < 2; times++) removeDropIn(folder);
+    expect(existsSync(folder)).toBe(false);
+  });
+
+  test('goes without a folder that has other files', () => {
+    writeFileSync(`${folder}/other.conf`, '[Unit]\n');
+    removeDropIn(folder);
+    expect(readdirSync(folder)).toEqual(['other.conf']);
+  });
+
+  test('goes from a folder that is a link, which stays', () => {
+    symlinkSync(folder, `${units}/link`);
+    removeDropIn(`${units}/link`);
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  test('is an error where it stays', () => {
+    mkdirSync(`${units}/held/sluiced-adopt.conf`, { recursive: true });
+    expect(() => removeDropIn(`${units}/held`)).toThrow('sluiced-adopt.conf');
+  });
+});
 
 test('a port is listened on, whatever else is connected to it', () => {
   const title = '  sl  local_address rem_address   st tx_queue rx_queue\n';

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { KernelError } from '../ports/kernel.ts';
 import { writeDurably } from '../state/files.ts';
@@ -73,8 +73,7 @@ export async function holdUnit(unit: string, run: Run): Promise<void> {
 export async function releaseUnit(unit: string, run: Run): Promise<string | undefined> {
   const folder = join(unitFolder, `${unit}.d`);
   try {
-    rmSync(join(folder, dropIn), { force: true });
-    if (existsSync(folder) && readdirSync(folder).length === 0) rmdirSync(folder);
+    removeDropIn(folder);
   } catch (error) {
     throw new KernelError(`release of ${unit}`, (error as Error).message);
   }
@@ -84,6 +83,20 @@ export async function releaseUnit(unit: string, run: Run): Promise<string | unde
     return undefined;
   } catch (error) {
     return (error as Error).message;
+  }
+}
+
+/**
+ * Removes the condition, and the folder if nothing else is in it. A folder that stays, such as a link to another one, keeps no unit from
+ * starting.
+ * @throws if the condition is still there
+ */
+export function removeDropIn(folder: string): void {
+  rmSync(join(folder, dropIn), { force: true });
+  try {
+    rmdirSync(folder);
+  } catch {
+    // It has other files, is no folder, or is gone.
   }
 }
 
