@@ -1,6 +1,7 @@
 // @module-tag quick
 import { atTier } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { KernelError } from '../ports/kernel.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import { Countdown } from '../testing/faults.fixture.ts';
 import { adopt } from './adopt.ts';
@@ -244,6 +245,22 @@ test('the end of mode ipvs is announced, waits for connections, and says how man
   expect(said.join('\n')).toMatch(
     /IPVS forwards 3 established connections now(.|\n)*waits up to 5 s(.|\n)*ends 3 established connections/,
   );
+  expect((await moved.kernel.ipvs.observe()).bound).toBeUndefined();
+});
+
+test('the addresses of mode ipvs go also where conntrack fails, and the operator is told', async () => {
+  moved = await MovedNode.begin('ipvs');
+  const { parts, front, instead } = await moved.process();
+  const said: string[] = [];
+  const forgetFlows = (): Promise<never> => Promise.reject(new KernelError('conntrack', 'killed'));
+  const ending = await adopt(
+    bundleOf('nftables'),
+    hold,
+    { front, instead },
+    { ...parts, kernel: { ...parts.kernel, forgetFlows }, say: (what) => void said.push(what) },
+  );
+  expect(ending).toMatchObject({ kind: 'adopted' });
+  expect(said.join('\n')).toMatch(/UDP that IPVS forwards were not deleted.*killed/);
   expect((await moved.kernel.ipvs.observe()).bound).toBeUndefined();
 });
 

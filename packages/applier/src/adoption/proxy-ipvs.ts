@@ -3,6 +3,7 @@ import { kubeProxyState } from '../ipvs/kube-proxy-state.ts';
 import { ipvsSteps, planIpvs } from '../ipvs/plan.ts';
 import { emptyIpvs, type NodeIpvs, ownedBy } from '../ipvs/values.ts';
 import { countEstablished, endIpvs, type IpvsWindow } from '../ipvs/window.ts';
+import { messageOf } from '../message.ts';
 import { flowChange } from '../plan/flows.ts';
 import type { NodeState } from '../ports/node-state.ts';
 import type { Ports } from '../ports/ports.ts';
@@ -47,7 +48,13 @@ export async function removeProxyIpvs(active: NodeState, parts: IpvsParts): Prom
   const left = await proxyIpvs(kernel);
   if (!ipvs || !left) return undefined;
   // A client of UDP that keeps its port would go on to an address that is no longer there: its next packet meets Sluice's rules instead.
-  await kernel.forgetFlows(flowChange({ families: {}, sysctls: new Map(), ipvs: left }, active).old);
+  try {
+    await kernel.forgetFlows(flowChange({ families: {}, sysctls: new Map(), ipvs: left }, active).old);
+  } catch (error) {
+    say(
+      `connections of UDP that IPVS forwards were not deleted, so that a client that keeps its port may get no answer until it pauses: ${messageOf(error)}`,
+    );
+  }
   const connections = (count: number): string => plural(count, 'established connection');
   const remove = async (open: number | undefined): Promise<void> => {
     if (open === undefined) say('ends the connections that IPVS still forwards: they could not be counted');
