@@ -105,13 +105,13 @@ async function undone(leftovers: RulesElsewhere, parts: UndoParts): Promise<Undo
 interface BesideProxy {
   /** The UDP flows of Sluice that kube-proxy does not have. */
   readonly flows: readonly TrackedFlow[];
-  /** Rules of an earlier kube-proxy stand. */
+  /** Whether rules of an earlier kube-proxy are left. */
   readonly hasOld: boolean;
 }
 
 /**
- * Flows are compared in the families whose rules kube-proxy has written into Sluice's store, and not elsewhere: what stands there beside
- * newer rules elsewhere is of an earlier one, and a kube-proxy in mode nftables reconciles flows by itself.
+ * Flows are compared in the families whose rules kube-proxy has written into Sluice's store, and not elsewhere: rules there beside newer
+ * ones elsewhere are of an earlier kube-proxy, and one in mode nftables reconciles flows by itself.
  */
 async function besideProxy(
   active: NodeState,
