@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { childrenOf } from '../testing/processes.fixture.ts';
 import type { Command, Run } from './command.ts';
+import { ChildTime } from './processor-time.ts';
 import { runChildren } from './run.ts';
 import { throughShell, ToolShell } from './tool-shell.ts';
 
@@ -106,4 +107,12 @@ test('after its end tools are started directly, and those before are done', asyn
   expect((await run({ file })).exitCode).toBe(3);
   expect(direct).toEqual([file]);
   expect(childrenOf(process.pid, 'read -r line')).toEqual([]);
+});
+
+test('when it ends, no other child is taken to have used the time of its tools', async () => {
+  const other = new ChildTime();
+  await run({ file: tool('i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done') });
+  shell.end();
+  await expect.poll(() => childrenOf(process.pid, 'read -r line')).toEqual([]);
+  expect(other.end()).toBeLessThan(50);
 });

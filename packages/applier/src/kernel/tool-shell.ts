@@ -1,6 +1,7 @@
 import { execa } from 'execa';
 import { limits } from '../limits.ts';
 import { type Command, type Run, startOptions, type ToolResult, whyExit } from './command.ts';
+import { ChildTime } from './processor-time.ts';
 
 /** How the shell is started. */
 export interface ToolShellParts {
@@ -96,6 +97,8 @@ class RunningShell {
     });
     // A shell that has ended refuses its input: the answer says so.
     this.#child.stdin.on('error', () => undefined);
+    // The time of all tools that it ran is not that of the child that ends next.
+    this.#child.nodeChildProcess.once('exit', () => void new ChildTime().end());
     void this.#child.then(() => {
       this.#hasEnded = true;
       this.#heard();
