@@ -42,6 +42,8 @@ export const limits = {
   /** Timeout for one signature; OpenSSH needs 5 ms. */
   verifyTimeoutMs: 10_000,
   commandOutputBytesMax: 256 * 1024 * 1024,
+  /** A text up to this is given to a tool in one call: the socket in place of a pipe takes 208 KiB (net.core.wmem_default), with overhead. */
+  pipeBytesMax: 64 * 1024,
   /** Of `sluice parity`, for 10,000 Services: 20 s and less than 64 MiB. */
   parityMs: 120_000,
   parityReportBytesMax: 64 * 1024 * 1024,

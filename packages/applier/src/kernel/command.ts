@@ -21,6 +21,11 @@ export interface Command {
   readonly signal?: AbortSignal | undefined;
   /** Worth starting one in advance. Only with `input` in one text. */
   readonly isFrequent?: boolean;
+  /**
+   * The tool takes the beginning of its input for all of it, and changes something: a large text is complete before the tool starts, so that
+   * it reads no part when this process is killed. Only with `input` in one text.
+   */
+  readonly isOneText?: boolean;
   /** Does the same when it runs a second time, and is small: another process may start it. */
   readonly isRepeatable?: boolean;
 }
@@ -57,7 +62,7 @@ export const toolEnvironment = { LC_ALL: 'C', PATH: '/usr/sbin:/usr/bin:/sbin:/b
  * @param lockFd see `runChildren`
  * @param stdin the tool's input
  */
-export const startOptions = <const Stdin extends 'pipe' | 'ignore' | AsyncIterable<string>>(
+export const startOptions = <const Stdin extends 'pipe' | 'ignore' | AsyncIterable<string> | number>(
   lockFd: number | undefined,
   stdin: Stdin,
 ) => ({

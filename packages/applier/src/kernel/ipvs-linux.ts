@@ -52,7 +52,7 @@ export class LinuxIpvs implements IpvsKernel {
   }
 
   async apply({ kind, text }: IpvsStep): Promise<void> {
-    const ran = await this.#run({ file: this.#tools[kind], args: batchArgs[kind], input: text });
+    const ran = await this.#run({ file: this.#tools[kind], args: batchArgs[kind], input: text, isOneText: true });
     // ipvsadm exits with 0 although the kernel refused a line, but then prints why.
     if (ran.exitCode !== 0 || (kind === 'ipvsadm' && ran.stderr.trim() !== '')) throw failed(this.#tools[kind], ran);
   }

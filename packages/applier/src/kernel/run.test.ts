@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { runChildren } from './run.ts';
+import { Spares } from './spares.ts';
 
 const run = runChildren();
 const shell = (script: string) => ({ file: '/bin/sh', args: ['-c', script] });
@@ -55,8 +56,29 @@ test('fails a tool that exits with 0 at its timeout', async () => {
 test.each([
   ['one text', 'x'.repeat(1_000_000)],
   ['parts', Array.from({ length: 100 }, () => 'x'.repeat(10_000))],
-])('accepts a tool that exits with 0 without all of its input, which is %s', async (_title, input) => {
-  expect(await run({ ...shell('exit 0'), input })).toMatchObject({ exitCode: 0, why: '' });
+])('fails a tool that exits with 0 without all of its input, which is %s', async (_title, input) => {
+  const ran = await run({ ...shell('head -c 100; exit 0'), input });
+  expect(ran).toMatchObject({ exitCode: undefined, why: 'the tool ended before it had read its input' });
+});
+
+test('a spare that exits with 0 without all of its input fails', async () => {
+  const spares = new Spares();
+  const own = runChildren(undefined, undefined, spares);
+  const command = { ...shell('head -c 100 >/dev/null; exit 0'), isFrequent: true };
+  expect((await own({ ...command, input: 'x'.repeat(50) })).exitCode).toBe(0);
+  expect(await own({ ...command, input: 'x'.repeat(1_000_000) })).toMatchObject({ exitCode: undefined });
+  spares.end();
+});
+
+test.each([100, 1_000_000])('reads one text of %d characters', async (length) => {
+  const ran = await run({ ...shell('wc -c'), input: 'x'.repeat(length), isOneText: true });
+  expect(ran).toMatchObject({ exitCode: 0, stdout: `${length}\n` });
+});
+
+test('a large text is complete before its tool starts', async () => {
+  const input = 'x'.repeat(5_000_000);
+  const size = { ...shell('stat -L -c %s /proc/self/fd/0'), input };
+  expect((await run({ ...size, isOneText: true })).stdout).toBe('5000000\n');
 });
 
 test('reports the exit code of each started child', async () => {

@@ -1,9 +1,11 @@
 import { type Command, type ToolResult, type Run, type OnExit, startOptions, whyExit } from './command.ts';
+import { closeSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { execa } from 'execa';
 import { limits } from '../limits.ts';
 import { ChildTime, WorkCost } from './processor-time.ts';
 import type { Spares } from './spares.ts';
+import { namelessWith } from './whole-text.ts';
 
 /**
  * Runs tools as children of this process.
@@ -19,9 +21,11 @@ export function runChildren(
 ): Run {
   const once = async (command: Command): Promise<ToolResult & { readonly code: string | undefined }> => {
     const { input, timeoutMs = limits.commandTimeoutMs, onOutput } = command;
-    const spare = spares?.take(command);
+    const file = isFilledFirst(command) ? namelessWith(command.input) : undefined;
+    const spare = file === undefined ? spares?.take(command) : undefined;
     const [starting, time] = [new WorkCost(), new ChildTime()];
-    const child = spare?.child ?? starting.own(() => start(command, lockFd, timeoutMs));
+    const child = spare?.child ?? starting.own(() => start(command, lockFd, timeoutMs, file));
+    if (file !== undefined) closeSync(file);
     child.nodeChildProcess.once('exit', () => {
       const toolMs = time.end();
       command.onUsed?.(starting.usedMs + toolMs);
@@ -35,13 +39,14 @@ export function runChildren(
     if (onOutput) child.stdout?.setEncoding('utf8').on('data', onOutput);
     const result = await child;
     const { stdout, stderr } = result;
-    const exitCode = result.failed && result.exitCode === 0 ? undefined : result.exitCode;
+    const hasRest = result.exitCode === 0 && child.stdin?.writableFinished === false;
+    const exitCode = (result.failed || hasRest) && result.exitCode === 0 ? undefined : result.exitCode;
     ended?.(exitCode);
     const printed = { stdout: typeof stdout === 'string' ? stdout : '', stderr };
     return {
       exitCode,
       ...printed,
-      why: whyFailed(result, exitCode, spare?.isLate === true),
+      why: hasRest && !result.failed ? notRead : whyFailed(result, exitCode, spare?.isLate === true),
       code: child.pid === undefined ? result.code : undefined,
     };
   };
@@ -55,16 +60,24 @@ export function runChildren(
   };
 }
 
-function start(command: Command, lockFd: number | undefined, timeout: number) {
+const notRead = 'the tool ended before it had read its input';
+
+/** A shorter text fits into the pipe: it is there when the tool starts to read, and not sent in parts. */
+const isFilledFirst = (command: Command): command is Command & { readonly input: string } =>
+  command.isOneText === true && typeof command.input === 'string' && command.input.length > limits.pipeBytesMax;
+
+/** @param whole a file with all of the input */
+function start(command: Command, lockFd: number | undefined, timeout: number, whole?: number) {
   const { file, args, input, outputBytesMax, onOutput, isSilent = false, signal } = command;
-  const isWhole = typeof input === 'string';
+  const isWhole = typeof input === 'string' && whole === undefined;
   // An array would be taken for a list of files.
-  const stdin = input === undefined ? 'ignore' : isWhole ? 'pipe' : partsOf(input);
+  const stdin = whole ?? (input === undefined ? 'ignore' : typeof input === 'string' ? 'pipe' : partsOf(input));
   const { stdio, ...options } = startOptions(lockFd, stdin);
   const [, stdout, ...others] = stdio;
   return execa(file, args, {
     ...options,
-    stdio: [stdin, isSilent ? 'ignore' : stdout, ...others],
+    // The types do not know that it may be an open file.
+    stdio: [stdin as Exclude<typeof stdin, number>, isSilent ? 'ignore' : stdout, ...others],
     timeout,
     ...(outputBytesMax === undefined ? {} : { maxBuffer: outputBytesMax }),
     buffer: { stdout: onOutput === undefined },

@@ -8,9 +8,9 @@ import {
   renameSync,
   rmSync,
   statSync,
-  writeSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
+import { writeAll } from '../kernel/whole-text.ts';
 import { limits } from '../limits.ts';
 import { StateError } from './state-error.ts';
 
@@ -52,7 +52,7 @@ const hints: Readonly<Record<string, string>> = { ENOSPC: full, EDQUOT: full, ER
 export function writeSynced(path: string, content: string, isSynced = true): void {
   const fd = openSync(path, 'w', 0o600);
   try {
-    for (let rest = Buffer.from(content); rest.length > 0; ) rest = rest.subarray(writeSync(fd, rest));
+    writeAll(fd, content);
     if (isSynced) fsyncSync(fd);
   } finally {
     closeSync(fd);

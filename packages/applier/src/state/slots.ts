@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
-import { closeSync, fsyncSync, openSync, readSync, renameSync, writeSync } from 'node:fs';
+import { closeSync, fsyncSync, openSync, readSync, renameSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { writeAll } from '../kernel/whole-text.ts';
 import { isThere, type Pause, readWithRetry, syncPath } from './files.ts';
 
 /**
@@ -86,8 +87,7 @@ export function writeSlot(path: string, sequence: number, text: string, isSynced
   // A new descriptor each time: after a failed fsync the old one may report lost pages as clean.
   const fd = openSync(path, 'r+');
   try {
-    for (let at = 0; at < slot.length; )
-      at += writeSync(fd, slot, at, slot.length - at, (sequence % slots) * slotBytes + at);
+    writeAll(fd, slot, (sequence % slots) * slotBytes);
     if (isSynced) fsyncSync(fd);
   } finally {
     closeSync(fd);
@@ -103,8 +103,8 @@ export function allocateSlots(path: string, isReplacement = false): void {
   const temporary = `${path}.tmp`;
   const fd = openSync(temporary, 'w', 0o600);
   try {
-    for (let slot = 0; slot < slots; slot++) writeSync(fd, Buffer.alloc(slotBytes), 0, slotBytes, slot * slotBytes);
-    if (isReplacement) writeSync(fd, Buffer.from(replacementMark), 0, replacementMark.length, 0);
+    writeAll(fd, Buffer.alloc(slots * slotBytes), 0);
+    if (isReplacement) writeAll(fd, replacementMark, 0);
     fsyncSync(fd);
   } finally {
     closeSync(fd);

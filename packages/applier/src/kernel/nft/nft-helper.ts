@@ -1,9 +1,8 @@
-import { closeSync, ftruncateSync, mkdtempSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { closeSync, readFileSync } from 'node:fs';
 import { execa } from 'execa';
 import { limits } from '../../limits.ts';
 import { startOptions } from '../command.ts';
+import { fill, openNameless } from '../whole-text.ts';
 
 /** How the helper is started. */
 export interface HelperParts {
@@ -97,8 +96,7 @@ export class NftHelper {
   async write(text: string, timeoutMs: number = timeoutOf(text)): Promise<Answer> {
     if (this.#ended !== undefined) return { kind: 'lost', why: this.#ended };
     try {
-      ftruncateSync(this.#text, 0);
-      writeSync(this.#text, text, 0);
+      fill(this.#text, text);
     } catch (error) {
       return {
         kind: 'refused',
@@ -150,13 +148,3 @@ const start = ({ nft, setpriv, lockFd }: HelperParts, text: number) => {
     stdio: [stdin, 'ignore' as typeof stdout, stderr, text as unknown as 'ignore', (lockFd ?? 'ignore') as 'ignore'],
   });
 };
-
-/** A file without a name, which ends with its descriptors: in memory under systemd, so that a full disk stops no change. */
-function openNameless(): number {
-  const folder = mkdtempSync(join(process.env['RUNTIME_DIRECTORY'] ?? tmpdir(), 'nft-'));
-  try {
-    return openSync(join(folder, 'text'), 'w+', 0o600);
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-}

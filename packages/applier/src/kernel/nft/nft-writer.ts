@@ -18,6 +18,6 @@ export class OneShotWriter implements NftWriter {
   }
 
   write(text: string): Promise<ToolResult> {
-    return this.#run({ file: this.#nft, args: ['-f', '-'], input: text, isFrequent: true });
+    return this.#run({ file: this.#nft, args: ['-f', '-'], input: text, isFrequent: true, isOneText: true });
   }
 }
