@@ -1,5 +1,6 @@
 import { type Command, type ToolResult, type Run, type OnExit, startOptions, whyExit } from './command.ts';
 import { closeSync } from 'node:fs';
+import type { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { execa } from 'execa';
 import { limits } from '../limits.ts';
@@ -39,7 +40,9 @@ export function runChildren(
     if (onOutput) child.stdout?.setEncoding('utf8').on('data', onOutput);
     const result = await child;
     const { stdout, stderr } = result;
-    const hasRest = result.exitCode === 0 && child.stdin?.writableFinished === false;
+    // The types do not know that there may be none.
+    const stdin = child.stdin as Writable | null;
+    const hasRest = result.exitCode === 0 && stdin?.writableFinished === false;
     const exitCode = (result.failed || hasRest) && result.exitCode === 0 ? undefined : result.exitCode;
     ended?.(exitCode);
     const printed = { stdout: typeof stdout === 'string' ? stdout : '', stderr };
