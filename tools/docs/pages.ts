@@ -213,6 +213,7 @@ const decisions: Section = {
       '23. A shell for conntrack',
       'why sluiced keeps a small process that starts conntrack, and what it takes',
     ),
+    page('docs/decisions/0024-events-of-js-yaml.md', '24. YAML', 'js-yaml reads manifests, from its events'),
   ],
 };
 

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { load } from './load.ts';
 import type { SourceFile } from './sources.ts';
-import { yamlDocument } from './parse/subset.fixture.ts';
+import { yamlDocument } from './parse/yaml.fixture.ts';
 
 const source = (text: string, file = 'in.yaml'): SourceFile => ({ file, text });
 
@@ -138,10 +138,9 @@ test('refuses a file with too many documents', () => {
 });
 
 test.each([
-  ['a missing comma', '"c": 1\n"d": 2}', '9:1'],
+  ['a missing comma', '"c": 1\n"d": 2}', '9:4'],
   ['a missing end', '"c":', '8:5'],
   ['an open string', '"c": "x', '8:8'],
-  ['a wrong word', '"c": x}', '1:1'],
 ])('reports the place of %s in a large JSON document', (_title, end, place) => {
   const filler = `{"apiVersion": "v1",\n\n\n\n\n\n"b": "${'x'.repeat(9_000_000)}",\n`;
   expect(problems(filler + end)).toEqual([`${place} YAML_SYNTAX`]);

@@ -11,22 +11,6 @@ export function parseJson(text: string): Json | undefined {
 }
 
 /**
- * Why a text is not a JSON value, with the message of the JSON parser; undefined for valid JSON. For an unexpected token the message
- * quotes the text instead of giving an offset.
- */
-export function jsonError(text: string): { readonly offset: number; readonly why: string } | undefined {
-  try {
-    JSON.parse(text);
-    return undefined;
-  } catch (error) {
-    const message = error instanceof Error ? error.message : '';
-    const [, why, position] = /^(.*?)(?: in JSON)? at position (\d+)/s.exec(message) ?? [];
-    if (why !== undefined) return { offset: Number(position), why };
-    return { offset: message.includes('end of JSON') ? text.length : 0, why: message };
-  }
-}
-
-/**
  * Splits consecutive JSON values, which kubectl accepts in one file. It parses only strings and brackets, so the parts still have to pass
  * `parseJson`.
  */

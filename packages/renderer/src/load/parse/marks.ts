@@ -9,6 +9,10 @@ export class Marks {
   private readonly offsets: number[] = [];
   private readonly ends: number[] = [];
 
+  clear(): void {
+    for (const list of [this.keys, this.offsets, this.ends]) list.length = 0;
+  }
+
   /** Starts the value under `key` at `offset`; the root's key is ignored. @returns the argument for `leave` */
   enter(key: string | number, offset: number): number {
     this.offsets.push(offset);

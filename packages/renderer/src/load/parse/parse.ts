@@ -1,34 +1,26 @@
 import type { Json } from '../../render/kube.ts';
 import { contentStart, type SourceDocument } from './documents.ts';
 import type { ParseFinding } from './finding.ts';
-import { jsonError, markJson, parseJson, splitJson } from './json.ts';
+import { markJson, parseJson, splitJson } from './json.ts';
 import { checkJson } from './json-checks.ts';
-import { loadLimits } from '../limits.ts';
 import { LineStarts } from './line-starts.ts';
 import { Marks } from './marks.ts';
-import { BAIL, parseSubset } from './subset.ts';
 import { parseYaml, type YamlDocument } from './yaml.ts';
 
 /** One document with its value and its parser, which is needed to find places. */
 export interface ParsedDocument extends YamlDocument {
   readonly document: SourceDocument;
-  readonly parser: 'json' | 'subset' | 'yaml';
+  readonly parser: 'json' | 'yaml';
 }
 
-/** Parses a document with the fastest suitable parser. Consecutive JSON values are separate documents. */
+/** Parses a document as JSON, else as YAML. Consecutive JSON values are separate documents. */
 export function parseDocument(document: SourceDocument): ParsedDocument[] {
   const content = contentStart(document.text);
   const first = document.text.charAt(content);
-  return first === '{' || first === '[' ? parseFlow(document, content) : [parseBlock(document)];
+  return first === '{' || first === '[' ? parseFlow(document, content) : [parsedYaml(document)];
 }
 
-function parseBlock(document: SourceDocument): ParsedDocument {
-  const value = parseSubset(document.text);
-  if (value !== BAIL) return { document, parser: 'subset', value, errors: [], doubts: [] };
-  return general(document);
-}
-
-function general(document: SourceDocument): ParsedDocument {
+function parsedYaml(document: SourceDocument): ParsedDocument {
   return { document, parser: 'yaml', ...parseYaml(document.text) };
 }
 
@@ -42,26 +34,12 @@ function parseFlow(document: SourceDocument, content: number): ParsedDocument[] 
   // Two consecutive values are never valid YAML, so the first one decides.
   const isStream =
     first !== undefined && others.length > 0 && parseJson(document.text.slice(first.from, first.to)) !== undefined;
-  if (!isStream)
-    return [text.length > loadLimits.generalCharactersMax ? brokenJson(document, content) : general(document)];
+  if (!isStream) return [parsedYaml(document)];
   const starts = [first.from, ...others.map((other) => other.from), document.text.length];
   const lines = new LineStarts(document);
   return starts
     .slice(0, -1)
     .flatMap((from, index) => parseFlow(part(document, lines, from, starts[index + 1] ?? from), 0));
-}
-
-/** A large document in flow style is JSON with an error, not YAML: it exceeds the limit of the general parser. */
-function brokenJson(document: SourceDocument, content: number): ParsedDocument {
-  const { offset, why } = jsonError(document.text.slice(content)) ?? { offset: 0, why: '' };
-  const error: ParseFinding = {
-    code: 'YAML_SYNTAX',
-    offset: content + offset,
-    path: [],
-    message: `Cannot read the JSON: ${why.charAt(0).toLowerCase()}${why.slice(1)}`,
-    hint: 'Fix the error, or generate the document again',
-  };
-  return { document, parser: 'json', errors: [error], doubts: [] };
 }
 
 function parsedJson(document: SourceDocument, value: Json): ParsedDocument {
@@ -78,7 +56,6 @@ function part(document: SourceDocument, lines: LineStarts, from: number, to: num
 export function marksOf({ document, parser }: ParsedDocument): Marks {
   const marks = new Marks();
   if (parser === 'json') markJson(document.text, 0, marks);
-  else if (parser === 'subset') parseSubset(document.text, marks);
   else parseYaml(document.text, marks);
   return marks;
 }

@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest';
+import { parse } from 'yaml';
 import { loadLimits } from '../limits.ts';
+import { Marks } from './marks.ts';
 import { parseYaml } from './yaml.ts';
 
 /** `offset CODE` of each error. */
@@ -31,22 +33,69 @@ test('reads __proto__ as an ordinary key', () => {
 });
 
 test.each([
-  ['an open quote', 'a: "b\nc: 1\n', ['10 YAML_SYNTAX']],
+  ['an open quote', 'a: "b\nc: 1\n', ['6 YAML_SYNTAX']],
   ['tabs as indentation', 'a:\n\tb: 1\n', ['3 YAML_SYNTAX']],
-  ['two errors on two lines', 'a: @x\nb: `y\n', ['3 YAML_SYNTAX', '9 YAML_SYNTAX']],
+  ['the first of two errors', 'a: @x\nb: `y\n', ['3 YAML_SYNTAX']],
+  ['a second document', 'a: 1\n---\nb: 2\n', ['0 YAML_SYNTAX']],
+  ['a control character', 'a: "\u0001"\n', ['4 YAML_SYNTAX']],
   ['several duplicate keys', 'a: 1\na: 2\nb: {c: 1, c: 2}\n', ['5 YAML_DUPLICATE_KEY', '20 YAML_DUPLICATE_KEY']],
   ['keys with the same value', '1: a\n"1": b\n', ['5 YAML_DUPLICATE_KEY']],
   ['a template', 'a: {{b}}\n', ['4 YAML_SYNTAX']],
   ['a list as a key', '? [a]\n: b\n', ['2 YAML_SYNTAX']],
   ['an alias without anchor', 'a: *x\n', ['3 YAML_SYNTAX']],
   ['a recursive alias', 'a: &x [*x]\n', ['7 YAML_ALIAS_BOMB']],
-  ['65 nested maps', nested('{a: ', '}', 65), ['260 INPUT_TOO_LARGE']],
-  ['65 lists on one line', `${'- '.repeat(66)}a\n`, ['0 INPUT_TOO_LARGE']],
-  ['a million brackets', '['.repeat(1_000_000), ['64 INPUT_TOO_LARGE']],
-  ['a million brackets closed in comments', '[ # ]\n'.repeat(1_000_000), ['384 INPUT_TOO_LARGE']],
-  ['a million brackets closed in quotes', `x: ${'["]",'.repeat(1_000_000)}`, ['323 INPUT_TOO_LARGE']],
+  ['65 nested maps', nested('{a: ', '}', 65), ['257 INPUT_TOO_LARGE']],
+  ['65 lists on one line', `${'- '.repeat(66)}a\n`, ['130 INPUT_TOO_LARGE']],
+  ['a million brackets', '['.repeat(1_000_000), ['71 INPUT_TOO_LARGE']],
+  ['a million brackets closed in comments', '[ # ]\n'.repeat(1_000_000), ['426 INPUT_TOO_LARGE']],
+  ['a million brackets closed in quotes', `x: ${'["]",'.repeat(1_000_000)}`, ['354 INPUT_TOO_LARGE']],
 ])('refuses %s', (_title, text, expected) => {
   expect(errors(text)).toEqual(expected);
+});
+
+/** A List of 1 MB, which is read in batches. */
+function longList(tail = '', odd = 'name: a\n'): { text: string; oddAt: number } {
+  const item = (name: string): string =>
+    `- kind: Service\n  metadata:\n    name: ${name}\n  spec: {ports: [{port: 80}]}\n`;
+  const many = Array.from({ length: 10_000 }, (_, index) => item(`web-${index}`));
+  const half = `apiVersion: v1\nitems:\n${many.join('')}# a comment\n\n- `;
+  return { text: `${half}${odd}${many.join('')}kind: List\n${tail}`, oddAt: half.length };
+}
+
+test('reads a long List as the yaml library does, with its places', () => {
+  const { text, oddAt } = longList('metadata: {}\n');
+  const marks = new Marks();
+  const document = parseYaml(text, marks);
+  expect(document.errors).toEqual([]);
+  expect(document.value).toEqual(parse(text));
+  expect(marks.find(['items', 10_000])).toBe(oddAt);
+  const last = text.lastIndexOf('web-9999');
+  expect(marks.find(['items', 20_000, 'metadata', 'name'])).toBe(last);
+  expect(marks.find(['kind'])).toBe(text.lastIndexOf('List'));
+});
+
+test.each([
+  ['an anchor of another item', '', 'a: &x 1\n- b: *x\n', []],
+  ['a closing bracket at the column of its key', '', 'a: [\n  ]\n', []],
+  ['a syntax error', '', 'a: @x\n', ['3 YAML_SYNTAX']],
+  ['a quote that another item closes', '', 'a: "x\n- b"\n', ['6 YAML_SYNTAX']],
+  ['a duplicate key', '', 'a: 1\n  a: 2\n', ['7 YAML_DUPLICATE_KEY']],
+  [
+    'items twice',
+    'items: []\n',
+    'a: 1\n',
+    [`${longList('', 'a: 1\n').text.length - longList('', 'a: 1\n').oddAt} YAML_DUPLICATE_KEY`],
+  ],
+])('reads a long List with %s like a short one', (_title, tail, odd, expected) => {
+  const { text, oddAt } = longList(tail, odd);
+  const found = parseYaml(text, new Marks()).errors.map(({ offset, code }) => `${offset - oddAt} ${code}`);
+  expect(found).toEqual(expected);
+});
+
+test('says the paths of ambiguous values in a long List', () => {
+  const { text, oddAt } = longList('', 'a: yes\n');
+  const [doubt, ...others] = parseYaml(text).doubts;
+  expect([doubt?.path, doubt?.offset, others]).toEqual([['items', 10_000, 'a'], oddAt + 3, []]);
 });
 
 test('allows 64 levels, also with expanded aliases', () => {
@@ -73,8 +122,33 @@ test('limits the keys of a map', () => {
   expect(errors(keys(loadLimits.keysPerMapMax + 1))).toEqual(['0 INPUT_TOO_LARGE']);
 });
 
-test('refuses a large document that only this parser can read', () => {
-  expect(errors(`a: >\n  ${'x'.repeat(loadLimits.generalCharactersMax)}\n`)).toEqual(['0 INPUT_TOO_LARGE']);
+test('refuses more lines, keys and values than it has memory for', () => {
+  const lines = (count: number) => `a:\n${'- b\n'.repeat(count)}`;
+  expect(errors(lines(1_000_000))).toEqual([]);
+  expect(errors(lines(loadLimits.yamlTokensMax))).toEqual(['0 INPUT_TOO_LARGE']);
+});
+
+test('reads closing brackets at the column of their key, and keeps the places behind them', () => {
+  const text = 'a:\n- b: [\n    1, # ]\n  ]\n  c: {\n  }\n  d: "]"\ne: f\n';
+  const marks = new Marks();
+  expect(parseYaml(text, marks)).toEqual({
+    value: { a: [{ b: [1], c: {}, d: ']' }], e: 'f' },
+    errors: [],
+    doubts: [],
+  });
+  expect([marks.find(['a', 0, 'b', 0]), marks.find(['a', 0, 'c']), marks.find(['e'])]).toEqual(
+    ['1', '{', 'f\n'].map((start) => text.indexOf(start)),
+  );
+});
+
+test.each([
+  ['a literal block', 'a: |\n  b\n', 3],
+  ['a folded block with a comment', 'a:  >- # | x\n  b\n', 4],
+  ['a block in a list', 'a:\n- |\n  b\n', 5],
+])('places %s at its header', (_title, text, offset) => {
+  const marks = new Marks();
+  parseYaml(text, marks);
+  expect(marks.find(text.includes('- |') ? ['a', 0] : ['a'])).toBe(offset);
 });
 
 test.each([

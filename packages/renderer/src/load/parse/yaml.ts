@@ -1,9 +1,11 @@
-import { type Document, Lexer, parseDocument, type YAMLError } from 'yaml';
+import { type Event, parseEvents, YAMLException } from 'js-yaml';
 import type { Json } from '../../render/kube.ts';
+import { contentStart } from './documents.ts';
 import type { ParseFinding } from './finding.ts';
 import { loadLimits } from '../limits.ts';
 import type { Marks } from './marks.ts';
-import { NodeReader } from './yaml-nodes.ts';
+import { deepHint, EventReader, tooDeep } from './yaml-events.ts';
+import { YamlSource } from './yaml-source.ts';
 
 export interface YamlDocument {
   /** Absent when there are errors. */
@@ -15,124 +17,118 @@ export interface YamlDocument {
 }
 
 /**
- * Parses one document of full YAML 1.2, including KYAML, with the core schema whatever its directive says. Slower than the subset parser,
- * with complete error reports and limits against bombs.
+ * Parses one document of YAML 1.2, including KYAML, with the core schema whatever its directive says. Of several syntax errors the first is
+ * reported: those behind it are mostly its consequences.
  *
  * @param marks receives the offset of each value.
  */
 export function parseYaml(text: string, marks?: Marks): YamlDocument {
-  const tooLarge = bounds(text);
-  if (tooLarge !== undefined) return { errors: [tooLarge], doubts: [] };
-  let document: Document.Parsed;
-  try {
-    document = parseDocument(text, options);
-  } catch (error) {
-    // The library recurses for each level of nesting.
-    if (error instanceof RangeError) return { errors: [tooDeep(0)], doubts: [] };
-    throw error;
-  }
-  if (document.errors.length > 0) return { errors: syntaxErrors(document.errors, text), doubts: [] };
-  const reader = new NodeReader(marks);
-  const value = reader.read(document.contents);
-  const { errors, doubts } = reader;
+  const list = text.length < listBatchCharacters ? undefined : parseList(text, marks);
+  if (list) return list;
+  marks?.clear();
+  const source = new YamlSource(text);
+  const events = eventsOf(source);
+  if (!Array.isArray(events)) return { errors: [events], doubts: [] };
+  const reader = new EventReader(source, events, marks);
+  const value = reader.document();
+  const { errors, doubts } = reader.found;
   return errors.length > 0 ? { errors, doubts } : { value, errors, doubts };
 }
 
-/** `NodeReader` checks for duplicate keys: the library's check is quadratic in the size of a map. */
-const options = {
-  version: '1.2',
-  schema: 'core',
-  merge: false,
-  resolveKnownTags: false,
-  uniqueKeys: false,
-  prettyErrors: false,
-  logLevel: 'silent',
-} as const;
-
-/** The library handles this many levels. */
-const harmlessBrackets = 1000;
-const dashesInARow = new RegExp(`^ *(?:[-?:] +){${loadLimits.depthMax + 1}}`, 'm');
-
-/** Checks limits that would cost the library too much time or stack. */
-function bounds(text: string): ParseFinding | undefined {
-  if (text.length > loadLimits.generalCharactersMax) {
-    return {
-      code: 'INPUT_TOO_LARGE',
-      offset: 0,
-      path: [],
-      message: `Cannot read the document: it has ${text.length} characters, and the limit is ${loadLimits.generalCharactersMax} except for JSON and plain block style`,
-      hint: 'Write it as JSON (kubectl get -o json), or use a separate document for each object',
-    };
-  }
-  const dashes = dashesInARow.exec(text);
-  if (dashes) return tooDeep(dashes.index);
-  return opensMoreThan(harmlessBrackets, text) ? deepFlow(text) : undefined;
-}
-
-function opensMoreThan(limit: number, text: string): boolean {
-  const opening = /[{[]/g;
-  for (let open = 0; open <= limit; open++) {
-    if (!opening.test(text)) return false;
-  }
-  return true;
-}
+/** The events of one batch of items are in memory at once: some 5 MB. */
+const listBatchCharacters = 512 * 1024;
 
 /**
- * Finds flow collections that are nested too deeply. Uses the library's lexer, which knows the brackets in comments and scalars and, unlike
- * the parser, does not recurse.
+ * Reads a long List as `kubectl get -o yaml` prints it, some items at a time: the events of a whole one with 10,000 Services take 280 MB.
+ * The parts are exact where each is a document without errors and nothing refers from one to another.
+ * @returns undefined for every other text, also one with errors
  */
-function deepFlow(text: string): ParseFinding | undefined {
-  let depth = 0;
-  let offset = 0;
-  for (const token of new Lexer().lex(text)) {
-    if (token === '[' || token === '{') depth++;
-    else if (token === ']' || token === '}') depth--;
-    if (depth > loadLimits.depthMax) return tooDeep(offset);
-    if (!lexerMarks.has(token)) offset += token.length;
+function parseList(text: string, marks: Marks | undefined): YamlDocument | undefined {
+  const begin = /^items:\n(?=- )/m.exec(text);
+  // Anchors, also inside of texts.
+  if (!begin || /&[^\s,[\]{}]/.test(text)) return undefined;
+  const first = begin.index + begin[0].length;
+  const behind = /^[^-# \n]/m.exec(text.slice(first));
+  const end = behind ? first + behind.index : text.length;
+  const map: Record<string, Json> = {};
+  const items: Json[] = [];
+  const doubts: ParseFinding[] = [];
+  const read = (from: number, to: number, into: (reader: EventReader) => boolean): boolean => {
+    const source = new YamlSource(text.slice(from, to), from);
+    const events = eventsOf(source);
+    if (!Array.isArray(events)) return false;
+    const reader = new EventReader(source, events, marks);
+    const isRead = into(reader) && reader.found.errors.length === 0;
+    for (const doubt of reader.found.doubts) doubts.push(doubt);
+    return isRead;
+  };
+  const root = marks?.enter('', contentStart(text));
+  if (!read(0, begin.index, (reader) => reader.pairs(map)) || Object.hasOwn(map, 'items')) return undefined;
+  map['items'] = items;
+  const mark = marks?.enter('items', first);
+  for (let from = first; from < end; ) {
+    const next = text.indexOf('\n- ', from + listBatchCharacters);
+    const to = next < 0 || next >= end ? end : next + 1;
+    if (!read(from, to, (reader) => reader.items('items', items))) return undefined;
+    from = to;
   }
-  return undefined;
+  if (mark !== undefined) marks?.leave(mark);
+  if (!read(end, text.length, (reader) => reader.pairs(map))) return undefined;
+  if (root !== undefined) marks?.leave(root);
+  return { value: map, errors: [], doubts };
 }
 
-/** Tokens without text: a document starts, a flow collection ends early, a scalar follows. */
-const lexerMarks = new Set(['\u0002', '\u0018', '\u001f']);
+/** The events of a part of a document, or why there are none. Indents a closing bracket wherever the library asks for it, within a budget. */
+function eventsOf(source: YamlSource): Event[] | ParseFinding {
+  if (hasTooManyTokens(source.text)) return tooLarge;
+  for (let characters = 0; ; characters += source.text.length) {
+    try {
+      return parseEvents(source.text, { maxDepth: depthMax });
+    } catch (error) {
+      if (!(error instanceof YAMLException)) throw error;
+      const at = error.reason === 'deficient indentation' ? (error.mark?.position ?? -1) : -1;
+      const isBracket = at >= 0 && ']}'.includes(source.text.charAt(at));
+      if (!isBracket || characters > loadLimits.reparsedCharactersMax) return syntaxError(error, source);
+      source.indent(at);
+    }
+  }
+}
 
-function tooDeep(offset: number): ParseFinding {
+/** The library counts scalars and keys, too; `EventReader` has the exact limit. */
+const depthMax = loadLimits.depthMax + 8;
+
+/** Every value and every key begins with one of these, or behind one. */
+const tokenStarts = /[\n,[{]|[-?:] /g;
+
+function hasTooManyTokens(text: string): boolean {
+  // A token start and its value have at least two characters.
+  if (text.length < loadLimits.yamlTokensMax) return false;
+  tokenStarts.lastIndex = 0;
+  for (let count = 0; tokenStarts.test(text); count++) if (count === loadLimits.yamlTokensMax) return true;
+  return false;
+}
+
+const tooLarge: ParseFinding = {
+  code: 'INPUT_TOO_LARGE',
+  offset: 0,
+  path: [],
+  message: `Cannot read the document: it has more than ${loadLimits.yamlTokensMax} lines, keys and values`,
+  hint: 'Write it as JSON (kubectl get -o json), or use a separate document for each object',
+};
+
+/** An error at the end is reported after the last character, not in the next document. */
+function syntaxError({ reason, mark }: YAMLException, source: YamlSource): ParseFinding {
+  const { text } = source;
+  const offset = source.original(Math.min(mark?.position ?? 0, text.trimEnd().length));
+  if (reason.startsWith('nesting exceeded'))
+    return { code: 'INPUT_TOO_LARGE', offset, path: [], message: tooDeep, hint: deepHint };
   return {
-    code: 'INPUT_TOO_LARGE',
+    code: 'YAML_SYNTAX',
     offset,
     path: [],
-    message: `Cannot read the document: its maps and lists are nested deeper than ${loadLimits.depthMax}`,
-    hint: 'Kubernetes objects are never nested that deeply; look for an unclosed bracket',
+    message: `Cannot read the YAML: ${reason}`,
+    hint: text.includes('{{') ? templateHint : 'Fix the line; the error may start on the line above it',
   };
-}
-
-/**
- * One error per line, and none after the parser is out of sync: the library reports the consequences of an error as further errors. For a
- * template only the first is useful.
- */
-function syntaxErrors(errors: readonly YAMLError[], text: string): ParseFinding[] {
-  const byLine = new Map<number, ParseFinding>();
-  const [first] = errors;
-  if (first !== undefined && text.includes('{{')) return [{ ...syntaxError(first, text), hint: templateHint }];
-  for (const error of errors) {
-    const line = text.lastIndexOf('\n', error.pos[0] - 1);
-    const lost = error.code === 'UNEXPECTED_TOKEN' && byLine.size > 0;
-    if (lost || byLine.size === loadLimits.errorsPerDocumentMax) break;
-    if (!byLine.has(line)) byLine.set(line, syntaxError(error, text));
-  }
-  return [...byLine.values()];
 }
 
 const templateHint = 'This looks like a template: render it first (helm template, kustomize build) and pass the result';
-
-/** An error at the end is reported after the last character, not in the next document. */
-function syntaxError(error: YAMLError, text: string): ParseFinding {
-  const [sentence = ''] = error.message.split('\n', 1);
-  return {
-    code: 'YAML_SYNTAX',
-    offset: Math.min(error.pos[0], text.trimEnd().length),
-    path: [],
-    message: `Cannot read the YAML: ${sentence.charAt(0).toLowerCase()}${sentence.slice(1)}`,
-    hint: 'Fix the line; the error may start on the line above it',
-  };
-}
