@@ -39,6 +39,18 @@ export function kernelContract(name: string, open: () => Promise<KernelCandidate
     expect(await kernel.forgetFlows([flow])).toBe(0);
   });
 
+  test(`${name}: where changes are counted, a change by any program counts, and reading does not`, async () => {
+    const { kernel, foreign } = await open();
+    const before = await kernel.changeCount?.();
+    if (before === undefined) return;
+    await kernel.observe(['ipv4', 'ipv6']);
+    expect(await kernel.changeCount?.()).toBe(before);
+    await kernel.apply(restore('ipv4', 'nat', ':KUBE-A - [0:0]'));
+    const own = await kernel.changeCount?.();
+    await foreign('ipv6', '*nat\n:CNI-X - [0:0]\nCOMMIT\n');
+    expect(new Set([before, own, await kernel.changeCount?.()]).size).toBe(3);
+  });
+
   for (const family of ['ipv4', 'ipv6'] as const) {
     test(`${name}, ${family}: a declared chain is created with its rules, and printed as the grammar prints it`, async () => {
       const { kernel } = await open();

@@ -295,6 +295,9 @@ export const limits = {
   nftOwnAgainMsMax: 60_000,
   /** Events are relied on once the monitor has run for this long. */
   monitorTrustMs: 1_000,
+  /** How long a new one may take until it listens, and the pause between two looks whether it does. */
+  monitorListensMs: 2_000,
+  monitorLookMs: 5,
   monitorRestartMs: 1_000,
   monitorRestartMsMax: 10 * 60_000,
   /** Reported lines of a foreign change, and the length of each. */

@@ -12,6 +12,7 @@ import type { NodeState, Observed, ObservedFamily } from '../ports/node-state.ts
 import { Interrupted } from '../transaction/restore.ts';
 import { proxyTables } from './nft/proxy-tables.ts';
 import { interfaceAddresses, interfaceNames } from './facts.ts';
+import type { ChangeCount } from './changes/change-count.ts';
 import { findIpvsTools, LinuxIpvs } from './ipvs-linux.ts';
 import { forgetFlows, readTrackedPaths } from './conntrack/conntrack.ts';
 import { EitherSwitch } from './either-switch.ts';
@@ -43,6 +44,7 @@ export class LinuxKernel implements Kernel {
   readonly rehearse: Kernel['rehearse'];
   readonly switch: Switch | undefined;
   readonly knowsBpf: boolean;
+  readonly #count: ChangeCount | undefined;
   #hashSizeFixed = false;
 
   /**
@@ -50,6 +52,7 @@ export class LinuxKernel implements Kernel {
    * @param rehearse where rehearsals run; default: in namespaces of children
    * @param bpf the result of `knowsBpf`
    * @param nftWriter default: a new process for each transaction
+   * @param count default: changes are not counted
    */
   constructor(
     tools: Tools,
@@ -59,7 +62,9 @@ export class LinuxKernel implements Kernel {
     rehearse?: Kernel['rehearse'],
     bpf = true,
     nftWriter?: NftWriter,
+    count?: ChangeCount,
   ) {
+    this.#count = count;
     this.knowsBpf = bpf;
     this.rehearse = rehearse ?? rehearser('namespace', tools, run);
     this.#tools = tools;
@@ -118,6 +123,10 @@ export class LinuxKernel implements Kernel {
     for (let at = 0; at < chains.length; at += limits.readersMax)
       await Promise.all(chains.slice(at, at + limits.readersMax).map(read));
     return found;
+  }
+
+  async changeCount(): Promise<string | undefined> {
+    return this.#tools.backend === 'nft' ? this.#count?.read() : undefined;
   }
 
   async apply(step: Step): Promise<void> {

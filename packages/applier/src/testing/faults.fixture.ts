@@ -46,6 +46,7 @@ export function mortalKernel(kernel: Kernel, countdown: Countdown): Kernel {
     knowsBpf: kernel.knowsBpf,
     observe: (families, known) => kernel.observe(families, known),
     observeChains: (family, table, chains) => kernel.observeChains(family, table, chains),
+    changeCount: async () => kernel.changeCount?.(),
     apply: (step) => countdown.through(() => kernel.apply(step)),
     rehearse: (state) => kernel.rehearse(state),
     readSysctl: (key) => kernel.readSysctl(key),

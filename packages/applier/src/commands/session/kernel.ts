@@ -1,5 +1,6 @@
 import type { SluicedConfig } from '../../config.ts';
 import type { DiskJournal } from '../../state/journal.ts';
+import type { ChangeCount } from '../../kernel/changes/change-count.ts';
 import { switchOf } from '../../kernel/find-switch.ts';
 import { knowsBpf } from '../../kernel/knows-bpf.ts';
 import { LinuxKernel } from '../../kernel/linux.ts';
@@ -26,18 +27,19 @@ interface KernelParts {
   readonly report: Report;
   /** See `LinuxKernel`. */
   readonly nftWriter: NftWriter | undefined;
+  readonly count: ChangeCount | undefined;
 }
 
 /** Finds out what the kernel can do. */
 export async function openKernel(
   { rehearse: policy }: SluicedConfig,
-  { tools, run, journal, report, nftWriter }: KernelParts,
+  { tools, run, journal, report, nftWriter, count }: KernelParts,
 ): Promise<OpenedKernel> {
   const isFlipping = journal.open?.flip === 'switch';
   const switchStates = await switchOf(tools, run, placeOf(policy) === 'namespace', isFlipping);
   const rehearse = rehearser(policy, tools, run, report);
   const kernelOf = async (its: Tools): Promise<LinuxKernel> =>
     // In layout `flat`, too: the active generation may have the other layout.
-    new LinuxKernel(its, run, procTunables, switchStates, rehearse, await knowsBpf(its, run), nftWriter);
+    new LinuxKernel(its, run, procTunables, switchStates, rehearse, await knowsBpf(its, run), nftWriter, count);
   return { kernel: await kernelOf(tools), kernelOf, hasSwitch: switchStates !== undefined };
 }

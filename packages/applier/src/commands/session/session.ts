@@ -3,6 +3,7 @@ import { removeLeftScratch } from '../../inbox/release-signatures.ts';
 import { Decisions } from '../../control/decisions.ts';
 import { DiskJournal } from '../../state/journal.ts';
 import { type Lock, takeLock } from '../../state/lock.ts';
+import { ChangeCount } from '../../kernel/changes/change-count.ts';
 import type { ForeignChange, ChangeWatch } from '../../kernel/changes/foreign-change.ts';
 import { watchChanges } from '../../kernel/changes/changes.ts';
 import { readFacts } from '../../kernel/facts.ts';
@@ -106,7 +107,9 @@ export async function openSession(
       await journal.pin(tools.backend);
     }
     report('tools', { backend: tools.backend, ipv4: tools.families.ipv4, ipv6: tools.families.ipv6 });
-    const { kernel, kernelOf, hasSwitch } = await openKernel(config, { tools, run, journal, report, nftWriter: owner });
+    const count = changeCount();
+    const kernelParts = { tools, run, journal, report, nftWriter: owner, count };
+    const { kernel, kernelOf, hasSwitch } = await openKernel(config, kernelParts);
     const runsNft = (): boolean => journal.active !== undefined && nodePlaneOf(journal.active.state).hasOwnTable;
     const decisions = new Decisions(config.node, journal);
     const ending = new AbortController();
@@ -135,6 +138,7 @@ export async function openSession(
         ending.abort();
         owner?.close();
         spares.end();
+        count?.close();
         shell?.end();
         lock?.release();
       },
@@ -154,6 +158,13 @@ function reconcilersOf(
   const reconcilerWith: NodeSession['reconcilerWith'] = (options, parity = ports.parity) =>
     new Reconciler({ ...ports, parity }, facts, { ...rulesOf(config), ...options });
   return { reconciler: reconcilerWith({}), reconcilerWith };
+}
+
+/** @returns undefined if its tools are not installed */
+function changeCount(): ChangeCount | undefined {
+  const [monitor, setpriv] = [findTool('xtables-monitor'), findTool('setpriv')];
+  const isThere = monitor !== undefined && setpriv !== undefined;
+  return isThere ? new ChangeCount({ monitor, setpriv }, () => performance.now()) : undefined;
 }
 
 /** @returns undefined if sh is not installed */

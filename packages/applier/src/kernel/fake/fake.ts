@@ -70,6 +70,7 @@ export class FakeKernel implements Kernel {
   readonly #families: Record<Family, FakeTables>;
   readonly #sysctls: Map<SysctlKey, number>;
   #hashSize = 16_384;
+  #loads = 0;
 
   constructor(start: FakeStart = {}) {
     this.#families = { ipv4: tablesFrom('ipv4', start.rules?.ipv4), ipv6: tablesFrom('ipv6', start.rules?.ipv6) };
@@ -87,6 +88,7 @@ export class FakeKernel implements Kernel {
   /** A reboot, maybe with another kernel: nothing is left. */
   reboot({ withoutBpf = !this.knowsBpf }: Pick<FakeStart, 'withoutBpf'> = {}): void {
     this.knowsBpf = !withoutBpf;
+    this.#loads += 1;
     for (const family of ['ipv4', 'ipv6'] as const) this.#families[family] = tablesFrom(family, undefined);
     this.ipset?.clear();
     this.nft.clear();
@@ -102,6 +104,10 @@ export class FakeKernel implements Kernel {
     const observed: { [F in Family]?: ObservedFamily } = {};
     for (const family of families) observed[family] = readSave(this.save(family), known?.families[family]);
     return observed;
+  }
+
+  async changeCount(): Promise<string | undefined> {
+    return `${this.#loads}:${this.nft.changes}`;
   }
 
   /** The output of iptables-save. */
@@ -140,6 +146,7 @@ export class FakeKernel implements Kernel {
       const table = /^\*(filter|nat)\n/.exec(part)?.[1] as TableName | undefined;
       if (table === undefined || !part.endsWith('COMMIT\n'))
         throw refused('the text is no table from its name to COMMIT');
+      this.#loads += 1;
       tables[table] = commit(family, table, tables[table], part.trimEnd().split('\n').slice(1, -1));
     }
   }

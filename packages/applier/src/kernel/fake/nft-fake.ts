@@ -21,6 +21,8 @@ interface FakeTable {
 export class FakeNft implements NftKernel, NftSets {
   readonly #nowMs: () => number;
   #table: FakeTable | undefined;
+  /** Transactions that were taken. */
+  changes = 0;
 
   /** @param nowMs the kernel's clock */
   constructor(nowMs: () => number) {
@@ -85,6 +87,7 @@ export class FakeNft implements NftKernel, NftSets {
     for (const command of commandsOf(text)) table = this.#execute(table, command);
     if (table) checkVerdicts(table);
     this.#table = table;
+    this.changes += 1;
   }
 
   #execute(table: FakeTable | undefined, command: string): FakeTable | undefined {
