@@ -1,10 +1,9 @@
 // @module-tag test
+import { KernelError, RehearsalError } from '../../packages/applier/src/ports/failure.ts';
 import { execaSync } from 'execa';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { loadOf } from '../../packages/applier/src/kernel/scratch/load.ts';
 import { rehearseInUnit } from '../../packages/applier/src/kernel/scratch/unit.ts';
-import { KernelError } from '../../packages/applier/src/ports/kernel.ts';
-import { RehearsalError } from '../../packages/applier/src/ports/rehearsal.ts';
 import type { NodeState } from '../../packages/applier/src/ports/node-state.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { exampleStates, RehearsalUnit } from './rehearsal.ts';

@@ -19,7 +19,7 @@ test('loads nothing of a text that the runtime directory has no room for, and al
   const { stdout } = await execa('unshare', command, { timeout: 60_000 });
   expect(JSON.parse(stdout)).toEqual([
     ['taken', 9],
-    ['refused', 9],
+    ['lost', 9],
     ['taken', 191],
   ]);
 });

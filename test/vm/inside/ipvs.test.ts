@@ -4,7 +4,7 @@ import { afterAll, expect, test } from 'vitest';
 import { server, state } from '../../../packages/applier/src/ipvs/states.fixture.ts';
 import { ipvsSteps, planIpvs } from '../../../packages/applier/src/ipvs/plan.ts';
 import { emptyIpvs, ownedBy } from '../../../packages/applier/src/ipvs/values.ts';
-import { findIpvsTools, LinuxIpvs } from '../../../packages/applier/src/kernel/ipvs-linux.ts';
+import { findIpvsTools, LinuxIpvs } from '../../../packages/applier/src/kernel/ipvs/ipvs-linux.ts';
 import type { Run } from '../../../packages/applier/src/kernel/command.ts';
 import { runChildren } from '../../../packages/applier/src/kernel/run.ts';
 import { ipvsContract } from '../ipvs.contract.ts';

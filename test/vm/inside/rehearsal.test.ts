@@ -1,11 +1,11 @@
 // @module-tag all
+import { KernelError } from '../../../packages/applier/src/ports/failure.ts';
 import { expect, test } from 'vitest';
 import { loadOf } from '../../../packages/applier/src/kernel/scratch/load.ts';
 import { rehearseInNamespace } from '../../../packages/applier/src/kernel/scratch/namespace.ts';
 import { rehearseInUnit } from '../../../packages/applier/src/kernel/scratch/unit.ts';
 import { runChildren } from '../../../packages/applier/src/kernel/run.ts';
 import { detectTools } from '../../../packages/applier/src/kernel/tools.ts';
-import { KernelError } from '../../../packages/applier/src/ports/kernel.ts';
 import { exampleStates, RehearsalUnit } from '../../netns/rehearsal.ts';
 
 /** Rehearsals of mode ipvs, on a kernel with IPVS: sets and virtual servers belong to the network namespace, too. */

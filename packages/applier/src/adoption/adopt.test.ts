@@ -1,7 +1,7 @@
 // @module-tag quick
+import { KernelError } from '../ports/failure.ts';
 import { atTier } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { KernelError } from '../ports/kernel.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import { Countdown } from '../testing/faults.fixture.ts';
 import { adopt } from './adopt.ts';
@@ -252,7 +252,7 @@ test('the addresses of mode ipvs go also where conntrack fails, and the operator
   moved = await MovedNode.begin('ipvs');
   const { parts, front, instead } = await moved.process();
   const said: string[] = [];
-  const forgetFlows = (): Promise<never> => Promise.reject(new KernelError('conntrack', 'killed'));
+  const forgetFlows = (): Promise<never> => Promise.reject(new KernelError('conntrack', 'killed', 'killed'));
   const ending = await adopt(
     bundleOf('nftables'),
     hold,

@@ -1,3 +1,4 @@
+import { KernelError } from '../ports/failure.ts';
 import type { Family } from '@sluice/netfilter';
 import type { Adoption, RulesElsewhere } from '../ports/adoption.ts';
 import type { Generation } from '../ports/journal.ts';
@@ -8,7 +9,7 @@ import { hasWritten, lastRules, proxyChains, proxyState } from './proxy-rules.ts
 import { proxyIpvs } from './proxy-ipvs.ts';
 import { flowChange } from '../plan/flows.ts';
 import { messageOf } from '../message.ts';
-import { KernelError, type TrackedFlow } from '../ports/kernel.ts';
+import type { TrackedFlow } from '../ports/kernel.ts';
 
 export type UndoEnding =
   /** kube-proxy serves again by rules that it wrote itself; those of Sluice are removed. */

@@ -2,7 +2,7 @@
 import { emptyNft } from '@sluice/netfilter';
 import { Registry } from 'prom-client';
 import { expect, test } from 'vitest';
-import { readStatistics } from '../kernel/ipvs-statistics.ts';
+import { readStatistics } from '../kernel/ipvs/ipvs-statistics.ts';
 import { limits } from '../limits.ts';
 import type { NodeState, ServiceNames } from '../ports/node-state.ts';
 import { TrafficMetrics } from '../status/traffic-metrics.ts';

@@ -1,6 +1,6 @@
 // @module-tag quick
+import { KernelError } from '../ports/failure.ts';
 import { expect, test } from 'vitest';
-import { KernelError } from '../ports/kernel.ts';
 import { describeWindow, endIpvs } from './window.ts';
 
 const server = '10.96.0.10:80/TCP';
@@ -31,7 +31,7 @@ test.each([0, 1])(
     const { clock, ipvs } = scene(0);
     let counts = 0;
     const connections = async () => {
-      if (counts++ === failing) throw new KernelError('ipvsadm', 'killed');
+      if (counts++ === failing) throw new KernelError('ipvsadm', 'killed', 'killed');
       return ipvs.connections();
     };
     const removed: unknown[] = [];
@@ -44,6 +44,6 @@ test.each([0, 1])(
 );
 
 test('fails where the removal fails', async () => {
-  const remove = (): Promise<never> => Promise.reject(new KernelError('ip', 'killed'));
+  const remove = (): Promise<never> => Promise.reject(new KernelError('ip', 'killed', 'killed'));
   await expect(endIpvs({ servers: [], waitMs: 0, remove }, scene(0))).rejects.toThrow('killed');
 });

@@ -1,3 +1,4 @@
+import type { FailureKind } from '../ports/failure.ts';
 import { quoted } from '@sluice/bundle';
 import { limits } from '../limits.ts';
 
@@ -40,6 +41,8 @@ export interface ToolResult {
   readonly stderr: string;
   /** The reason of a failure; empty for exit code 0. */
   readonly why: string;
+  /** Why there is no exit code; left out: a signal ended the tool. */
+  readonly lost?: Exclude<FailureKind, 'refused'>;
 }
 
 /** Starts tools; nothing else in the applier does. */

@@ -3,7 +3,7 @@ import { networkInterfaces, release } from 'node:os';
 import { canonicalAddress, type Family, ipvsInterface } from '@sluice/netfilter';
 import { liberalKey, type Machine } from '@sluice/bundle';
 import type { NodeFacts } from '../ports/node-facts.ts';
-import { findIpvsTools } from './ipvs-linux.ts';
+import { findIpvsTools } from './ipvs/ipvs-linux.ts';
 import type { Tunables } from './sysctl.ts';
 import type { Tools } from './tools.ts';
 

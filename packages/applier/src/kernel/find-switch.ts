@@ -1,8 +1,9 @@
+import { failed } from './failure.ts';
+import { KernelError, RehearsalError } from '../ports/failure.ts';
 import { switches } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import { messageOf } from '../message.ts';
-import { KernelError, type Switch } from '../ports/kernel.ts';
-import { RehearsalError } from '../ports/rehearsal.ts';
+import type { Switch } from '../ports/kernel.ts';
 import { isDefinite, knowsSets, saysMissing } from './knows-sets.ts';
 import type { Run } from './command.ts';
 import { inScratchNamespace } from './scratch/namespace.ts';
@@ -45,15 +46,20 @@ export async function switchOf(
 export async function mustBeGone(ipset: string | undefined, run: Run, wasUsed: boolean): Promise<void> {
   const action = 'the switch between two programs';
   if (ipset === undefined) {
-    if (wasUsed) throw new KernelError(action, 'a change by the switch is open, and ipset is not installed any more');
+    if (wasUsed)
+      throw new KernelError(action, 'a change by the switch is open, and ipset is not installed any more', 'missing');
     return;
   }
   const listed = await run({ file: ipset, args: ['list', '-n'] });
-  if (listed.exitCode !== 0 && !isDefinite(listed)) throw new KernelError(`${ipset} list`, listed.why);
+  if (listed.exitCode !== 0 && !isDefinite(listed)) throw failed(`${ipset} list`, listed);
   const there = new Set(listed.stdout.split('\n'));
   const left = Object.values(switches).filter((name) => there.has(name));
   if (left.length > 0)
-    throw new KernelError(action, `${left.join(' and ')} are there, but the kernel says that rules cannot ask sets`);
+    throw new KernelError(
+      action,
+      `${left.join(' and ')} are there, but the kernel says that rules cannot ask sets`,
+      'garbled',
+    );
 }
 
 async function loads(tools: FamilyTools, ipset: string, run: Run): Promise<boolean> {
@@ -74,5 +80,5 @@ async function loads(tools: FamilyTools, ipset: string, run: Run): Promise<boole
 function isRefusal(error: unknown): boolean {
   const message = messageOf(error);
   const hasFailed = /RULE_APPEND failed|line \d+ failed/.test(message) && !message.includes('Cannot allocate memory');
-  return !(error instanceof RehearsalError) && (hasFailed || saysMissing(message));
+  return saysMissing(message) || (hasFailed && !(error instanceof RehearsalError));
 }

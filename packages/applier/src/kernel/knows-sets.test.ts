@@ -1,6 +1,6 @@
+import { KernelError } from '../ports/failure.ts';
 import { describe, expect, test } from 'vitest';
 import { limits } from '../limits.ts';
-import { KernelError } from '../ports/kernel.ts';
 import { messageOf } from '../message.ts';
 import { findSwitch, mustBeGone } from './find-switch.ts';
 import { knowsSets } from './knows-sets.ts';

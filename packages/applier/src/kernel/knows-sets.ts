@@ -1,6 +1,7 @@
+import { type FailureKind, KernelError } from '../ports/failure.ts';
+import { kindOf } from './failure.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../limits.ts';
-import { KernelError } from '../ports/kernel.ts';
 import type { ToolResult, Run } from './command.ts';
 import type { FamilyTools } from './tools.ts';
 
@@ -33,27 +34,30 @@ export function isDefinite({ exitCode, stderr }: ToolResult): boolean {
 export async function knowsSets(tools: FamilyTools, ipset: string, run: Run, pid = process.pid): Promise<boolean> {
   await removeLeft(ipset, run);
   let why = '';
+  let kind: FailureKind = 'garbled';
   for (let attempt = 1; attempt <= limits.switchQuestionsMax; attempt++) {
     const answer = await ask(tools, ipset, `${probeSet}-${pid}`, run);
     if (typeof answer === 'boolean') return answer;
-    why = answer.unsure;
+    ({ unsure: why, kind } = answer);
     if (attempt < limits.switchQuestionsMax) await sleep(limits.startPauseMs);
   }
-  throw new KernelError(`${tools.iptables} to find out whether rules may ask sets`, why);
+  throw new KernelError(`${tools.iptables} to find out whether rules may ask sets`, why, kind);
 }
 
-type SetsAnswer = boolean | { readonly unsure: string };
+type SetsAnswer = boolean | { readonly unsure: string; readonly kind: FailureKind };
 
 /** Checks for a rule that does not exist. The tool says so only after the kernel has said that it knows the match. */
 async function ask({ iptables }: FamilyTools, ipset: string, set: string, run: Run): Promise<SetsAnswer> {
   const made = await run({ file: ipset, args: ['create', set, 'list:set', 'timeout', '30', '-exist'] });
-  if (made.exitCode !== 0) return isDefinite(made) ? false : { unsure: made.why };
+  if (made.exitCode !== 0) return isDefinite(made) ? false : { unsure: made.why, kind: kindOf(made) };
   const rule = ['OUTPUT', '-m', 'set', '--match-set', set, 'src', '-j', 'ACCEPT'];
   const checked = await run({ file: iptables, args: ['-w', String(limits.xtablesLockSeconds), '-C', ...rule] });
   await run({ file: ipset, args: ['destroy', set] });
   // First: nf_tables warns of a missing match, and then says that there is no such rule.
   if (isDefinite(checked)) return false;
-  return checked.exitCode !== undefined && checked.stderr.includes('Bad rule') ? true : { unsure: checked.why };
+  return checked.exitCode !== undefined && checked.stderr.includes('Bad rule')
+    ? true
+    : { unsure: checked.why, kind: kindOf(checked) };
 }
 
 /** Removes the sets of killed processes. A live process that loses its set tries again. */

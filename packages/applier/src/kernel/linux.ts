@@ -1,19 +1,15 @@
+import { KernelError } from '../ports/failure.ts';
+import { failed, garbled, kindOf, mustPrint, notInstalled } from './failure.ts';
+import { messageOf } from '../message.ts';
 import { type Family, type FamilyProgram, ipvsInterface, type SysctlKey, type TableName } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
-import {
-  type TrackedFlow,
-  type TrackedPath,
-  type Kernel,
-  KernelError,
-  type Step,
-  type Switch,
-} from '../ports/kernel.ts';
+import type { TrackedFlow, TrackedPath, Kernel, Step, Switch } from '../ports/kernel.ts';
 import type { NodeState, Observed, ObservedFamily } from '../ports/node-state.ts';
 import { Interrupted } from '../transaction/restore.ts';
 import { proxyTables } from './nft/proxy-tables.ts';
 import { interfaceAddresses, interfaceNames } from './facts.ts';
 import type { ChangeCount } from './changes/change-count.ts';
-import { findIpvsTools, LinuxIpvs } from './ipvs-linux.ts';
+import { findIpvsTools, LinuxIpvs } from './ipvs/ipvs-linux.ts';
 import { forgetFlows, readTrackedPaths } from './conntrack/conntrack.ts';
 import { EitherSwitch } from './either-switch.ts';
 import { LinuxNft } from './nft/nft-linux.ts';
@@ -104,7 +100,9 @@ export class LinuxKernel implements Kernel {
     } catch (error) {
       throw interrupt?.aborted === true ? new Interrupted() : error;
     }
-    return reader.done();
+    const observed = reader.done();
+    if (reader.strange !== undefined || reader.isCut) throw garbled(save, reader.strange ?? 'a table without an end');
+    return observed;
   }
 
   async observeChains(
@@ -117,8 +115,10 @@ export class LinuxKernel implements Kernel {
     const read = async (chain: string): Promise<void> => {
       const command = { file: iptables, args: ['-w', String(limits.xtablesLockSeconds), '-t', table, '-S', chain] };
       const ran = await this.#withRetry(command);
-      if (ran.exitCode === 0) found.set(chain, readList(ran.stdout));
-      else if (!absent.test(ran.stderr)) throw new KernelError(`${iptables} -t ${table} -S ${chain}`, ran.why);
+      if (ran.exitCode === 0) {
+        mustPrint(iptables, ran.stdout, (line) => /^-[NAP] /.test(line));
+        found.set(chain, readList(ran.stdout));
+      } else if (!absent.test(ran.stderr)) throw failed(`${iptables} -t ${table} -S ${chain}`, ran);
     };
     for (let at = 0; at < chains.length; at += limits.readersMax)
       await Promise.all(chains.slice(at, at + limits.readersMax).map(read));
@@ -144,10 +144,10 @@ export class LinuxKernel implements Kernel {
       case 'ipset':
       case 'ipvsadm':
       case 'ip':
-        if (!this.ipvs) throw new KernelError(step.kind, 'a tool of mode ipvs is not installed');
+        if (!this.ipvs) throw notInstalled(step.kind, 'a tool of mode ipvs is not installed');
         return this.ipvs.apply(step);
       case 'nft':
-        if (!this.nft) throw new KernelError('nft', 'it is not installed');
+        if (!this.nft) throw notInstalled('nft');
         return this.nft.apply(step);
     }
   }
@@ -176,19 +176,19 @@ export class LinuxKernel implements Kernel {
 
   async forgetFlows(flows: readonly TrackedFlow[], found?: (connections: number) => void): Promise<number> {
     const conntrack = findTool('conntrack');
-    if (conntrack === undefined) throw new KernelError('conntrack', 'it is not installed');
+    if (conntrack === undefined) throw notInstalled('conntrack');
     return forgetFlows(flows, conntrack, interfaceAddresses(), this.#run, found);
   }
 
   async trackedPaths(among: readonly Family[]): Promise<readonly TrackedPath[]> {
     const conntrack = findTool('conntrack');
-    if (conntrack === undefined) throw new KernelError('conntrack', 'it is not installed');
+    if (conntrack === undefined) throw notInstalled('conntrack');
     return readTrackedPaths(conntrack, this.#run, among);
   }
 
   #toolsOf(family: Family): FamilyTools {
     const tools = this.#tools.families[family];
-    if (!tools) throw new KernelError(`${family} tools`, 'they are not installed');
+    if (!tools) throw notInstalled(`${family} tools`, 'they are not installed');
     return tools;
   }
 
@@ -196,13 +196,13 @@ export class LinuxKernel implements Kernel {
     try {
       write();
     } catch (error) {
-      throw new KernelError(action, error instanceof Error ? error.message : String(error));
+      throw new KernelError(action, messageOf(error), 'refused');
     }
   }
 
   async #must(command: Command, action = command.file, begin?: () => void): Promise<ToolResult> {
     const ran = await this.#withRetry(command, begin);
-    if (ran.exitCode !== 0) throw new KernelError(action, ran.why);
+    if (ran.exitCode !== 0) throw failed(action, ran);
     return ran;
   }
 
@@ -211,7 +211,7 @@ export class LinuxKernel implements Kernel {
     for (let attempt = 1; ; attempt++) {
       begin?.();
       const ran = await this.#run(command);
-      const isBusy = this.#tools.backend === 'legacy' && ran.exitCode === 4;
+      const isBusy = ran.exitCode !== 0 && kindOf(ran) === 'busy';
       if (!isBusy || attempt >= limits.xtablesLockAttemptsMax) return ran;
     }
   }

@@ -1,6 +1,6 @@
+import { failed } from './failure.ts';
 import { addAll } from '@sluice/netfilter';
 import { RuleCountReader, type RuleCount } from '../counts/rule-counts.ts';
-import { KernelError } from '../ports/kernel.ts';
 import type { Run } from './command.ts';
 import type { Tools } from './tools.ts';
 
@@ -14,8 +14,8 @@ export async function readRuleCounts({ families }: Tools, run: Run): Promise<rea
     if (!tools) continue;
     const reader = new RuleCountReader();
     const command = { file: tools.save, args: ['-c', '-t', 'nat'], onOutput: (part: string) => reader.take(part) };
-    const { exitCode, why } = await run(command);
-    if (exitCode !== 0) throw new KernelError(`${tools.save} -c -t nat`, why);
+    const ran = await run(command);
+    if (ran.exitCode !== 0) throw failed(`${tools.save} -c -t nat`, ran);
     addAll(found, reader.done());
   }
   return found;

@@ -46,9 +46,11 @@ export function runChildren(
     const exitCode = (result.failed || hasRest) && result.exitCode === 0 ? undefined : result.exitCode;
     ended?.(exitCode);
     const printed = { stdout: typeof stdout === 'string' ? stdout : '', stderr };
+    const lost = exitCode === undefined ? lostBy(result, spare?.isLate === true) : undefined;
     return {
       exitCode,
       ...printed,
+      ...(lost === undefined ? {} : { lost }),
       why: hasRest && !result.failed ? notRead : whyFailed(result, exitCode, spare?.isLate === true),
       code: child.pid === undefined ? result.code : undefined,
     };
@@ -103,6 +105,16 @@ interface FailedRun {
   readonly stderr?: unknown;
   readonly signal?: string | undefined;
   readonly originalMessage?: string | undefined;
+  readonly code?: string | undefined;
+}
+
+/** Why a run has no exit code. */
+function lostBy({ timedOut, code }: FailedRun, isLate: boolean): NonNullable<ToolResult['lost']> {
+  if (timedOut === true || isLate) return 'hung';
+  if (isShort(code) || code === 'ENOSPC') return 'short';
+  if (code === 'ERR_CHILD_PROCESS_STDIO_MAXBUFFER') return 'garbled';
+  // Of the start: `ENOENT`, `EACCES`. A tool that did not read its input leaves EPIPE.
+  return code !== undefined && /^E[A-Z]+$/.test(code) && code !== 'EPIPE' ? 'missing' : 'killed';
 }
 
 function whyFailed(result: FailedRun, exitCode: number | undefined, isLate: boolean): string {

@@ -15,6 +15,9 @@ export class SaveReader {
   /** The chain of the previous rule, whose rules are adjacent, and their common prefix. */
   #chain: ChainReading | undefined;
   #prefix = '';
+  /** The first line that is none of `iptables-save`: another program printed it. */
+  strange: string | undefined;
+  #isInTable = false;
   /** The beginning of an incomplete line. */
   #rest = '';
 
@@ -44,9 +47,16 @@ export class SaveReader {
     if (line.startsWith('-A ')) this.#rule(line);
     else if (line.startsWith(':')) this.#declare(line);
     else if (line.startsWith('*')) {
+      this.#isInTable = true;
       this.#table = tableNames.find((known) => known === line.slice(1).trim());
       this.#prefix = '';
-    }
+    } else if (line === 'COMMIT') this.#isInTable = false;
+    else if (line !== '' && !line.startsWith('#')) this.strange ??= line;
+  }
+
+  /** Whether the text ended inside of a table. */
+  get isCut(): boolean {
+    return this.#isInTable;
   }
 
   #declare(line: string): void {

@@ -1,6 +1,7 @@
+import { failed, mustPrint } from './failure.ts';
 import { type TableName, switches } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
-import { KernelError, type SwitchState, type Switch } from '../ports/kernel.ts';
+import type { SwitchState, Switch } from '../ports/kernel.ts';
 import { interfaceAddresses } from './facts.ts';
 import type { Run } from './command.ts';
 
@@ -43,10 +44,13 @@ export class LinuxSwitch implements Switch {
 
   /** The output of `ipset save`; undefined without such a set. */
   async #save(set: string): Promise<string | undefined> {
-    const { exitCode, stdout, stderr, why } = await this.#run({ file: this.#ipset, args: ['save', set] });
-    if (exitCode === 0) return stdout;
-    if (stderr.includes('does not exist')) return undefined;
-    throw new KernelError(`${this.#ipset} save ${set}`, why);
+    const ran = await this.#run({ file: this.#ipset, args: ['save', set] });
+    if (ran.exitCode === 0) {
+      mustPrint(this.#ipset, ran.stdout, (line) => /^(?:create|add) /.test(line));
+      return ran.stdout;
+    }
+    if (ran.stderr.includes('does not exist')) return undefined;
+    throw failed(`${this.#ipset} save ${set}`, ran);
   }
 
   async make(sources: readonly string[], withOwn = false): Promise<void> {
@@ -78,15 +82,15 @@ export class LinuxSwitch implements Switch {
 
   async off(table: TableName): Promise<void> {
     // One process and no query before it: a rollback is urgent.
-    const { exitCode, stderr, why } = await this.#run({ file: this.#ipset, args: ['flush', switches[table]] });
-    if (exitCode !== 0 && !stderr.includes('does not exist'))
-      throw new KernelError(`${this.#ipset} flush ${switches[table]}`, why);
+    const ran = await this.#run({ file: this.#ipset, args: ['flush', switches[table]] });
+    if (ran.exitCode !== 0 && !ran.stderr.includes('does not exist'))
+      throw failed(`${this.#ipset} flush ${switches[table]}`, ran);
   }
 
   /** Lists them first: a process that was killed halfway left only some. */
   async remove(): Promise<void> {
     const listed = await this.#run({ file: this.#ipset, args: ['list', '-n'] });
-    if (listed.exitCode !== 0) throw new KernelError(`${this.#ipset} list`, listed.why);
+    if (listed.exitCode !== 0) throw failed(`${this.#ipset} list`, listed);
     const there = new Set(listed.stdout.split('\n'));
     const names = [switches.nat, switches.filter, spare, ...Object.keys(members)];
     const gone = names.filter((one) => there.has(one)).map((name) => `destroy ${name}`);
@@ -95,7 +99,7 @@ export class LinuxSwitch implements Switch {
 
   async #restore(lines: readonly string[]): Promise<void> {
     const input = lines.map((line) => `${line}\n`).join('');
-    const { exitCode, why } = await this.#run({ file: this.#ipset, args: ['restore', '-exist'], input });
-    if (exitCode !== 0) throw new KernelError(`${this.#ipset} restore`, why);
+    const ran = await this.#run({ file: this.#ipset, args: ['restore', '-exist'], input });
+    if (ran.exitCode !== 0) throw failed(`${this.#ipset} restore`, ran);
   }
 }

@@ -122,7 +122,9 @@ class RunningShell {
         this.#heard = resolve;
       });
     clearTimeout(timer);
-    return isLate ? { exitCode: undefined, stdout: '', stderr: '', why: 'timed out' } : answerIn(this.#printed);
+    return isLate
+      ? { exitCode: undefined, stdout: '', stderr: '', why: 'timed out', lost: 'hung' }
+      : answerIn(this.#printed);
   }
 
   end(): void {

@@ -1,8 +1,8 @@
+import { failed } from './failure.ts';
 import { accessSync, constants, realpathSync } from 'node:fs';
 import type { Family } from '@sluice/netfilter';
 import type { SluicedConfig } from '../config.ts';
 import { limits } from '../limits.ts';
-import { KernelError } from '../ports/kernel.ts';
 import type { Command, ToolResult, Run } from './command.ts';
 
 export type RuleStore = 'legacy' | 'nft';
@@ -78,7 +78,7 @@ async function started(run: Run, command: Command): Promise<ToolResult> {
     const isLocked = ran.exitCode === 4 && ran.stderr.includes('xtables lock');
     if (isLocked && attempt < limits.xtablesLockAttemptsMax) continue;
     const isShort = ran.exitCode === undefined && /EAGAIN|ENOMEM|EMFILE|ENFILE/.test(ran.why);
-    if (isLocked || isShort) throw new KernelError(command.file, ran.why);
+    if (isLocked || isShort) throw failed(command.file, ran);
     return ran;
   }
 }

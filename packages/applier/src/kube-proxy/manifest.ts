@@ -1,6 +1,6 @@
+import { KernelError } from '../ports/failure.ts';
 import { lstatSync, renameSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { KernelError } from '../ports/kernel.ts';
 import { syncPath } from '../state/files.ts';
 
 /**
@@ -36,7 +36,7 @@ export function releaseManifest(manifest: string): void {
   try {
     rmSync(held, { force: true });
   } catch (error) {
-    throw new KernelError(`removal of ${held}`, (error as Error).message);
+    throw new KernelError(`removal of ${held}`, (error as Error).message, 'short');
   }
 }
 
@@ -47,6 +47,6 @@ function move(from: string, to: string): void {
     renameSync(from, to);
     syncPath(dirname(to));
   } catch (error) {
-    throw new KernelError(`rename of ${from}`, (error as Error).message);
+    throw new KernelError(`rename of ${from}`, (error as Error).message, 'short');
   }
 }

@@ -1,7 +1,7 @@
+import { KernelError } from '../ports/failure.ts';
 import { createHash } from 'node:crypto';
 import type { Family } from '@sluice/netfilter';
 import type { RulesElsewhere } from '../ports/adoption.ts';
-import { KernelError } from '../ports/kernel.ts';
 import { familyNames } from '../ports/node-state.ts';
 import type { Run } from '../kernel/command.ts';
 import { findTool, otherBackend, type RuleStore, savePath } from '../kernel/tools.ts';
@@ -40,7 +40,7 @@ async function tableOf(family: Family, run: Run): Promise<readonly string[]> {
 /** What a tool prints; a store or a table that the kernel does not have is nothing, and the tool fails then. */
 async function printedBy(file: string, args: readonly string[], run: Run): Promise<string> {
   const { exitCode, stdout, why } = await run({ file, args });
-  if (exitCode === undefined) throw new KernelError(`${file} ${args.join(' ')}`, why);
+  if (exitCode === undefined) throw new KernelError(`${file} ${args.join(' ')}`, why, 'killed');
   return stdout;
 }
 

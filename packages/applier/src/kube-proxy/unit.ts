@@ -1,6 +1,6 @@
+import { KernelError } from '../ports/failure.ts';
 import { mkdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { KernelError } from '../ports/kernel.ts';
 import { writeDurably } from '../state/files.ts';
 import type { Run } from '../kernel/command.ts';
 import { findTool } from '../kernel/tools.ts';
@@ -58,7 +58,7 @@ export async function holdUnit(unit: string, run: Run): Promise<void> {
     mkdirSync(folder, { recursive: true });
     writeDurably(join(folder, dropIn), text);
   } catch (error) {
-    throw new KernelError(`hold of ${unit}`, (error as Error).message);
+    throw new KernelError(`hold of ${unit}`, (error as Error).message, 'short');
   }
   await systemctl(['daemon-reload'], run);
   // Otherwise those that require it would be stopped with it.
@@ -75,7 +75,7 @@ export async function releaseUnit(unit: string, run: Run): Promise<string | unde
   try {
     removeDropIn(folder);
   } catch (error) {
-    throw new KernelError(`release of ${unit}`, (error as Error).message);
+    throw new KernelError(`release of ${unit}`, (error as Error).message, 'short');
   }
   await systemctl(['daemon-reload'], run);
   try {
@@ -102,8 +102,9 @@ export function removeDropIn(folder: string): void {
 
 async function systemctl(args: readonly string[], run: Run): Promise<void> {
   const file = findTool('systemctl');
-  if (file === undefined) throw new KernelError('systemctl', 'it is not installed');
+  if (file === undefined) throw new KernelError('systemctl', 'it is not installed', 'missing');
   // systemd waits 90 s for a unit to stop before it kills it: DefaultTimeoutStopSec of systemd-system.conf(5).
   const { exitCode, why } = await run({ file, args: ['--no-ask-password', ...args], timeoutMs: 100_000 });
-  if (exitCode !== 0) throw new KernelError(`systemctl ${args.join(' ')}`, why);
+  if (exitCode !== 0)
+    throw new KernelError(`systemctl ${args.join(' ')}`, why, exitCode === undefined ? 'killed' : 'refused');
 }

@@ -27,6 +27,7 @@ export class NftReader {
   readonly #chains = new Map<string, string[]>();
   readonly #parts = new Set<string>();
   #isOurs = true;
+  #hasTable = false;
   /** How many elements were not read because packets fill their set. */
   clients = 0;
 
@@ -36,10 +37,16 @@ export class NftReader {
     for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', at)) {
       const line = text.slice(at, end);
       if (this.#open === '' && line.startsWith('table ')) this.#isOurs = line.startsWith(`table ${nftTableName} {`);
+      this.#hasTable ||= this.#isOurs && line.startsWith('table ');
       this.#line(line.trim());
       at = end + 1;
     }
     this.#rest = text.slice(at);
+  }
+
+  /** Whether the text was a listing of the table, with its end. After `done`. */
+  get isListing(): boolean {
+    return this.#hasTable && !this.#object && !this.#isInElements;
   }
 
   done(): ObservedNft {

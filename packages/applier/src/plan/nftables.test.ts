@@ -1,6 +1,6 @@
+import type { KernelError } from '../ports/failure.ts';
 import { afterEach, describe, expect, test } from 'vitest';
 import { nftBundle } from '../../../bundle/src/virtual/nft.fixture.ts';
-import type { KernelError } from '../ports/kernel.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { cartBundle, pod, settledElements } from '../testing/nftables.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';

@@ -1,8 +1,9 @@
+import { KernelError } from '../ports/failure.ts';
 import type { NftState, Placement, PlacementChange } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import { type NftTable, stepsOfChange } from '../nftables/plan.ts';
 import { repairTable } from '../nftables/repair.ts';
-import { type Kernel, KernelError, type Step } from '../ports/kernel.ts';
+import type { Kernel, Step } from '../ports/kernel.ts';
 
 const ofKernel = new WeakMap<Kernel, Placement>();
 
@@ -35,7 +36,7 @@ export interface KnownTable {
  * @throws KernelError if nft is not installed or fails
  */
 export async function readTable(expected: NftState | undefined, kernel: Kernel, known: KnownTable): Promise<NftTable> {
-  if (!kernel.nft) throw new KernelError('nft', 'it is not installed');
+  if (!kernel.nft) throw new KernelError('nft', 'it is not installed', 'missing');
   const remembered = known.nft === true ? knownPlacement(kernel) : undefined;
   if (remembered) return { mend: [], held: remembered, exists: true };
   const observed = await kernel.nft.observe(known.interrupt);

@@ -1,5 +1,5 @@
+import { KernelError } from '../ports/failure.ts';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { KernelError } from '../ports/kernel.ts';
 import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
@@ -189,7 +189,7 @@ test('ends a drain at the limit of the config', async () => {
 test('refuses the bundle on a kernel without mode ipvs', async () => {
   self = scene();
   const { reconciler } = await self.start();
-  self.kernel.ipvs.observe = () => Promise.reject(new KernelError('ipvsadm', 'Protocol not available'));
+  self.kernel.ipvs.observe = () => Promise.reject(new KernelError('ipvsadm', 'Protocol not available', 'refused'));
   expect(await reconciler.put(bundle(), true)).toMatchObject({
     refusal: { problems: [{ code: 'NODE_LACKS_NEED', hint: expect.stringContaining('modprobe ip_vs') }] },
   });
@@ -217,7 +217,7 @@ test('refuses a missing scheduler before anything is touched, and does not rehea
   self = scene();
   const { reconciler } = await self.start();
   await reconciler.put(bundle(), true);
-  self.kernel.rehearse = () => Promise.reject(new KernelError('ipvsadm', 'No such file or directory'));
+  self.kernel.rehearse = () => Promise.reject(new KernelError('ipvsadm', 'No such file or directory', 'refused'));
   const { length } = self.kernel.taken;
   const other = bundle((text) => text.replace('-A -t 10.96.0.10:80 -s rr', '-A -t 10.96.0.10:80 -s mh'));
   expect(await reconciler.put(other, true)).toMatchObject({

@@ -1,3 +1,4 @@
+import { KernelError } from '../ports/failure.ts';
 import type { IpvsState, IpvsTimeouts, Problem } from '@sluice/netfilter';
 import { ipvsConflicts } from '../ipvs/conflicts.ts';
 import { ipvsSteps, planIpvs } from '../ipvs/plan.ts';
@@ -13,7 +14,6 @@ import {
   emptyIpvs,
   ownedNames,
 } from '../ipvs/values.ts';
-import { KernelError } from '../ports/kernel.ts';
 import type { Ports } from '../ports/ports.ts';
 import type { OwnedNames, NodeState } from '../ports/node-state.ts';
 
@@ -40,7 +40,7 @@ export async function planVirtual(
   known: KnownIpvsParts = {},
 ): Promise<Virtual | undefined> {
   if (!desired.ipvs && !owned.ipvs) return undefined;
-  if (!kernel.ipvs) throw new KernelError('ipvsadm, ipset and ip', 'one of them is not installed');
+  if (!kernel.ipvs) throw new KernelError('ipvsadm, ipset and ip', 'one of them is not installed', 'missing');
   const ipvs = withOriginals(desired.ipvs ?? emptyIpvs, journal.originalTimeouts);
   const observed = await kernel.ipvs.observe({ ...(setsTimeouts(ipvs) ? {} : noTimeouts), ...known });
   const ours = ownedNames(joinIpvsNames(owned.ipvs, desired.ipvs && ipvsNames(desired.ipvs)));

@@ -1,7 +1,7 @@
+import { KernelError } from '../ports/failure.ts';
 import { printServers, printSets } from '@sluice/netfilter';
 import { printAddresses } from '../ipvs/text.ts';
 import { noTimeouts } from '../plan/virtual.ts';
-import { KernelError } from '../ports/kernel.ts';
 import { notBeneath } from './beneath.ts';
 import { inPlace, showsExactly } from './in-place.ts';
 import type { NodePlane } from './plane.ts';
@@ -17,7 +17,7 @@ export const ipvsPlane: NodePlane = {
   shows: async (observed, state, ports) => ports.kernel.ipvs !== undefined && showsExactly(observed, state, ports),
   observeBeside: async ({ ipvs: expected }, { ipvs }) => {
     if (!expected) return {};
-    if (!ipvs) throw new KernelError('ipvsadm, ipset and ip', 'one of them is not installed');
+    if (!ipvs) throw new KernelError('ipvsadm, ipset and ip', 'one of them is not installed', 'missing');
     const { servers } = await ipvs.observe(noTimeouts);
     return { servers };
   },

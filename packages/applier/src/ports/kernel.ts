@@ -136,15 +136,3 @@ export interface TrackedPath {
   /** `10.244.1.5:8080` */
   readonly endpoint: string;
 }
-
-/** The kernel, or one of its tools, refused or failed. */
-export class KernelError extends Error {
-  override readonly name = 'KernelError';
-  /** The command, such as `iptables-restore nat`. */
-  readonly action: string;
-
-  constructor(action: string, why: string) {
-    super(`Cannot run ${action}: ${why}`);
-    this.action = action;
-  }
-}

@@ -20,14 +20,3 @@ export interface Rehearsal {
   /** Whether `ensure` has nothing to load. */
   isKnown(desired: NodeState, touched: readonly Touched[], active: NodeState): boolean;
 }
-
-/** A rehearsal could not be started or finished. It is no verdict on the rules. */
-export class RehearsalError extends Error {
-  override readonly name = 'RehearsalError';
-  readonly hint: string;
-
-  constructor(why: string, hint: string) {
-    super(`Cannot rehearse: ${why}`);
-    this.hint = hint;
-  }
-}

@@ -1,3 +1,4 @@
+import { RehearsalError } from '../ports/failure.ts';
 import { type BundleFiles, resolveNode } from '@sluice/bundle';
 import { type Family, type Problem, onKernel, parseKernelRelease, plural, readSysctlLine } from '@sluice/netfilter';
 import type { SluicedConfig } from '../config.ts';
@@ -15,7 +16,6 @@ import { peek, pinnedStore } from '../state/peek.ts';
 import { admit, AdmitMemory } from '../admission/admit.ts';
 import { countNames, foreignSluiceChains, foreignProxyChains } from '../plan/ownership.ts';
 import type { NodeFacts } from '../ports/node-facts.ts';
-import { RehearsalError } from '../ports/rehearsal.ts';
 import { findProxy } from '../admission/start-state.ts';
 import { bad, good, note, type PreflightFinding } from './finding.ts';
 import { nftFindings } from './nftables.ts';

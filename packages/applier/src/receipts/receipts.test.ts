@@ -1,10 +1,10 @@
+import { KernelError } from '../ports/failure.ts';
 import { chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileDigest } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { Seal } from '../inbox/files.ts';
-import { KernelError } from '../ports/kernel.ts';
 import { sampleNode } from '../testing/bundle.fixture.ts';
 import { type Account, accountOf } from './account.ts';
 import { makeKey } from './key.ts';
@@ -69,7 +69,7 @@ describe('a receipt', () => {
     const args = ['-c', 'echo "bad line: \\"password=hunter2\\"" >&2; exit 2'];
     const { why } = await run({ file: '/bin/sh', args });
     expect(why).toContain('hunter2');
-    const { message } = new KernelError('iptables-restore', why);
+    const { message } = new KernelError('iptables-restore', why, 'refused');
     await receiptWriter().report(accountOf({ kind: 'held', because: 'health failed', rollback: message }), seal);
     expect(newest().because).toBe('health failed; the rollback failed: Cannot run iptables-restore: exit code 2:');
   });

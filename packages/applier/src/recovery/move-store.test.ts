@@ -1,7 +1,7 @@
+import { KernelError } from '../ports/failure.ts';
 import { sysctlKeys } from '@sluice/netfilter';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { FakeKernel } from '../kernel/fake/fake.ts';
-import { KernelError } from '../ports/kernel.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Scene, scene, steppingClock } from '../testing/scene.fixture.ts';
 import { moveStore, type StorePorts } from './move-store.ts';
@@ -45,7 +45,7 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
     async (when) => {
       const { from, to, good } = await stores();
       const fails = (): never => {
-        throw new KernelError('the move', 'it ended');
+        throw new KernelError('the move', 'it ended', 'killed');
       };
       const broken: Record<string, [StorePorts, StorePorts, () => Promise<void>]> = {
         'before the new store takes them': [from, { ...to, kernel: refusing(other) }, async () => undefined],
@@ -64,7 +64,8 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
 function refusing(kernel: FakeKernel): FakeKernel {
   return new Proxy(kernel, {
     get(target, key) {
-      if (key === 'apply') return () => Promise.reject(new KernelError('iptables-restore', 'it takes nothing'));
+      if (key === 'apply')
+        return () => Promise.reject(new KernelError('iptables-restore', 'it takes nothing', 'refused'));
       const value: unknown = Reflect.get(target, key, target);
       return typeof value === 'function' ? (value.bind(target) as unknown) : value;
     },

@@ -1,7 +1,6 @@
+import { KernelError, RehearsalError } from '../ports/failure.ts';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { FakeKernel } from '../kernel/fake/fake.ts';
-import { KernelError } from '../ports/kernel.ts';
-import { RehearsalError } from '../ports/rehearsal.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { cartBundle } from '../testing/nftables.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
@@ -60,7 +59,7 @@ test('rehearses a new kind of list in mode nftables once, and no other length', 
 });
 
 test.each([
-  ['fails', () => Promise.reject(new KernelError('iptables-restore', 'line 3')), 'NODE_REFUSES_RULES'],
+  ['fails', () => Promise.reject(new KernelError('iptables-restore', 'line 3', 'refused')), 'NODE_REFUSES_RULES'],
   ['cannot run', () => Promise.reject(new RehearsalError('it hangs', 'Look there')), 'NODE_CANNOT_REHEARSE'],
 ] as const)(
   'changes nothing when the rehearsal %s, and applies the bundle when it passes',

@@ -1,3 +1,4 @@
+import { RehearsalError } from '../ports/failure.ts';
 import { firstDifference, updateDifference } from './verify.ts';
 import { verifyIpvs } from './verify-ipvs.ts';
 import type { PlannedChange, TransactionResult, RollbackReason } from './planned-change.ts';
@@ -9,7 +10,6 @@ import type { Ports } from '../ports/ports.ts';
 import type { ProbeResult } from '../ports/probes.ts';
 import { describePartial } from '../ports/outcome.ts';
 import type { Refusal } from '../ports/refusal.ts';
-import { RehearsalError } from '../ports/rehearsal.ts';
 import { messageOf } from '../message.ts';
 import { nodePlaneOf } from '../planes/planes.ts';
 import { rollBack } from './roll-back.ts';

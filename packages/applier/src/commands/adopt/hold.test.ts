@@ -1,6 +1,6 @@
 // @module-tag quick
+import { KernelError } from '../../ports/failure.ts';
 import { expect, test } from 'vitest';
-import { KernelError } from '../../ports/kernel.ts';
 import type { Adoption, Hold, KubeProxy } from '../../ports/adoption.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { explained, mustBeHoldable } from './hold.ts';
@@ -38,7 +38,7 @@ test('what does not exist is refused before anything is touched', async () => {
 
 test('a kube-proxy that does not stop or may not return is told with what to do', async () => {
   const fails = async (): Promise<never> => {
-    throw new KernelError('systemctl stop kube-proxy.service', 'timed out');
+    throw new KernelError('systemctl stop kube-proxy.service', 'timed out', 'hung');
   };
   const kubeProxy: KubeProxy = explained({ running: () => [], ...willing, hold: fails, release: fails });
   for (const calls of [kubeProxy.hold(unit), kubeProxy.release(unit)])

@@ -1,6 +1,8 @@
+import type { KernelError } from '../../ports/failure.ts';
+import { failed } from '../failure.ts';
 import { canonicalAddress, compareText, type Family, printEndpoint } from '@sluice/netfilter';
 import { limits } from '../../limits.ts';
-import { type TrackedFlow, type TrackedPath, KernelError } from '../../ports/kernel.ts';
+import type { TrackedFlow, TrackedPath } from '../../ports/kernel.ts';
 import type { Command, ToolResult, Run } from '../command.ts';
 
 /**
@@ -57,7 +59,7 @@ async function remove(conntrack: string, args: readonly string[], run: Run): Pro
   const ran = await run({ file: conntrack, args, isSilent: true, isRepeatable: true });
   const count = Number(/(\d+) flow entries /.exec(ran.stderr)?.[1] ?? Number.NaN);
   // Exit code 1 also when there are none, or all have timed out meanwhile.
-  if (ran.exitCode !== 0 && count !== 0) throw failed(conntrack, args, ran);
+  if (ran.exitCode !== 0 && count !== 0) throw failedAt(conntrack, args, ran);
   return count || 0;
 }
 
@@ -104,11 +106,11 @@ const kindOf = { udp: ['-p', 'udp'], tcp: ['-p', 'tcp', '--state', 'SYN_SENT'] }
 
 async function must(command: Command, run: Run): Promise<void> {
   const ran: ToolResult = await run(command);
-  if (ran.exitCode !== 0) throw failed(command.file, command.args, ran);
+  if (ran.exitCode !== 0) throw failedAt(command.file, command.args, ran);
 }
 
-const failed = (file: string, args: readonly string[], { why }: ToolResult): KernelError =>
-  new KernelError(`${file} ${args.join(' ')}`, why);
+const failedAt = (file: string, args: readonly string[], ran: ToolResult): KernelError =>
+  failed(`${file} ${args.join(' ')}`, ran);
 
 /** Splits a tool's output into lines. */
 class LineSplitter {

@@ -1,7 +1,7 @@
+import { failed } from '../failure.ts';
 import { familiesServed, servicesAt } from '../../counts/frontends.ts';
 import { TrafficReader, type TrafficReading, TrafficSums } from '../../counts/traffic.ts';
 import { limits } from '../../limits.ts';
-import { KernelError } from '../../ports/kernel.ts';
 import type { NodeState } from '../../ports/node-state.ts';
 import type { Run } from '../command.ts';
 
@@ -16,8 +16,8 @@ export async function readTrackedTraffic(conntrack: string, state: NodeState, ru
     const reader = new TrafficReader(servicesAt(state, family), sums);
     const args = ['-L', '-f', family];
     const timeoutMs = limits.trackedReadMsMax;
-    const { exitCode, why } = await run({ file: conntrack, args, timeoutMs, onOutput: (part) => reader.take(part) });
-    if (exitCode !== 0) throw new KernelError(`${conntrack} ${args.join(' ')}`, why);
+    const ran = await run({ file: conntrack, args, timeoutMs, onOutput: (part) => reader.take(part) });
+    if (ran.exitCode !== 0) throw failed(`${conntrack} ${args.join(' ')}`, ran);
     reader.take('\n');
   }
   return sums.reading;

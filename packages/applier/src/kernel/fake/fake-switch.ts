@@ -1,6 +1,7 @@
+import { KernelError } from '../../ports/failure.ts';
 import { type TableName, switches } from '@sluice/netfilter';
 import { limits } from '../../limits.ts';
-import { KernelError, type SwitchState, type Switch } from '../../ports/kernel.ts';
+import type { SwitchState, Switch } from '../../ports/kernel.ts';
 
 /** The sets of a kernel in memory, with their timeouts. */
 export class FakeSwitch implements Switch {
@@ -42,7 +43,7 @@ export class FakeSwitch implements Switch {
   }
 
   async on(seconds: number): Promise<void> {
-    if (!this.#sets) throw new KernelError('fake ipset', `there is no set ${switches.filter}`);
+    if (!this.#sets) throw new KernelError('fake ipset', `there is no set ${switches.filter}`, 'refused');
     const until = (plus: number): number => (seconds === 0 ? Infinity : this.#nowMs() + (seconds + plus) * 1000);
     this.#sets.set(switches.filter, until(limits.deadmanFilterSeconds));
     this.#sets.set(switches.nat, until(0));
@@ -54,7 +55,7 @@ export class FakeSwitch implements Switch {
 
   async remove(): Promise<void> {
     const named = [...(this.#sets?.keys() ?? [])].find(this.#isNamed);
-    if (named !== undefined) throw new KernelError('fake ipset', `a rule names ${named}`);
+    if (named !== undefined) throw new KernelError('fake ipset', `a rule names ${named}`, 'refused');
     this.#sets = undefined;
   }
 

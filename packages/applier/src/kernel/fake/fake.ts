@@ -1,3 +1,4 @@
+import { KernelError } from '../../ports/failure.ts';
 import {
   addAll,
   canonicalRule,
@@ -14,7 +15,7 @@ import {
   type TableName,
   targetOf,
 } from '@sluice/netfilter';
-import { type TrackedFlow, type Kernel, KernelError, type Step, type Switch } from '../../ports/kernel.ts';
+import type { TrackedFlow, Kernel, Step, Switch } from '../../ports/kernel.ts';
 import { familiesOf, type NodeState, type Observed, type ObservedFamily } from '../../ports/node-state.ts';
 import { Interrupted } from '../../transaction/restore.ts';
 import { FakeIpvs } from './ipvs-fake.ts';
@@ -183,7 +184,7 @@ export class FakeKernel implements Kernel {
 const isSwitch = (set: string): boolean => Object.values<string>(switches).includes(set);
 
 function refused(why: string): KernelError {
-  return new KernelError('fake iptables-restore', why);
+  return new KernelError('fake iptables-restore', why, 'refused');
 }
 
 function tablesFrom(family: Family, text: string | undefined): FakeTables {

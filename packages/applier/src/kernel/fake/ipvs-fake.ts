@@ -1,3 +1,4 @@
+import { KernelError } from '../../ports/failure.ts';
 import {
   type Family,
   findSet,
@@ -13,7 +14,6 @@ import type { Connections } from '../../ipvs/drain.ts';
 import type { IpvsKernel } from '../../ipvs/ports.ts';
 import { isGenerationName } from '../../ipvs/sets.ts';
 import type { KnownIpvsParts, ObservedIpvs, IpvsStep } from '../../ipvs/values.ts';
-import { KernelError } from '../../ports/kernel.ts';
 
 type FakeServer = Omit<VirtualServer, 'real'> & { readonly real: Map<string, RealServer> };
 type FakeSet = Omit<IpSet, 'entries'> & { entries: Set<string> };
@@ -81,7 +81,7 @@ export class FakeIpvs implements IpvsKernel {
       }
     }
     if (refusals.length > 0) throw refusals[0];
-    if (fails < lines.length) throw new KernelError(`fake ${step.kind}`, 'it fails here');
+    if (fails < lines.length) throw new KernelError(`fake ${step.kind}`, 'it fails here', 'refused');
   }
 
   #take(kind: IpvsStep['kind'], line: string): void {
@@ -165,5 +165,5 @@ function keyOf(line: string): string {
 }
 
 function refused(line: string, why: string): KernelError {
-  return new KernelError('fake ipvs', `${why}: ${line}`);
+  return new KernelError('fake ipvs', `${why}: ${line}`, 'refused');
 }

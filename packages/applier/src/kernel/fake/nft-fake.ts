@@ -1,7 +1,7 @@
+import { KernelError } from '../../ports/failure.ts';
 import { nftTableName } from '@sluice/netfilter';
 import { type ObservedNft, readTableText } from '../../nftables/observed.ts';
 import type { NftKernel, NftLack } from '../../nftables/ports.ts';
-import { KernelError } from '../../ports/kernel.ts';
 import { Interrupted } from '../../transaction/restore.ts';
 import type { NftSets, SetMember } from '../nft/nft-switch.ts';
 
@@ -130,7 +130,7 @@ export class FakeNft implements NftKernel, NftSets {
   }
 }
 
-const refused = (why: string): KernelError => new KernelError('fake nft', why);
+const refused = (why: string): KernelError => new KernelError('fake nft', why, 'refused');
 
 /** The commands of a text: the table as one, and one on each other line. */
 function commandsOf(text: string): readonly string[] {

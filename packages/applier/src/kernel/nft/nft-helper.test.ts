@@ -57,7 +57,7 @@ test.each([
 
 test('a helper that hangs is killed', async () => {
   const nft = helper('exec sleep 600');
-  expect(await nft.write('one', 200)).toEqual({ kind: 'lost', why: 'timed out' });
+  expect(await nft.write('one', 200)).toEqual({ kind: 'lost', why: 'timed out', fault: 'hung' });
   expect(nft.runs, 'what it began is done').toBe(false);
   await nft.end();
 });

@@ -1,7 +1,8 @@
 import { closeSync, readFileSync } from 'node:fs';
 import { execa } from 'execa';
 import { limits } from '../../limits.ts';
-import { startOptions } from '../command.ts';
+import { messageOf } from '../../message.ts';
+import { startOptions, type ToolResult } from '../command.ts';
 import { fill, openNameless } from '../whole-text.ts';
 
 /** How the helper is started. */
@@ -23,7 +24,7 @@ export type Answer =
   /** The kernel, or nft itself, took nothing of it. */
   | { readonly kind: 'refused'; readonly stderr: string }
   /** The helper ended or did not answer: whether the kernel took it is not known. */
-  | { readonly kind: 'lost'; readonly why: string };
+  | { readonly kind: 'lost'; readonly why: string; readonly fault: NonNullable<ToolResult['lost']> };
 
 /** The length of a complaint about a question. */
 const complaintCharactersMax = 1_000;
@@ -94,14 +95,12 @@ export class NftHelper {
    * the kernel has begun for it is done then.
    */
   async write(text: string, timeoutMs: number = timeoutOf(text)): Promise<Answer> {
-    if (this.#ended !== undefined) return { kind: 'lost', why: this.#ended };
+    if (this.#ended !== undefined) return { kind: 'lost', why: this.#ended, fault: 'killed' };
     try {
       fill(this.#text, text);
     } catch (error) {
-      return {
-        kind: 'refused',
-        stderr: `Cannot hand it over: ${error instanceof Error ? error.message : String(error)}`,
-      };
+      // Nothing of it was read: there is no room for it.
+      return { kind: 'lost', why: `Cannot hand it over: ${messageOf(error)}`, fault: 'short' };
     }
     const question = `sluiced-asks-${++this.#asked}`;
     const end = new RegExp(`^Error: .*\\n${question}\\n *\\^+\\n$`, 'm');
@@ -109,11 +108,11 @@ export class NftHelper {
     const late = AbortSignal.timeout(timeoutMs);
     // At the end of what it printed: errors quote whole lines, which may be long.
     while (!end.test(this.#stderr.slice(-complaintCharactersMax))) {
-      if (this.#ended !== undefined) return { kind: 'lost', why: this.#ended };
+      if (this.#ended !== undefined) return { kind: 'lost', why: this.#ended, fault: 'killed' };
       if (late.aborted) {
         this.#child.kill('SIGKILL');
         await this.#child;
-        return { kind: 'lost', why: 'timed out' };
+        return { kind: 'lost', why: 'timed out', fault: 'hung' };
       }
       await new Promise<void>((resolve) => {
         this.#heard = resolve;

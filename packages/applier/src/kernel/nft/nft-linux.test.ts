@@ -51,7 +51,7 @@ test('a missing table is no error', async () => {
 
 test('members of a set are read beside the comments of another program', async () => {
   const elements = '10.0.0.1 comment "a, b } : timeout c", 0.0.0.0/1 timeout 30s expires 20s';
-  const nft = nftOf(`cat <<'END'\n\tset trial4 {\n\t\telements = { ${elements} }\n\t}\nEND`);
+  const nft = nftOf(`cat <<'END'\ntable inet sluice {\n\tset trial4 {\n\t\telements = { ${elements} }\n\t}\n}\nEND`);
   expect(await nft.members('trial4')).toEqual([
     { key: '10.0.0.1', isTimed: false },
     { key: '0.0.0.0/1', isTimed: true },

@@ -1,9 +1,10 @@
+import type { KernelError } from '../../ports/failure.ts';
+import { failed, garbled, mustPrint } from '../failure.ts';
 import { listChain, printNftTable } from '@sluice/netfilter';
 import { limits } from '../../limits.ts';
 import { filledByPackets, type ObservedNft, NftReader, withoutComments } from '../../nftables/observed.ts';
 import type { NftKernel, NftLack } from '../../nftables/ports.ts';
 import type { NftStep } from '../../nftables/values.ts';
-import { KernelError } from '../../ports/kernel.ts';
 import { Interrupted } from '../../transaction/restore.ts';
 import type { Run, ToolResult } from '../command.ts';
 import { NftCounts } from './nft-counts.ts';
@@ -57,7 +58,11 @@ export class LinuxNft implements NftKernel, NftSets {
     const reader = new NftReader();
     const ran = await this.#list(['table', 'inet', 'sluice'], reader, interrupt);
     this.#hasManyClients = reader.clients > limits.clientsReadMax;
-    if (ran.exitCode === 0) return reader.done();
+    if (ran.exitCode === 0) {
+      const observed = reader.done();
+      if (!reader.isListing) throw garbled(`${this.#nft} list table`, '');
+      return observed;
+    }
     if (absent.test(ran.stderr)) return undefined;
     throw this.#failed('list table', ran);
   }
@@ -97,6 +102,7 @@ export class LinuxNft implements NftKernel, NftSets {
     if ((await this.members('trial4')) !== undefined) return true;
     const ran = await this.#run({ file: this.#nft, args: ['list', 'tables', 'inet'] });
     if (ran.exitCode !== 0) throw this.#failed('list tables', ran);
+    mustPrint(this.#nft, ran.stdout, (line) => line.startsWith('table '));
     return /^table inet sluice$/m.test(ran.stdout);
   }
 
@@ -128,7 +134,10 @@ export class LinuxNft implements NftKernel, NftSets {
 
   async members(set: string): Promise<readonly SetMember[] | undefined> {
     const ran = await this.#run({ file: this.#nft, args: ['-n', 'list', 'set', 'inet', 'sluice', set] });
-    if (ran.exitCode === 0) return membersOf(ran.stdout);
+    if (ran.exitCode === 0) {
+      if (!ran.stdout.includes('table inet sluice {')) throw garbled(`${this.#nft} list set ${set}`, ran.stdout);
+      return membersOf(ran.stdout);
+    }
     if (absent.test(ran.stderr)) return undefined;
     throw this.#failed(`list set ${set}`, ran);
   }
@@ -136,7 +145,7 @@ export class LinuxNft implements NftKernel, NftSets {
   #failed(action: string, ran: ToolResult): KernelError {
     const crash = crashReason(ran);
     const why = crash === undefined ? (ownedReason(ran) ?? ran.why) : `it ${crash}`;
-    return new KernelError(`${this.#nft} ${action}`, why);
+    return failed(`${this.#nft} ${action}`, ran, why);
   }
 }
 

@@ -171,7 +171,7 @@ export class NftOwner implements NftWriter {
     ended?.(exitCode);
     const stderr = answer.kind === 'refused' ? answer.stderr : '';
     const why = answer.kind === 'taken' ? '' : answer.kind === 'refused' ? firstLines(stderr) : answer.why;
-    return { exitCode, stdout: '', stderr, why };
+    return { exitCode, stdout: '', stderr, why, ...('fault' in answer ? { lost: answer.fault } : {}) };
   }
 
   /** @returns as `knowsOwnership` */

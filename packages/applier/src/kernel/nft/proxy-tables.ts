@@ -1,4 +1,4 @@
-import { KernelError } from '../../ports/kernel.ts';
+import { failed } from '../failure.ts';
 import type { Run } from '../command.ts';
 import { findTool } from '../tools.ts';
 
@@ -22,8 +22,8 @@ export async function removeProxyTables(run: Run): Promise<number> {
   const tables = await proxyTables(run);
   for (const family of tables) {
     const action = `nft delete table ${family} kube-proxy`;
-    const { exitCode, why } = await run({ file: findTool('nft') ?? '', args: action.split(' ').slice(1) });
-    if (exitCode !== 0) throw new KernelError(action, why);
+    const ran = await run({ file: findTool('nft') ?? '', args: action.split(' ').slice(1) });
+    if (ran.exitCode !== 0) throw failed(action, ran);
   }
   return tables.length;
 }

@@ -1,6 +1,6 @@
+import { kindOf } from '../failure.ts';
+import { isAnswer, KernelError, RehearsalError } from '../../ports/failure.ts';
 import { limits } from '../../limits.ts';
-import { KernelError } from '../../ports/kernel.ts';
-import { RehearsalError } from '../../ports/rehearsal.ts';
 import type { Command, Run } from '../command.ts';
 import { findTool, type Tools } from '../tools.ts';
 import type { RehearsalLoad } from './load.ts';
@@ -48,6 +48,8 @@ function toolOf(name: string): string {
 const elsewhere =
   'Start sluiced-rehearse.socket, which makes such a namespace (`systemctl enable --now sluiced-rehearse.socket`), or set `rehearse: off` in sluiced.yaml';
 
+const again = 'Nothing was changed; sluiced tries again by itself. Look at the tool and at what the machine lacks';
+
 /** The exit code of the script below without a /run; no tool of iptables, ipset or ipvs uses it. */
 const noRun = 125;
 
@@ -69,7 +71,9 @@ export async function inScratchNamespace(
   const args = ['--net', '--mount', '--', shell, '-c', script, shell, ...command];
   const ran = await run({ file: unshare, args, input });
   if (ran.exitCode === 0) return;
-  const isOutside = ran.exitCode === undefined || ran.exitCode === noRun || ran.stderr.startsWith('unshare: ');
-  if (isOutside) throw new RehearsalError(`${action}: ${ran.why}`, elsewhere);
-  throw new KernelError(action, ran.why);
+  if (ran.exitCode === noRun || ran.stderr.startsWith('unshare: '))
+    throw new RehearsalError(`${action}: ${ran.why}`, elsewhere);
+  const kind = kindOf(ran);
+  if (!isAnswer(kind)) throw new RehearsalError(`${action}: ${ran.why}`, again);
+  throw new KernelError(action, ran.why, kind);
 }

@@ -1,3 +1,5 @@
+import { isAnswer } from '../../ports/failure.ts';
+import { kindOf } from '../failure.ts';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import type { Duplex } from 'node:stream';
@@ -145,7 +147,7 @@ async function loadPart(part: RequestPart, tools: Tools, run: Run): Promise<Rehe
   };
   const ran = await run({ ...command, input: watched() });
   if (wrong !== undefined) throw wrong;
-  return verdictOf(part, ran, tools);
+  return verdictOf(part, ran);
 }
 
 /** The tool for a part. It depends on nothing else in the request. */
@@ -168,15 +170,12 @@ function withArgs(file: string | undefined, args: readonly string[]): Command | 
 }
 
 /** Only a tool that ran to its end gives a verdict. `ipvsadm` exits with 0 although the kernel refused a line, but then prints why. */
-function verdictOf(
-  { name }: RequestPart,
-  { exitCode, stdout, stderr, why }: ToolResult,
-  { backend }: Tools,
-): RehearsalAnswer {
-  if (exitCode === undefined) return { answer: 'failed', why: `the tool for part ${name}: ${why}` };
-  // Exit code 4 of iptables-legacy: no lock, or no memory (RESOURCE_PROBLEM).
-  if (exitCode === 4 && backend === 'legacy') return { answer: 'failed', why: `the tool for part ${name}: ${why}` };
-  if (exitCode !== 0) return { answer: 'refused', part: name, why };
+function verdictOf({ name }: RequestPart, ran: ToolResult): RehearsalAnswer {
+  const { exitCode, stdout, stderr, why } = ran;
+  if (exitCode !== 0)
+    return isAnswer(kindOf(ran))
+      ? { answer: 'refused', part: name, why }
+      : { answer: 'failed', why: `the tool for part ${name}: ${why}` };
   const output = name === 'servers' ? `${stdout}${stderr}`.trim() : '';
   return output === '' ? { answer: 'good' } : { answer: 'refused', part: name, why: quoted(output) };
 }

@@ -1,3 +1,4 @@
+import { KernelError, RehearsalError } from '../../ports/failure.ts';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
@@ -5,8 +6,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { limits } from '../../limits.ts';
-import { KernelError } from '../../ports/kernel.ts';
-import { RehearsalError } from '../../ports/rehearsal.ts';
 import type { Command, ToolResult } from '../command.ts';
 import type { RehearsalLoad } from './load.ts';
 import { placeOf } from './rehearse.ts';
@@ -76,10 +75,12 @@ describe('a finished rehearsal', () => {
     ['a text of which the tool read nothing', text, false],
     ['25 MB of which the tool read nothing', text.repeat(500_000), false],
   ])('refuses the rules when the tool does: %s', async (_title, rules, reads) => {
-    await behind(far(ended(2, 'line 3 failed'), reads));
+    await behind(far(ended(2, 'iptables-restore: line 3 failed'), reads));
     const rehearsal = rehearseInUnit(path, load(rules));
     await expect(rehearsal).rejects.toBeInstanceOf(KernelError);
-    await expect(rehearsal).rejects.toThrow('Cannot run iptables-restore in a scratch namespace: line 3 failed');
+    await expect(rehearsal).rejects.toThrow(
+      'Cannot run iptables-restore in a scratch namespace: iptables-restore: line 3 failed',
+    );
   });
 });
 

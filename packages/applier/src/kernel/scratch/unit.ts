@@ -1,8 +1,7 @@
+import { KernelError, RehearsalError } from '../../ports/failure.ts';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { limits } from '../../limits.ts';
-import { KernelError } from '../../ports/kernel.ts';
-import { RehearsalError } from '../../ports/rehearsal.ts';
 import { type RehearsalAnswer, readAnswer } from './answer.ts';
 import type { RehearsalLoad } from './load.ts';
 import { printRequest } from './request.ts';
@@ -74,7 +73,7 @@ function judge(answer: RehearsalAnswer, path: string): void {
     case 'good':
       return;
     case 'refused':
-      throw new KernelError(`${toolFor[answer.part]} in a scratch namespace`, answer.why);
+      throw new KernelError(`${toolFor[answer.part]} in a scratch namespace`, answer.why, 'refused');
     case 'invalid':
       throw new RehearsalError(
         `the process behind ${path} does not understand the request: ${answer.why}`,

@@ -1,6 +1,6 @@
-import type { ServerStatistics } from '../counts/of-servers.ts';
-import { KernelError } from '../ports/kernel.ts';
-import type { Run } from './command.ts';
+import { failed } from '../failure.ts';
+import type { ServerStatistics } from '../../counts/of-servers.ts';
+import type { Run } from '../command.ts';
 
 /**
  * Reads the statistics of all real servers. They need no configuration: IPVS always counts.
@@ -8,9 +8,9 @@ import type { Run } from './command.ts';
  */
 export async function readServerStatistics(ipvsadm: string, run: Run): Promise<readonly ServerStatistics[]> {
   const ask = async (args: readonly string[]): Promise<string> => {
-    const { exitCode, stdout, why } = await run({ file: ipvsadm, args });
-    if (exitCode !== 0) throw new KernelError(`${ipvsadm} ${args.join(' ')}`, why);
-    return stdout;
+    const ran = await run({ file: ipvsadm, args });
+    if (ran.exitCode !== 0) throw failed(`${ipvsadm} ${args.join(' ')}`, ran);
+    return ran.stdout;
   };
   // Without --exact it prints 12M for twelve million.
   return readStatistics(await ask(['-L', '-n']), await ask(['-L', '-n', '--stats', '--exact']));

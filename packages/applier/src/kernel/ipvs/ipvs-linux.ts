@@ -1,12 +1,13 @@
+import type { KernelError } from '../../ports/failure.ts';
+import { failed, mustPrint } from '../failure.ts';
 import { quoted } from '@sluice/bundle';
 import { readServers } from '@sluice/netfilter';
-import { KernelError } from '../ports/kernel.ts';
-import type { Connections } from '../ipvs/drain.ts';
-import type { IpvsKernel } from '../ipvs/ports.ts';
-import type { KnownIpvsParts, ObservedIpvs, IpvsStep } from '../ipvs/values.ts';
+import type { Connections } from '../../ipvs/drain.ts';
+import type { IpvsKernel } from '../../ipvs/ports.ts';
+import type { KnownIpvsParts, ObservedIpvs, IpvsStep } from '../../ipvs/values.ts';
 import { readAddresses, readConnections, readSets, readTimeouts } from './ipvs-read.ts';
-import type { ToolResult, Run } from './command.ts';
-import { findTool } from './tools.ts';
+import type { ToolResult, Run } from '../command.ts';
+import { findTool } from '../tools.ts';
 
 /** The tools of mode ipvs, each by its absolute path. */
 export type IpvsTools = Readonly<Record<IpvsStep['kind'], string>>;
@@ -40,30 +41,35 @@ export class LinuxIpvs implements IpvsKernel {
 
   async observe(known: KnownIpvsParts = {}): Promise<ObservedIpvs> {
     // The first call also loads the module, and with it the timeouts of connections.
-    const servers = known.servers ?? readServers((await this.#ask('ipvsadm', ['-S', '-n'])).split('\n'));
-    const timeouts = known.timeouts ?? { timeouts: readTimeouts(await this.#ask('ipvsadm', ['-L', '--timeout'])) };
-    const sets = known.sets ?? { sets: readSets(await this.#ask('ipset', ['save'])) };
-    const addresses = known.addresses ?? readAddresses(await this.#ask('ip', ['-json', 'addr', 'show']));
+    const servers = known.servers ?? readServers((await this.#ask('ipvsadm', ['-S', '-n'], /^-[Aa] /)).split('\n'));
+    const timeouts = known.timeouts ?? {
+      timeouts: readTimeouts(await this.#ask('ipvsadm', ['-L', '--timeout'], /^Timeout /)),
+    };
+    const sets = known.sets ?? { sets: readSets(await this.#ask('ipset', ['save'], /^(?:create|add) /)) };
+    const addresses = known.addresses ?? readAddresses(await this.#ask('ip', ['-json', 'addr', 'show'], /^[[{,\]}\s]/));
     return { ...servers, ...timeouts, ...sets, ...addresses };
   }
 
   async connections(of?: 'established'): Promise<Connections> {
-    return readConnections(await this.#ask('ipvsadm', ['-L', '-n']), of);
+    return readConnections(await this.#ask('ipvsadm', ['-L', '-n'], /^(?:IP Virtual|Prot|TCP|UDP|SCTP|FWM| +->)/), of);
   }
 
   async apply({ kind, text }: IpvsStep): Promise<void> {
     const ran = await this.#run({ file: this.#tools[kind], args: batchArgs[kind], input: text, isOneText: true });
     // ipvsadm exits with 0 although the kernel refused a line, but then prints why.
-    if (ran.exitCode !== 0 || (kind === 'ipvsadm' && ran.stderr.trim() !== '')) throw failed(this.#tools[kind], ran);
+    if (ran.exitCode !== 0 || (kind === 'ipvsadm' && ran.stderr.trim() !== '')) throw failedAt(this.#tools[kind], ran);
   }
 
-  async #ask(tool: IpvsStep['kind'], args: readonly string[]): Promise<string> {
+  /** @param form of every line that the tool prints */
+  async #ask(tool: IpvsStep['kind'], args: readonly string[], form: RegExp): Promise<string> {
     const ran = await this.#run({ file: this.#tools[tool], args });
-    if (ran.exitCode !== 0) throw failed(`${this.#tools[tool]} ${args.join(' ')}`, ran);
+    if (ran.exitCode !== 0) throw failedAt(`${this.#tools[tool]} ${args.join(' ')}`, ran);
+    mustPrint(this.#tools[tool], ran.stdout, (line) => form.test(line));
     return ran.stdout;
   }
 }
 
-function failed(action: string, { why, stderr }: ToolResult): KernelError {
-  return new KernelError(action, why === '' ? quoted(stderr.trim().split('\n').slice(0, 3).join('; ')) : why);
+function failedAt(action: string, ran: ToolResult): KernelError {
+  const { why, stderr } = ran;
+  return failed(action, ran, why === '' ? quoted(stderr.trim().split('\n').slice(0, 3).join('; ')) : why);
 }
