@@ -18,7 +18,7 @@ import {
   profileWith,
   serviceOf,
 } from '../packages/renderer/src/render/compile/sample.fixture.ts';
-import type { ServicePort } from '../packages/renderer/src/render/model.ts';
+import type { ServicePort } from '../packages/renderer/src/render/model/model.ts';
 
 /**
  * The change kind of changed endpoints, on rules that `sluice render` writes: whatever the policies and addresses of a Service, they

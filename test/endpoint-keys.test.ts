@@ -4,7 +4,7 @@ import { compareText } from '@sluice/netfilter';
 import { reaches, runs } from '@sluice/testing';
 import { admit, AdmitMemory, isRefusal } from '../packages/applier/src/admission/admit.ts';
 import type { ChainLayout } from '../packages/applier/src/admission/linking.ts';
-import type { Service } from '../packages/renderer/src/render/model.ts';
+import type { Service } from '../packages/renderer/src/render/model/model.ts';
 import type { NodeFacts } from '../packages/applier/src/ports/node-facts.ts';
 import type { NodeState } from '../packages/applier/src/ports/node-state.ts';
 import { classify } from '../packages/applier/src/endpoints/change-kind.ts';

@@ -6,7 +6,7 @@ import {
   ruleDifferences,
   objectDifferences,
 } from '../packages/renderer/src/render/versions/differences.ts';
-import { isBefore, kubeProxyVersions, versionByDefault } from '../packages/renderer/src/render/versions/version.ts';
+import { isBefore, kubeProxyVersions, versionByDefault } from '../packages/renderer/src/render/model/version.ts';
 
 const root = join(import.meta.dirname, '..');
 const page = join(root, 'docs', 'kube-proxy-versions.md');

@@ -15,7 +15,7 @@ import { packSome } from '../packages/applier/src/inbox/packed.ts';
 import type { NodeState } from '../packages/applier/src/ports/node-state.ts';
 import { LiveTree } from '../packages/renderer/src/emit/live-tree.ts';
 import { readConfig } from '../packages/renderer/src/load/config/config.ts';
-import type { JsonObject, KubeObject } from '../packages/renderer/src/render/kube.ts';
+import type { JsonObject, KubeObject } from '../packages/renderer/src/render/model/kube.ts';
 import { LiveRender } from '../packages/renderer/src/render/incremental/live-render.ts';
 import { clusterList } from './bench/data.ts';
 

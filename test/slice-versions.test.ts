@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { readConfig } from '../packages/renderer/src/load/config/config.ts';
 import { load } from '../packages/renderer/src/load/load.ts';
 import { readSources } from '../packages/renderer/src/load/sources.ts';
-import type { JsonObject, KubeObject } from '../packages/renderer/src/render/kube.ts';
+import type { JsonObject, KubeObject } from '../packages/renderer/src/render/model/kube.ts';
 import { render } from '../packages/renderer/src/render/render.ts';
 import { listExamples } from '../tools/examples.ts';
 

@@ -18,31 +18,40 @@ function importsOf(path: string): readonly string[] {
   return [...found].map(([, target = '']) => normalize(join(dirname(path), target)));
 }
 
-/** The groups of files that import each other, each in order of name (Tarjan's strongly connected components). */
-function circles(): readonly (readonly string[])[] {
+/** The groups of nodes of a graph that lead to each other, each in order (Tarjan's strongly connected components). */
+function circles(targetsOf: ReadonlyMap<string, Iterable<string>>): readonly (readonly string[])[] {
   const order = new Map<string, number>();
   const low = new Map<string, number>();
   const stack: string[] = [];
   const found: string[][] = [];
-  const visit = (path: string): void => {
-    order.set(path, order.size);
-    low.set(path, order.get(path) as number);
-    stack.push(path);
-    for (const next of importsOf(path)) {
-      if (!sources.has(next)) continue;
+  const visit = (node: string): void => {
+    order.set(node, order.size);
+    low.set(node, order.get(node) as number);
+    stack.push(node);
+    for (const next of targetsOf.get(node) ?? []) {
+      if (!targetsOf.has(next)) continue;
       if (!order.has(next)) visit(next);
-      if (stack.includes(next)) low.set(path, Math.min(low.get(path) as number, low.get(next) as number));
+      if (stack.includes(next)) low.set(node, Math.min(low.get(node) as number, low.get(next) as number));
     }
-    if (low.get(path) !== order.get(path)) return;
-    const group = stack.splice(stack.indexOf(path));
+    if (low.get(node) !== order.get(node)) return;
+    const group = stack.splice(stack.indexOf(node));
     if (group.length > 1) found.push(group.toSorted());
   };
-  for (const path of sources.keys()) if (!order.has(path)) visit(path);
+  for (const node of targetsOf.keys()) if (!order.has(node)) visit(node);
   return found;
 }
 
 test('imports have no cycles', () => {
-  expect(circles()).toEqual([]);
+  expect(circles(new Map([...sources.keys()].map((path) => [path, importsOf(path)])))).toEqual([]);
+});
+
+test('folders have no cycles', () => {
+  // A file that lies in no folder of a package is a place of its own.
+  const placeOf = (path: string): string => (path.split('/').length === 3 ? path : dirname(path));
+  const places = new Map([...sources.keys()].map((path) => [placeOf(path), new Set<string>()]));
+  for (const path of sources.keys())
+    for (const target of importsOf(path)) places.get(placeOf(path))?.add(placeOf(target));
+  expect(circles(places)).toEqual([]);
 });
 
 test('a folder has at most 20 source files', () => {

@@ -2,14 +2,14 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Layered } from '../../packages/netfilter/src/link/layered.ts';
+import { Layered } from '../../packages/netfilter/src/layered.ts';
 import { peek } from '../../packages/applier/src/state/peek.ts';
 import { keep } from '../../packages/renderer/src/cluster/keep.ts';
 import { listedKinds } from '../../packages/renderer/src/cluster/kinds.ts';
 import { LiveTree } from '../../packages/renderer/src/emit/live-tree.ts';
 import { readConfig } from '../../packages/renderer/src/load/config/config.ts';
 import { LiveRender } from '../../packages/renderer/src/render/incremental/live-render.ts';
-import type { JsonObject, KubeObject } from '../../packages/renderer/src/render/kube.ts';
+import type { JsonObject, KubeObject } from '../../packages/renderer/src/render/model/kube.ts';
 import { allocator } from './allocator.ts';
 import { clusterList } from './data.ts';
 

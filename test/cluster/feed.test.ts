@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vi
 import { openAccess } from '../../packages/renderer/src/cluster/access.ts';
 import { type ObjectChange, Feed } from '../../packages/renderer/src/cluster/watch/feed.ts';
 import type { WatchPatience } from '../../packages/renderer/src/cluster/watch/reflector.ts';
-import type { KubeObject } from '../../packages/renderer/src/render/kube.ts';
+import type { KubeObject } from '../../packages/renderer/src/render/model/kube.ts';
 import { send, type ApiObject, token } from './apiserver.fixture.ts';
 import { LiveCluster } from './live.fixture.ts';
 import { node, serviceCIDROf, serviceOf, slice } from './objects.fixture.ts';

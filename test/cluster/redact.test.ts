@@ -11,7 +11,7 @@ import { printSnapshot, type Snapshot } from '../../packages/renderer/src/cluste
 import { readConfig } from '../../packages/renderer/src/load/config/config.ts';
 import { load } from '../../packages/renderer/src/load/load.ts';
 import { readSources } from '../../packages/renderer/src/load/sources.ts';
-import type { JsonObject } from '../../packages/renderer/src/render/kube.ts';
+import type { JsonObject } from '../../packages/renderer/src/render/model/kube.ts';
 import { render } from '../../packages/renderer/src/render/render.ts';
 
 const examples = join(import.meta.dirname, '..', '..', 'examples');

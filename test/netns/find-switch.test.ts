@@ -11,7 +11,7 @@ const source = (file: string): string => new URL(`../../packages/applier/src/ker
 
 /** A process that probes repeatedly, and prints each answer. */
 const probing = (backend: string): string => `
-  const { findSwitch } = await import('${source('find-switch.ts')}');
+  const { findSwitch } = await import('${source('linux/find-switch.ts')}');
   const { runChildren } = await import('${source('run.ts')}');
   const { detectTools } = await import('${source('tools.ts')}');
   const tools = await detectTools('${backend}', runChildren());

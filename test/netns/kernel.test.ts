@@ -4,7 +4,7 @@ import { atTier } from '@sluice/testing';
 import { sysctlKeys, sysctlRange } from '@sluice/netfilter';
 import { execa, execaSync } from 'execa';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
-import { LinuxKernel } from '../../packages/applier/src/kernel/linux.ts';
+import { LinuxKernel } from '../../packages/applier/src/kernel/linux/linux.ts';
 import type { Run } from '../../packages/applier/src/kernel/command.ts';
 import { runChildren } from '../../packages/applier/src/kernel/run.ts';
 import { LinuxSwitch } from '../../packages/applier/src/kernel/switch.ts';

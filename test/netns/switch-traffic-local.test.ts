@@ -15,7 +15,7 @@ import {
   profileWith,
   serviceOf,
 } from '../../packages/renderer/src/render/compile/sample.fixture.ts';
-import type { Service, ServicePort } from '../../packages/renderer/src/render/model.ts';
+import type { Service, ServicePort } from '../../packages/renderer/src/render/model/model.ts';
 import { type Cluster, openCluster } from './cluster.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { type DataPlane, plainPlanes, until } from './sluiced-node.ts';

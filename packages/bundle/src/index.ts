@@ -31,7 +31,7 @@ export * from './seal/running-seal.ts';
 export * from './seal/seal.ts';
 export * from './seal/texts-digest.ts';
 export * from './tree.ts';
-export * from './release/names.ts';
+export * from './names.ts';
 export * from './release/sums.ts';
 export * from './release/release.ts';
 export * from './release/make.ts';

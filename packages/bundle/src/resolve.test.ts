@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { ProfileFile, VariableValues } from './documents.ts';
-import { dependsOnHost, fillHost, invalidDrop } from '../../netfilter/src/link/host-values.ts';
+import { dependsOnHost, fillHost, invalidDrop } from '../../netfilter/src/rules/host-values.ts';
 import { fillVariables, profileOn, resolveFile, type Scope } from './resolve.ts';
 import { readRuleFile } from './read-rulefile.ts';
 import type { Family } from '../../netfilter/src/family.ts';

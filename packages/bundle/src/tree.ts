@@ -1,4 +1,4 @@
-import { isReleaseFile } from './release/names.ts';
+import { isReleaseFile } from './names.ts';
 import type { BundleTool } from '@sluice/netfilter';
 
 /** The meaning of a path inside a bundle. */

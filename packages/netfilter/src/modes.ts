@@ -1,4 +1,4 @@
-import type { Mode, ModeFacts } from './mode.ts';
+import type { Mode, ModeFacts } from './rules/mode-facts.ts';
 import { nftablesFacts } from './nftables/mode.ts';
 import { iptablesFacts } from './rules/mode.ts';
 import { ipvsFacts } from './virtual/mode.ts';

@@ -1,6 +1,7 @@
 import type { DescribedFrontend, Family, Problem, Unread } from '@sluice/netfilter';
 import type { TrackedFlow } from '../ports/kernel.ts';
 import type { NodeState } from '../ports/node-state.ts';
+import type { SavedTable } from './path/iptables-walk.ts';
 import type { NftTableFacts } from './path/nft-expression.ts';
 
 /**
@@ -91,23 +92,6 @@ export interface DesiredFacts {
 
 export interface Frontend extends DescribedFrontend {
   readonly family: Family;
-}
-
-/** One table of a rule store, as `iptables-save -c` prints it. */
-export interface SavedTable {
-  readonly store: 'nft' | 'legacy';
-  readonly family: Family;
-  readonly table: string;
-  readonly chains: ReadonlyMap<string, SavedChain>;
-}
-
-export interface SavedChain {
-  /** `ACCEPT`, `DROP`; `-` for a chain that is not built in. */
-  readonly policy: string;
-  /** Without counters. */
-  readonly rules: readonly string[];
-  /** It has further rules, which were not read. */
-  readonly isCut?: true;
 }
 
 export interface InterfaceFacts {

@@ -1,7 +1,7 @@
 import { compareText, type ExaminedTarget, families, type Unread } from '@sluice/netfilter';
 import type { SluicedConfig } from '../config.ts';
 import type { ConntrackFacts, Facts, Frontend, InterfaceFacts, RouteFacts, SluicedFacts } from '../doctor/facts.ts';
-import { decidingRules } from '../doctor/diagnose-node.ts';
+import { decidingRules } from '../doctor/checks/diagnose-node.ts';
 import { followedMax, outsideClient, sample } from '../doctor/packets.ts';
 import { addressOfEndpoint, frontendsOf } from '../doctor/target.ts';
 import type { Run } from '../kernel/command.ts';

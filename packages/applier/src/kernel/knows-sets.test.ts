@@ -2,7 +2,7 @@ import { KernelError } from '../ports/failure.ts';
 import { describe, expect, test } from 'vitest';
 import { limits } from '../limits.ts';
 import { messageOf } from '../message.ts';
-import { findSwitch, mustBeGone } from './find-switch.ts';
+import { findSwitch, mustBeGone } from './linux/find-switch.ts';
 import { knowsSets } from './knows-sets.ts';
 import type { Command, ToolResult, Run } from './command.ts';
 import { detectTools, findTool } from './tools.ts';

@@ -1,7 +1,7 @@
 import { tableLine } from '@sluice/netfilter';
 import { nftProblem } from '../admission/kernel-context.ts';
 import type { Run } from '../kernel/command.ts';
-import { LinuxKernel } from '../kernel/linux.ts';
+import { LinuxKernel } from '../kernel/linux/linux.ts';
 import { knowsOwnership } from '../kernel/nft/nft-owner.ts';
 import { procTunables } from '../kernel/sysctl.ts';
 import { findTool, type Tools } from '../kernel/tools.ts';

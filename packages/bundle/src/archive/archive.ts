@@ -1,7 +1,7 @@
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { bundleLimits } from '../limits.ts';
 import type { Problem } from '@sluice/netfilter';
-import { isReleaseFile } from '../release/names.ts';
+import { isReleaseFile } from '../names.ts';
 import { readPath } from '../tree.ts';
 import { printTar, readTar } from './tar.ts';
 

@@ -1,5 +1,5 @@
 import type { Problem } from '@sluice/netfilter';
-import { isReleaseFile, sumsFile } from '../release/names.ts';
+import { isReleaseFile, sumsFile } from '../names.ts';
 import { readSums } from '../release/sums.ts';
 import { fileDigest } from '../seal/seal.ts';
 import { readPath } from '../tree.ts';

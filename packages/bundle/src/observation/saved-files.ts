@@ -2,7 +2,7 @@ import { canonicalAddress, compareText, type Family } from '@sluice/netfilter';
 import { canonicalRoutes, canonicalServers, canonicalSets, canonicalSysctls, isOfServicePath } from './canonical.ts';
 import { tablesOf } from './nft-objects.ts';
 import { serverLines, setLines } from './listings.ts';
-import { readNftText } from './nft-text/tables.ts';
+import { readNftText } from './nft-tables.ts';
 import { UnreadWords } from './nft-text/words.ts';
 import {
   type MissingPart,

@@ -1,5 +1,5 @@
 import type { Problem } from '@sluice/netfilter';
-import { releaseLimits } from './names.ts';
+import { releaseLimits } from '../names.ts';
 import type { Release } from './release.ts';
 
 /** A release that a node has accepted. */

@@ -1,4 +1,4 @@
-import { releaseLimits, releaseNamespace, type SignatureNamespace } from './names.ts';
+import { releaseLimits, releaseNamespace, type SignatureNamespace } from '../names.ts';
 import { WireReader } from './wire.ts';
 
 /** The unverified content of a signature file; `ssh-keygen` verifies it. */

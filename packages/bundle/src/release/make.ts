@@ -5,7 +5,7 @@ import { ResolveCache } from '../resolve-cache.ts';
 import type { BundleFiles } from '../source.ts';
 import { fileDigest } from '../seal/seal.ts';
 import { clusterFile, readPath } from '../tree.ts';
-import { releaseFile, wavesFile } from './names.ts';
+import { releaseFile, wavesFile } from '../names.ts';
 import type { Release, ReleaseFeature, ReleaseProfile } from './release.ts';
 import { releaseSums } from './sums.ts';
 

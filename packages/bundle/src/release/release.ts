@@ -1,7 +1,7 @@
 import { type DocumentChecks, isProblem, type Need, needs, readDocument } from '../documents.ts';
 import { isMap } from '../is-map.ts';
 import { type Mode, modes, compareText, type Problem, type Family } from '@sluice/netfilter';
-import { releaseFile, releaseLimits } from './names.ts';
+import { releaseFile, releaseLimits } from '../names.ts';
 import { isInstant } from './signers.ts';
 
 /** Features that a reader of a release must support. README.md has the table. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { endpointsNamespace, releaseLimits, releaseNamespace, signatureFile } from './names.ts';
+import { endpointsNamespace, releaseLimits, releaseNamespace, signatureFile } from '../names.ts';
 import { judgeSignatures, planSignatures, unsigned } from './signed.ts';
 import type { Signer } from './signers.ts';
 

@@ -6,7 +6,7 @@ import {
   releaseNamespace,
   signatureFile,
   type SignatureNamespace,
-} from './names.ts';
+} from '../names.ts';
 import { quoted } from './receipt.ts';
 import type { Signer } from './signers.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { releaseLimits } from './names.ts';
+import { releaseLimits } from '../names.ts';
 import { isInstant, readSigners } from './signers.ts';
 
 /** A real ed25519 key. */

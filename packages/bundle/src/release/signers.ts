@@ -1,5 +1,5 @@
 import type { Place, Problem } from '@sluice/netfilter';
-import { releaseLimits } from './names.ts';
+import { releaseLimits } from '../names.ts';
 import { WireReader } from './wire.ts';
 
 /** One line of `allowed_signers`. */

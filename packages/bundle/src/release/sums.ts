@@ -1,7 +1,7 @@
 import { compareText } from '@sluice/netfilter';
 import { sumsText } from '../seal/seal.ts';
 import { clusterFile, readPath } from '../tree.ts';
-import { isSealedFile } from './names.ts';
+import { isSealedFile } from '../names.ts';
 
 /**
  * The text of a release's `SHA256SUMS`.

@@ -1,6 +1,6 @@
 import { type DocumentChecks, isProblem, readDocument } from '../documents.ts';
 import { compareText, type Problem } from '@sluice/netfilter';
-import { openingFile, releaseLimits, wavesFile } from './names.ts';
+import { openingFile, releaseLimits, wavesFile } from '../names.ts';
 
 /** Nodes that apply a release at the same time. */
 export interface Wave {

@@ -1,7 +1,7 @@
 import type { FamilyProgram } from '../../../netfilter/src/link/program.ts';
 import { linkFlat } from '../../../netfilter/src/link/flat.ts';
 import { resolveNode, type ResolvedNode } from '../node.ts';
-import { knownSet, setKeys, setName } from '../../../netfilter/src/virtual/sets.ts';
+import { knownSet, setKeys, setName } from '../../../netfilter/src/rules/sets.ts';
 import { ipvsHost, readIpvs } from '../../../netfilter/src/virtual/state.ts';
 import { type IpvsState, printCreate } from '../../../netfilter/src/virtual/values.ts';
 

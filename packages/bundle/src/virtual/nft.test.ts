@@ -5,7 +5,7 @@ import type { NftState } from '../../../netfilter/src/nftables/state.ts';
 import { ruleLimits } from '../../../netfilter/src/limits.ts';
 import { printNftTable } from '../../../netfilter/src/nftables/table.ts';
 import { NftMemory, readNft } from '../../../netfilter/src/nftables/read-state.ts';
-import { differing } from '../../../netfilter/src/link/layered.ts';
+import { differing } from '../../../netfilter/src/layered.ts';
 import { resolveNode } from '../node.ts';
 import { ResolveCache } from '../resolve-cache.ts';
 import { nftBundle, nftServices } from './nft.fixture.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { readSetLine } from '../../../netfilter/src/virtual/read-ipset.ts';
 import { readServerLine } from '../../../netfilter/src/virtual/read-ipvs.ts';
-import { findSet, setKeys, setName } from '../../../netfilter/src/virtual/sets.ts';
+import { findSet, setKeys, setName } from '../../../netfilter/src/rules/sets.ts';
 import { printAttributes, printCreate, printReal, printVirtual } from '../../../netfilter/src/virtual/values.ts';
 
 test('names for IPv6 are truncated to the limit of ipset, and stay unique', () => {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { summarise, trace } from '../../../netfilter/src/trace/trace.ts';
-import { type Packet, TraceError } from '../../../netfilter/src/trace/packet.ts';
+import { type Packet, TraceError } from '../../../netfilter/src/packet/packet.ts';
 import { ipvsNode } from './bundle.fixture.ts';
 
 const here = ipvsNode('node-a');

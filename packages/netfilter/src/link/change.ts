@@ -2,7 +2,7 @@ import { addAll } from '../add-all.ts';
 import type { TableName } from '../family.ts';
 import { canonicalRule } from '../rules/print.ts';
 import { targetOf } from '../rules/words.ts';
-import { differing } from './layered.ts';
+import { differing } from '../layered.ts';
 import type { TableProgram } from './program.ts';
 import { sharedChains } from './shared.ts';
 

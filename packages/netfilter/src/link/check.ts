@@ -1,4 +1,4 @@
-import type { Mode } from '../mode.ts';
+import type { Mode } from '../rules/mode-facts.ts';
 import type { Problem } from '../problem.ts';
 import type { TableName } from '../family.ts';
 import type { Rule, Target } from '../rules/rule.ts';

@@ -1,4 +1,4 @@
-import type { Mode } from '../mode.ts';
+import type { Mode } from '../rules/mode-facts.ts';
 import { FileProblems, type Problem } from '../problem.ts';
 import type { Family, TableName } from '../family.ts';
 import { printRule } from '../rules/print.ts';

@@ -1,7 +1,7 @@
 import { addAll } from '../add-all.ts';
 import { ruleLimits } from '../limits.ts';
 import type { Problem } from '../problem.ts';
-import { dependsOnHost, fillHost, type HostValues } from './host-values.ts';
+import { dependsOnHost, fillHost, type HostValues } from '../rules/host-values.ts';
 import type { ResolvedRules } from './program.ts';
 
 /**

@@ -1,4 +1,4 @@
-import type { Mode } from '../mode.ts';
+import type { Mode } from '../rules/mode-facts.ts';
 import type { TableName } from '../family.ts';
 import { targetOf } from '../rules/words.ts';
 import { sharedChains } from './shared.ts';

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { runs } from '@sluice/testing';
-import { Layered } from './layered.ts';
-import { PackedChains, repackChains } from './packed.ts';
+import { Layered } from '../layered.ts';
+import { PackedChains, repackChains } from '../packed.ts';
 import { RunningTotal } from './running-total.ts';
 
 const rulesOf = (count: number): readonly string[] => Array.from({ length: count }, (_, at) => `rule ${at}`);

@@ -1,4 +1,4 @@
-import { differing } from './layered.ts';
+import { differing } from '../layered.ts';
 
 /** How entries of a map add up. */
 export interface Adding<V, T> {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { summarise, trace } from '../trace/trace.ts';
-import type { Packet } from '../trace/packet.ts';
+import type { Packet } from '../packet/packet.ts';
 import { cart, clusterPolicy, withoutEndpoints, withoutLocal } from './cart.fixture.ts';
 import { widen } from './change.ts';
 import { linkFlat } from './flat.ts';

@@ -1,7 +1,7 @@
 import type { Family } from '../family.ts';
 import { readMark } from '../rules/parts.ts';
 import { familyOfBytecode } from '../rules/reflexive.ts';
-import type { RuleHit } from '../trace/packet.ts';
+import type { RuleHit } from '../packet/packet.ts';
 import type { Effect, LiveRule, LiveTest, SourceTest } from './rule.ts';
 import { inSet, type LiveSet, sourcesIn } from './sets.ts';
 import {

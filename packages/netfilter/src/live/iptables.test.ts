@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { emptyProgram } from '../link/program.ts';
-import type { Packet } from '../trace/packet.ts';
+import type { Packet } from '../packet/packet.ts';
 import { summarise, trace } from '../trace/trace.ts';
 import { readIptables } from './iptables.ts';
 import { traceNotes } from './rule.ts';

@@ -1,6 +1,6 @@
 import type { Family } from '../family.ts';
-import type { HookName } from '../trace/flow.ts';
-import type { RuleHit } from '../trace/packet.ts';
+import type { HookName } from '../packet/flow.ts';
+import type { RuleHit } from '../packet/packet.ts';
 import { readIptablesRule, type RuleContext, wordsOf } from './iptables-rule.ts';
 import type { BaseChain, LiveChain, LiveRule, LiveTable } from './rule.ts';
 import type { LiveSet } from './sets.ts';

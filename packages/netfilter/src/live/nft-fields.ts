@@ -1,5 +1,5 @@
 import type { Family } from '../family.ts';
-import type { TraceFlow } from '../trace/flow.ts';
+import type { TraceFlow } from '../packet/flow.ts';
 import { listOf, objectOf, textOf } from './nft-values.ts';
 import type { LiveHook } from './rule.ts';
 

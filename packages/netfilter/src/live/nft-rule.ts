@@ -1,11 +1,11 @@
 import { parseAddress } from '../rules/address.ts';
-import type { RuleHit } from '../trace/packet.ts';
+import type { RuleHit } from '../packet/packet.ts';
 import { familyOfClient, isPriority, updateOf } from './nft-affinity.ts';
 import { type Field, fieldOf } from './nft-fields.ts';
 import { printStatements } from './nft-print.ts';
 import { Elements, elementsOf, type Json, listOf, objectOf, textOf } from './nft-values.ts';
 import type { Chosen, Effect, LiveHook, LiveRule, LiveTest, SourceTest } from './rule.ts';
-import type { TraceFlow } from '../trace/flow.ts';
+import type { TraceFlow } from '../packet/flow.ts';
 import { always, networkIn, not } from './tests.ts';
 
 /** What a rule of a table may refer to. */

@@ -1,5 +1,5 @@
-import type { HookName } from '../trace/flow.ts';
-import type { RuleHit } from '../trace/packet.ts';
+import type { HookName } from '../packet/flow.ts';
+import type { RuleHit } from '../packet/packet.ts';
 import { type NftContext, type NftSet, readNftRule } from './nft-rule.ts';
 import { Elements, type Json, listOf, objectOf, textOf } from './nft-values.ts';
 import type { BaseChain, LiveChain, LiveRule, LiveTable } from './rule.ts';

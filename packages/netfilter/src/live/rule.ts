@@ -1,6 +1,6 @@
 import type { Family } from '../family.ts';
-import type { HookName, TraceFlow } from '../trace/flow.ts';
-import type { RuleHit } from '../trace/packet.ts';
+import type { HookName, TraceFlow } from '../packet/flow.ts';
+import type { RuleHit } from '../packet/packet.ts';
 import type { TransportProtocol } from '../rules/rule.ts';
 import type { Address } from '../rules/address.ts';
 

@@ -1,6 +1,6 @@
 import { isInCidr, networkOf } from '../rules/cidr.ts';
 import { type Address, parseAddress } from '../rules/address.ts';
-import type { TraceFlow } from '../trace/flow.ts';
+import type { TraceFlow } from '../packet/flow.ts';
 import type { LiveHook, LiveTest, SourceTest } from './rule.ts';
 
 /** A set of ipset as it was observed. */

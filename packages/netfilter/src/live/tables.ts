@@ -1,5 +1,5 @@
 import type { Family, TableName } from '../family.ts';
-import type { TraceFlow, HookName } from '../trace/flow.ts';
+import type { TraceFlow, HookName } from '../packet/flow.ts';
 import type { BaseChain, LiveChain, LiveHook, LiveRule, LiveTable } from './rule.ts';
 import { walkBase } from './walk.ts';
 

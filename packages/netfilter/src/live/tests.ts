@@ -1,6 +1,6 @@
 import { type Address, parseAddress } from '../rules/address.ts';
 import { type Cidr, isInCidr, networkOf, parseCidr } from '../rules/cidr.ts';
-import type { TraceFlow } from '../trace/flow.ts';
+import type { TraceFlow } from '../packet/flow.ts';
 import type { LiveHook, LiveTest, SourceTest } from './rule.ts';
 
 export const unknown: LiveTest = () => undefined;

@@ -1,8 +1,8 @@
 import { addAll } from '../add-all.ts';
 import { perObject } from '../per-object.ts';
-import { TraceError } from '../trace/packet.ts';
-import type { Trail, TraceFlow } from '../trace/flow.ts';
-import type { RuleHit } from '../trace/packet.ts';
+import { TraceError } from '../packet/packet.ts';
+import type { Trail, TraceFlow } from '../packet/flow.ts';
+import type { RuleHit } from '../packet/packet.ts';
 import type { BaseChain, Effect, LiveChain, LiveHook, LiveRule, LiveTable } from './rule.ts';
 
 /** Deeper than any program that the kernel accepts: it refuses chains that form a loop. */

@@ -1,6 +1,6 @@
 import type { TableName } from '../family.ts';
 import type { Address } from '../rules/address.ts';
-import type { TraceFlow } from '../trace/flow.ts';
+import type { TraceFlow } from '../packet/flow.ts';
 import type { LiveHook, PacketState, TraceNotes } from './rule.ts';
 import type { LiveTables } from './tables.ts';
 

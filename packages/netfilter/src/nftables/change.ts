@@ -1,5 +1,5 @@
 import { addAll } from '../add-all.ts';
-import { Layered } from '../link/layered.ts';
+import { Layered } from '../layered.ts';
 import { settingsElements, type TableElement } from './elements.ts';
 import { nftLimits } from './limits.ts';
 import { listChain } from './lists.ts';

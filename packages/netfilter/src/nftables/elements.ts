@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { compareText } from '../problem.ts';
 import type { TransportProtocol } from '../rules/rule.ts';
-import { familySuffix } from './family.ts';
+import { familySuffix } from '../rules/nft-family.ts';
 import { isNodePort, type NftFrontend } from './frontend.ts';
 import { nftLimits } from './limits.ts';
 import { listName } from './lists.ts';

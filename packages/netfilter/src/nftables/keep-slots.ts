@@ -1,5 +1,5 @@
 import { inOnePiece } from '../in-one-piece.ts';
-import { differing, Layered } from '../link/layered.ts';
+import { differing, Layered } from '../layered.ts';
 import { frontendLines, readFrontend } from './frontend.ts';
 import type { NftState } from './state.ts';
 

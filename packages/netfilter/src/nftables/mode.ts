@@ -1,4 +1,4 @@
-import type { ModeFacts } from '../mode.ts';
+import type { ModeFacts } from '../rules/mode-facts.ts';
 
 /** Mode nftables: one table for both families, in which Services are elements. */
 export const nftablesFacts: ModeFacts = {

@@ -1,4 +1,4 @@
-import { Layered } from '../link/layered.ts';
+import { Layered } from '../layered.ts';
 import {
   chainsOf,
   type FrontendElements,

@@ -1,4 +1,4 @@
-import { differing } from '../link/layered.ts';
+import { differing } from '../layered.ts';
 import { changePlacement, type PlacementChange } from './change.ts';
 import { halfOf, type Placement } from './placement.ts';
 import type { NftState } from './state.ts';

@@ -1,5 +1,5 @@
 import { toolOf } from '../family.ts';
-import type { ModeFacts } from '../mode.ts';
+import type { ModeFacts } from './mode-facts.ts';
 
 /** Mode iptables: rules, in chains of each Service. */
 export const iptablesFacts: ModeFacts = {

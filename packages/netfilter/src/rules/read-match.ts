@@ -1,5 +1,5 @@
 import { accept, claim, type GrammarError, type Cursor, isTransport, take } from './cursor.ts';
-import { dimensionsOf, findSet } from '../virtual/sets.ts';
+import { dimensionsOf, findSet } from './sets.ts';
 import {
   isComment,
   isJumpTarget,

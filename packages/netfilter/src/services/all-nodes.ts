@@ -4,7 +4,7 @@ import { chainOf } from '../rules/line.ts';
 import { anyAddress } from '../nftables/frontend.ts';
 import { nftOnAllNodes } from '../nftables/read-state.ts';
 import { readServerLine } from '../virtual/read-ipvs.ts';
-import { findSet } from '../virtual/sets.ts';
+import { findSet } from '../rules/sets.ts';
 import {
   type IpSet,
   type IpvsState,

@@ -1,4 +1,4 @@
-import { differing, Layered } from '../link/layered.ts';
+import { differing, Layered } from '../layered.ts';
 import { addressesHere, frontendLines, type NftFrontend, readFrontend } from '../nftables/frontend.ts';
 import { emptyNft, type NftState } from '../nftables/state.ts';
 import {

@@ -1,6 +1,6 @@
 import { families } from '../family.ts';
 import { tableNames } from '../link/program.ts';
-import { setName } from '../virtual/sets.ts';
+import { setName } from '../rules/sets.ts';
 import { type IpSet, type IpvsState, printAttributes, type VirtualServer } from '../virtual/values.ts';
 import { sameTable } from './plain-rules.ts';
 import { hairpinEntry, hairpinSet, serversOf, ServicesOfServers, serviceOfServer } from './of-servers.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Layered } from '../link/layered.ts';
+import { Layered } from '../layered.ts';
 import { frontendKey, frontendLines, type NftFrontend, readFrontend, readFrontendKey } from '../nftables/frontend.ts';
 import { planeOf, serviceChanges } from './planes.ts';
 import type { Comparison, ForwardingState } from './services.ts';

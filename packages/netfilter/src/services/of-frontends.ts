@@ -1,5 +1,5 @@
 import type { Family } from '../family.ts';
-import { differing } from '../link/layered.ts';
+import { differing } from '../layered.ts';
 import { isNodePort, type NftFrontend, printNftEndpoint, readFrontend, readFrontendKey } from '../nftables/frontend.ts';
 import { withPrefix } from '../nftables/networks.ts';
 import { perObject } from '../per-object.ts';

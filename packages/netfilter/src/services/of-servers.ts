@@ -2,7 +2,7 @@ import type { Family } from '../family.ts';
 import { anyAddress } from '../nftables/frontend.ts';
 import { withPrefix } from '../nftables/networks.ts';
 import { printEndpoint, type TransportProtocol } from '../rules/rule.ts';
-import { type SetKey, setName } from '../virtual/sets.ts';
+import { type SetKey, setName } from '../rules/sets.ts';
 import { type IpvsState, printScheduler, type RealServer, type VirtualServer, virtualKey } from '../virtual/values.ts';
 import { type DescribedFrontend, healthCheck } from './described.ts';
 import { printFrontend } from './of-rule.ts';

@@ -1,5 +1,5 @@
 import { families, type Family, type TableName } from '../family.ts';
-import { differing } from '../link/layered.ts';
+import { differing } from '../layered.ts';
 import { serviceKeyOf } from '../link/of-service.ts';
 import { emptyTable, type TableProgram } from '../link/program.ts';
 import type { TransportProtocol } from '../rules/rule.ts';

@@ -1,5 +1,5 @@
 import { compareText } from '../problem.ts';
-import { differing } from '../link/layered.ts';
+import { differing } from '../layered.ts';
 import type { TableProgram } from '../link/program.ts';
 import type { Rule } from '../rules/rule.ts';
 import { isDispatch, isOfEndpoint, plainName } from './chain-names.ts';

@@ -1,5 +1,5 @@
 import { families } from '../family.ts';
-import type { PlaneName } from '../mode.ts';
+import type { PlaneName } from '../rules/mode-facts.ts';
 import { ComparisonOfFrontends } from './compare-frontends.ts';
 import { ComparisonOfServers } from './compare-servers.ts';
 import { ComparisonOfTables } from './compare-tables.ts';

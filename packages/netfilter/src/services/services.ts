@@ -1,6 +1,6 @@
 import type { Family } from '../family.ts';
 import type { FamilyProgram } from '../link/program.ts';
-import type { Mode } from '../mode.ts';
+import type { Mode } from '../rules/mode-facts.ts';
 import type { NftState } from '../nftables/state.ts';
 import type { TransportProtocol } from '../rules/rule.ts';
 import type { IpvsState } from '../virtual/values.ts';

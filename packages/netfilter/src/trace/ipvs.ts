@@ -1,8 +1,8 @@
 import { parseAddress } from '../rules/address.ts';
 import { printEndpoint } from '../rules/rule.ts';
 import { type RealServer, type Scheduler, type VirtualServer, virtualKey } from '../virtual/values.ts';
-import type { TraceFlow } from './flow.ts';
-import type { Packet, RuleHit } from './packet.ts';
+import type { TraceFlow } from '../packet/flow.ts';
+import type { Packet, RuleHit } from '../packet/packet.ts';
 import type { World } from './world.ts';
 
 /** Schedulers that give each real server its share by weight; the others give equal shares to all with a weight above 0. */

@@ -5,8 +5,8 @@ import { isInCidr, type Cidr, parseCidr } from '../rules/cidr.ts';
 import { isSwitch } from '../rules/parts.ts';
 import { readRule } from '../rules/read.ts';
 import { certain, isRuleError, type Match, type Rule, type Test, type TransportProtocol } from '../rules/rule.ts';
-import type { TraceFlow, Hook } from './flow.ts';
-import { type RuleHit, TraceError } from './packet.ts';
+import type { TraceFlow, Hook } from '../packet/flow.ts';
+import { type RuleHit, TraceError } from '../packet/packet.ts';
 import { isInSet } from './set.ts';
 
 /** A rule parsed for many packets. */

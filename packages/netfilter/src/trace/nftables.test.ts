@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { emptyProgram } from '../link/program.ts';
 import { frontendLines } from '../nftables/frontend.ts';
 import type { NftState } from '../nftables/state.ts';
-import type { Packet } from './packet.ts';
+import type { Packet } from '../packet/packet.ts';
 import type { World } from './world.ts';
 import { summarise, trace } from './trace.ts';
 

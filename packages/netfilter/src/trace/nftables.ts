@@ -1,5 +1,5 @@
 import { endpointIds, listNames, slotOf } from '../nftables/elements.ts';
-import { familySuffix } from '../nftables/family.ts';
+import { familySuffix } from '../rules/nft-family.ts';
 import { anyAddress, frontendKey, type NftFrontend, printNftEndpoint, readFrontend } from '../nftables/frontend.ts';
 import { slotsOf } from '../nftables/slots.ts';
 import type { NftState } from '../nftables/state.ts';
@@ -8,8 +8,8 @@ import { perObject } from '../per-object.ts';
 import { compareText } from '../problem.ts';
 import { type Address, isLoopback, parseAddress } from '../rules/address.ts';
 import { type Cidr, isInCidr, networkOf } from '../rules/cidr.ts';
-import type { PrintedEndpoint, TraceFlow, Trail } from './flow.ts';
-import type { Packet, RuleHit } from './packet.ts';
+import type { PrintedEndpoint, TraceFlow, Trail } from '../packet/flow.ts';
+import type { Packet, RuleHit } from '../packet/packet.ts';
 
 type Kind = 'pods' | 'keep' | 'node' | 'cidr';
 

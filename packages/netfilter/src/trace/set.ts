@@ -1,8 +1,8 @@
 import { cidrContains } from '../rules/cidr.ts';
 import type { Match } from '../rules/rule.ts';
-import { findSet } from '../virtual/sets.ts';
-import type { TraceFlow, Hook } from './flow.ts';
-import { TraceError } from './packet.ts';
+import { findSet } from '../rules/sets.ts';
+import type { TraceFlow, Hook } from '../packet/flow.ts';
+import { TraceError } from '../packet/packet.ts';
 
 /**
  * Whether a set has an entry for the packet, as `-m set` matches it.

@@ -3,7 +3,7 @@ import { cart, cartIPv6, clusterPolicy, withoutEndpoints, withoutLocal } from '.
 import { linkFlat } from '../link/flat.ts';
 import type { FamilyProgram, ResolvedRules } from '../link/program.ts';
 import { summarise, trace } from './trace.ts';
-import { type Packet, TraceError } from './packet.ts';
+import { type Packet, TraceError } from '../packet/packet.ts';
 import type { World } from './world.ts';
 
 const world: World = { localAddresses: ['172.18.0.2', 'fd00:18::2'] };

@@ -2,9 +2,9 @@ import { perKey } from '../per-object.ts';
 import { addAll } from '../add-all.ts';
 import type { TableProgram } from '../link/program.ts';
 import type { Rule } from '../rules/rule.ts';
-import type { TraceFlow, Hook, HookName } from './flow.ts';
+import type { TraceFlow, Hook, HookName } from '../packet/flow.ts';
 import { chanceOf, type ReadyRule, readyRules } from './match.ts';
-import { TraceError } from './packet.ts';
+import { TraceError } from '../packet/packet.ts';
 
 /** Deeper than any program that the kernel accepts: it refuses chains that form a loop. */
 const depthMax = 64;

@@ -1,6 +1,6 @@
 import type { Problem } from '../problem.ts';
 import type { BundleTool, Family, VirtualTool } from '../family.ts';
-import { nftFamily } from '../nftables/family.ts';
+import { nftFamily } from '../rules/nft-family.ts';
 
 /** A line resolved for one node, still with `${host.*}`. */
 export interface ResolvedLine {

@@ -1,5 +1,5 @@
 import { toolOf, virtualTools } from '../family.ts';
-import type { ModeFacts } from '../mode.ts';
+import type { ModeFacts } from '../rules/mode-facts.ts';
 
 /** Mode ipvs: virtual servers, and rules that match sets of their addresses. */
 export const ipvsFacts: ModeFacts = {

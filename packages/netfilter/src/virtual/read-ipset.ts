@@ -4,7 +4,7 @@ import { parseCidr } from '../rules/cidr.ts';
 import { isTransport } from '../rules/cursor.ts';
 import { readNumber } from '../rules/parts.ts';
 import type { RuleError } from '../rules/rule.ts';
-import { findSet, type SetType } from './sets.ts';
+import { findSet, type SetType } from '../rules/sets.ts';
 import { type IpSet, printCreate } from './values.ts';
 
 /** A line of an `.ipset` file as a value. */

@@ -1,6 +1,6 @@
 import { addAll } from '../add-all.ts';
 import { compareText, FileProblems, type Problem } from '../problem.ts';
-import { fillHost } from '../link/host-values.ts';
+import { fillHost } from '../rules/host-values.ts';
 import type { Family } from '../family.ts';
 import { parseAddress } from '../rules/address.ts';
 import { cidrContains } from '../rules/cidr.ts';
@@ -8,7 +8,7 @@ import { printEndpoint, type RuleError } from '../rules/rule.ts';
 import { readSetLine, type SetLine } from './read-ipset.ts';
 import { readServerLine, type ServerLine } from './read-ipvs.ts';
 import { lineFamily, refusedLine, type ResolvedVirtual, type ResolvedVirtualFile } from './line.ts';
-import { addressSet, setKeys, setName } from './sets.ts';
+import { addressSet, setKeys, setName } from '../rules/sets.ts';
 import {
   type IpSet,
   type IpvsState,

@@ -1,6 +1,6 @@
 import type { Family } from '../family.ts';
 import { printEndpoint, type TransportProtocol } from '../rules/rule.ts';
-import type { SetType } from './sets.ts';
+import type { SetType } from '../rules/sets.ts';
 
 /** Schedulers of the kernel that a Service may choose (`ip_vs_<name>`). */
 export const schedulers = ['rr', 'wrr', 'lc', 'wlc', 'lblc', 'lblcr', 'sh', 'dh', 'sed', 'nq', 'mh'] as const;

@@ -1,5 +1,5 @@
 import * as library from '@kubernetes/client-node';
-import type { JsonObject } from '../render/kube.ts';
+import type { JsonObject } from '../render/model/kube.ts';
 import type { ListedKind } from './kinds.ts';
 
 /** All objects of a kind as the client library reads them, page by page, as JSON. */

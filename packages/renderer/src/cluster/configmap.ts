@@ -1,5 +1,5 @@
 import type { Problem } from '@sluice/netfilter';
-import { isMap, type JsonObject } from '../render/kube.ts';
+import { isMap, type JsonObject } from '../render/model/kube.ts';
 import type { Access } from './access.ts';
 import { parseJson } from './json.ts';
 import { keepConfigMap } from './keep.ts';

@@ -1,4 +1,4 @@
-import { mapOf, textOf, type Json, type JsonObject } from '../render/kube.ts';
+import { mapOf, textOf, type Json, type JsonObject } from '../render/model/kube.ts';
 
 /** Parses a text from a server; undefined when it is not JSON. */
 export function parseJson(text: string): Json | undefined {

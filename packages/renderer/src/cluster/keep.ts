@@ -1,4 +1,4 @@
-import { isMap, type Json, type JsonObject } from '../render/kube.ts';
+import { isMap, type Json, type JsonObject } from '../render/model/kube.ts';
 import { hintsKeys, schedulerKey, tableSizeKey, weightsKey } from '../render/read/annotations.ts';
 import { mapAt } from './json.ts';
 import type { ListedKind } from './kinds.ts';

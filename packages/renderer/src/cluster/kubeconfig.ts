@@ -2,7 +2,7 @@ import { accessSync, readFileSync } from 'node:fs';
 import { dirname, isAbsolute, join } from 'node:path';
 import { KubeConfig } from '@kubernetes/client-node';
 import { parse } from 'yaml';
-import { isMap, type Json, type JsonObject } from '../render/kube.ts';
+import { isMap, type Json, type JsonObject } from '../render/model/kube.ts';
 import { ClusterFailure } from './failure.ts';
 
 // The client library reads one kubeconfig and the account of a pod, and this module uses it for both. It refuses files with entries of

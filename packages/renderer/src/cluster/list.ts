@@ -1,5 +1,5 @@
 import { addAll } from '@sluice/netfilter';
-import { isMap, type JsonObject } from '../render/kube.ts';
+import { isMap, type JsonObject } from '../render/model/kube.ts';
 import type { Access } from './access.ts';
 import { ClusterFailure } from './failure.ts';
 import { type ListedKind, listPath } from './kinds.ts';

@@ -1,4 +1,4 @@
-import { isMap } from '../render/kube.ts';
+import { isMap } from '../render/model/kube.ts';
 import { spawn } from 'node:child_process';
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';

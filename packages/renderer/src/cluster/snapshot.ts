@@ -1,6 +1,6 @@
 import { addAll, compareText, type Problem } from '@sluice/netfilter';
 import { stringify } from 'yaml';
-import type { Json, JsonObject } from '../render/kube.ts';
+import type { Json, JsonObject } from '../render/model/kube.ts';
 import type { Access } from './access.ts';
 import { ClusterFailure } from './failure.ts';
 import { readConfigMap } from './configmap.ts';

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { html } from './report/html-text.ts';
+import { html } from './html-text.ts';
 
 /** The parts of a page. The body is mark-up; style and script contain no input. */
 export interface PageParts {

@@ -2,8 +2,8 @@ import { expect, test } from 'vitest';
 import { readConfig } from '../load/config/config.ts';
 import { readText } from '../load/config/text.ts';
 import type { KubeProxyInput } from '../load/config/kubeproxy.ts';
-import type { JsonObject } from '../render/kube.ts';
-import { versionByDefault } from '../render/versions/version.ts';
+import type { JsonObject } from '../render/model/kube.ts';
+import { versionByDefault } from '../render/model/version.ts';
 import { initConfig } from './init.ts';
 
 const head = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n';

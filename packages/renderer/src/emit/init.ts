@@ -5,8 +5,8 @@ import { type KubeProxyInput, readKubeProxy } from '../load/config/kubeproxy.ts'
 import type { Schema } from '../load/schema/schema.ts';
 import { printGoDuration } from '../load/schema/duration.ts';
 import { sluiceSchema } from '../load/schema/sluice.ts';
-import type { Json } from '../render/kube.ts';
-import { type KubeProxyVersion, versionByDefault } from '../render/versions/version.ts';
+import type { Json } from '../render/model/kube.ts';
+import { type KubeProxyVersion, versionByDefault } from '../render/model/version.ts';
 
 /**
  * Prints a sluice.yaml to start from: every field with its description, defaults commented out.

@@ -1,7 +1,7 @@
 import { compareProblems, type Level, type Place, type Problem } from '@sluice/netfilter';
 import { stringify } from 'yaml';
 import { own, type ResourceList } from '../load/krm/resource-list.ts';
-import { isMap, type Json, type JsonObject } from '../render/kube.ts';
+import { isMap, type Json, type JsonObject } from '../render/model/kube.ts';
 
 /** One entry of `results` (KRM Functions Specification, "Output Results"). */
 export interface FunctionResult {

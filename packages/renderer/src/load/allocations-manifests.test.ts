@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import type { Allocation } from '../render/allocate/allocation.ts';
-import type { JsonObject, KubeObject } from '../render/kube.ts';
+import type { JsonObject, KubeObject } from '../render/model/kube.ts';
 import { allocationsAsManifests } from './allocations-manifests.ts';
 
 const origin = { place: () => ({ file: 'shop.yaml', line: 1, column: 1 }) };

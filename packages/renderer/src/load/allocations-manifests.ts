@@ -2,8 +2,8 @@ import { familyOfAddress } from '@sluice/netfilter';
 import { stringify } from 'yaml';
 import { portKey, serviceName } from '../render/allocate/request.ts';
 import type { Allocation } from '../render/allocate/allocation.ts';
-import { type JsonObject, type KubeObject, listOf, mapOf, textOf } from '../render/kube.ts';
-import type { Protocol } from '../render/model.ts';
+import { type JsonObject, type KubeObject, listOf, mapOf, textOf } from '../render/model/kube.ts';
+import type { Protocol } from '../render/model/model.ts';
 
 /**
  * Prints Services with their allocated addresses and ports filled in, so that an API server adopts them.

@@ -1,4 +1,4 @@
-import type { Json, JsonObject, Path } from '../render/kube.ts';
+import type { Json, JsonObject, Path } from '../render/model/kube.ts';
 
 /** C0, DEL and C1 (general category Cc): not allowed in any field that Sluice reads, because they can forge terminal output. */
 const control = /\p{Cc}/u;

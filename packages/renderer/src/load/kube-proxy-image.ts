@@ -1,5 +1,5 @@
-import type { Json } from '../render/kube.ts';
-import { isKubeProxyVersion, type KubeProxyVersion, kubeProxyVersions } from '../render/versions/version.ts';
+import type { Json } from '../render/model/kube.ts';
+import { isKubeProxyVersion, type KubeProxyVersion, kubeProxyVersions } from '../render/model/version.ts';
 import { childOf } from './config/settings.ts';
 import { splitDocuments } from './parse/documents.ts';
 import { parseDocument } from './parse/parse.ts';

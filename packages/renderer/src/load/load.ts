@@ -1,9 +1,9 @@
 import { addAll, compareProblems, compareText, type Problem } from '@sluice/netfilter';
-import type { JsonObject, KubeObject, Origin, Path } from '../render/kube.ts';
+import type { JsonObject, KubeObject, Origin, Path } from '../render/model/kube.ts';
 import { findControlCharacters } from './control-characters.ts';
 import { splitDocuments } from './parse/documents.ts';
 import type { KubeProxyInput } from './config/kubeproxy.ts';
-import { loadLimits } from './limits.ts';
+import { loadLimits } from './parse/limits.ts';
 import { type FoundObject, findObjects } from './objects.ts';
 import { PlaceFinder } from './origin.ts';
 import { type ParsedDocument, parseDocument } from './parse/parse.ts';

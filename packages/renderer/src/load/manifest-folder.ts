@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { clusterFile } from '@sluice/bundle';
 import { compareText, type Problem } from '@sluice/netfilter';
 import { decode } from './decode.ts';
-import { loadLimits } from './limits.ts';
+import { loadLimits } from './parse/limits.ts';
 import type { ReadSources, SourceFile } from './sources.ts';
 
 /**

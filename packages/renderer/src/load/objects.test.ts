@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Json } from '../render/kube.ts';
+import type { Json } from '../render/model/kube.ts';
 import { findObjects } from './objects.ts';
 
 /** `what kind path` of all objects found. */

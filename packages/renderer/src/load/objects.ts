@@ -1,5 +1,5 @@
-import { isMap, type Json, type JsonObject, type KubeKind, type Path } from '../render/kube.ts';
-import { nearest } from '../render/nearest.ts';
+import { isMap, type Json, type JsonObject, type KubeKind, type Path } from '../render/model/kube.ts';
+import { nearest } from '../render/model/nearest.ts';
 import { apiVersions } from '../render/read/names.ts';
 
 /** One object of a document; lists are unwrapped. Paths start at the root of the document. */

@@ -1,5 +1,5 @@
 import type { Place } from '@sluice/netfilter';
-import type { Origin, Path } from '../render/kube.ts';
+import type { Origin, Path } from '../render/model/kube.ts';
 import { LineStarts } from './parse/line-starts.ts';
 import type { Marks } from './parse/marks.ts';
 import { marksOf, type ParsedDocument } from './parse/parse.ts';

@@ -1,9 +1,9 @@
 import type { Place, Problem } from '@sluice/netfilter';
-import { isMap, type Json, type JsonObject } from '../render/kube.ts';
+import { isMap, type Json, type JsonObject } from '../render/model/kube.ts';
 import type { ControlCharacter } from './control-characters.ts';
 import type { SourceDocument } from './parse/documents.ts';
 import type { ParseFinding } from './parse/finding.ts';
-import { loadLimits } from './limits.ts';
+import { loadLimits } from './parse/limits.ts';
 import { LineStarts } from './parse/line-starts.ts';
 import type { FoundObject } from './objects.ts';
 

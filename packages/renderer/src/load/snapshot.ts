@@ -1,5 +1,5 @@
 import type { Place, Problem } from '@sluice/netfilter';
-import type { JsonObject } from '../render/kube.ts';
+import type { JsonObject } from '../render/model/kube.ts';
 import { printable } from './problems.ts';
 
 /** The only snapshot format: objects as in the API server, without irrelevant fields. */

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { loadLimits } from './limits.ts';
+import { loadLimits } from './parse/limits.ts';
 import { readSources } from './sources.ts';
 
 let root = '';

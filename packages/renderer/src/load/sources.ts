@@ -3,7 +3,7 @@ import { readdir, realpath, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { compareText, type Problem } from '@sluice/netfilter';
 import { decode } from './decode.ts';
-import { loadLimits } from './limits.ts';
+import { loadLimits } from './parse/limits.ts';
 import { reasonOf } from './reason.ts';
 
 /** One file of the input with its text. */

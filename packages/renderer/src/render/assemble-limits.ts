@@ -1,6 +1,6 @@
 import { bundleLimits, readPath } from '@sluice/bundle';
 import { nftLimits, type Problem } from '@sluice/netfilter';
-import type { Service } from './model.ts';
+import type { Service } from './model/model.ts';
 
 const { fileBytesMax, lineBytesMax, filesMax, treeBytesMax } = bundleLimits;
 

@@ -1,10 +1,10 @@
 import { readPath } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import { assemble } from './assemble.ts';
-import { chainNames, hash16 } from './compile/names.ts';
+import { chainNames, hash16 } from './model/chain-names.ts';
 import { configWith, endpoint, inFamily, node, portWith, profileWith, serviceOf } from './compile/sample.fixture.ts';
-import { Memo } from './memo.ts';
-import type { Model, Node, Service } from './model.ts';
+import { Memo } from './model/memo.ts';
+import type { Model, Node, Service } from './model/model.ts';
 
 const cart = serviceOf([portWith({ endpoints: [endpoint('10.244.1.5:80')] })]);
 const three = [profileWith({ name: 'edge' }), profileWith({ name: 'ipv4-only', families: ['ipv4'] }), profileWith()];

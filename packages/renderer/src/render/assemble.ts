@@ -1,15 +1,15 @@
 import { type Problem, addAll, compareText } from '@sluice/netfilter';
 import { clusterFile, gitFiles, nodeFile, profileFile, sysctlFile } from '@sluice/bundle';
 import { clusterText, nodeText, profileText } from './compile/documents.ts';
-import { profileCompiler, serviceCompiler } from './compile/planes.ts';
+import { profileCompiler, serviceCompiler } from './planes.ts';
 import { nodesByName } from './compile/service-files.ts';
 import { sysctlText } from './compile/sysctl.ts';
-import type { SluiceConfig, Profile } from './config.ts';
+import type { SluiceConfig, Profile } from './model/config.ts';
 import { detectorGaps } from './detector-gaps.ts';
 import { sizeProblems, slotProblems } from './assemble-limits.ts';
-import { Memo } from './memo.ts';
-import type { Model } from './model.ts';
-import { profilesInUse } from './profiles-in-use.ts';
+import { Memo } from './model/memo.ts';
+import type { Model } from './model/model.ts';
+import { profilesInUse } from './model/profiles-in-use.ts';
 import { fleetOf } from './select/guards.ts';
 import { servicesOf } from './versions/eras.ts';
 

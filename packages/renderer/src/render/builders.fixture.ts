@@ -1,7 +1,7 @@
 import type { Problem } from '@sluice/netfilter';
-import type { SluiceConfig, Profile } from './config.ts';
-import type { Json, JsonObject, KubeKind, KubeObject, Path } from './kube.ts';
-import type { Model } from './model.ts';
+import type { SluiceConfig, Profile } from './model/config.ts';
+import type { Json, JsonObject, KubeKind, KubeObject, Path } from './model/kube.ts';
+import type { Model } from './model/model.ts';
 import { apiVersions } from './read/names.ts';
 import { type Normalised, type NormaliseInput, normalise } from './normalise.ts';
 

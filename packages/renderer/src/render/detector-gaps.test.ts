@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { inFamily, node, portWith, profileWith, serviceOf } from './compile/sample.fixture.ts';
-import type { Profile } from './config.ts';
+import type { Profile } from './model/config.ts';
 import { detectorGaps } from './detector-gaps.ts';
-import type { PerFamily } from './model.ts';
+import type { PerFamily } from './model/model.ts';
 
 const here = { ipv4: inFamily(), ipv6: inFamily({ clusterIP: 'fd00:96::7' }) };
 const v4 = { ipv4: '10.244.0.0/16' };

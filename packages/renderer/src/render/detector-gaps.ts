@@ -1,6 +1,6 @@
 import { compareText, type Family, type Problem } from '@sluice/netfilter';
-import type { Profile } from './config.ts';
-import type { Model, Node } from './model.ts';
+import type { Profile } from './model/config.ts';
+import type { Model, Node } from './model/model.ts';
 import { familyWord } from './read/addresses.ts';
 import { servicesOf } from './versions/eras.ts';
 

@@ -13,8 +13,8 @@ import {
   service,
   slice,
 } from './builders.fixture.ts';
-import type { KubeObject } from './kube.ts';
-import type { PortOfFamily, ServicePort } from './model.ts';
+import type { KubeObject } from './model/kube.ts';
+import type { PortOfFamily, ServicePort } from './model/model.ts';
 
 function portOf(...change: readonly KubeObject[]): ServicePort {
   const port = modelOf(change).services[0]?.ports[0];

@@ -3,7 +3,7 @@ import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { configWith, profileWith } from './compile/sample.fixture.ts';
-import type { Json, KubeKind, KubeObject } from './kube.ts';
+import type { Json, KubeKind, KubeObject } from './model/kube.ts';
 import { type RenderInput, render } from './render.ts';
 
 function object(kind: KubeKind, apiVersion: string, value: Readonly<Record<string, Json>>): KubeObject {

@@ -1,9 +1,9 @@
 import { type Problem, compareProblems } from '@sluice/netfilter';
 import type { Allocation } from './allocate/allocation.ts';
 import { type Assembled, assemble } from './assemble.ts';
-import type { SluiceConfig } from './config.ts';
-import type { KubeObject } from './kube.ts';
-import { Memo } from './memo.ts';
+import type { SluiceConfig } from './model/config.ts';
+import type { KubeObject } from './model/kube.ts';
+import { Memo } from './model/memo.ts';
 import { type Normalised, normalise } from './normalise.ts';
 
 /** The input of a render. */

@@ -4,7 +4,7 @@ import { printTar } from '@sluice/bundle';
 import { printDiagnosis, type Problem, readTarget, type ExaminedTarget } from '@sluice/netfilter';
 import { CommandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
-import { diagnoseNode } from '../../doctor/diagnose-node.ts';
+import { diagnoseNode } from '../../doctor/checks/diagnose-node.ts';
 import type { Facts, SluicedFacts } from '../../doctor/facts.ts';
 import { archiveFiles } from '../../doctor/redact.ts';
 import { examine } from '../../examine/examine.ts';

@@ -5,7 +5,7 @@ import { countsOfServers, trafficOfServers } from '../../counts/of-servers.ts';
 import type { RuleCount } from '../../counts/rule-counts.ts';
 import { ServiceCounts, type ToldCounts } from '../../counts/service-counts.ts';
 import { readServerStatistics } from '../../kernel/ipvs/ipvs-statistics.ts';
-import type { LinuxKernel } from '../../kernel/linux.ts';
+import type { LinuxKernel } from '../../kernel/linux/linux.ts';
 import type { WorkCost } from '../../kernel/processor-time.ts';
 import { readRuleCounts } from '../../kernel/rule-counts.ts';
 import { runChildren } from '../../kernel/run.ts';

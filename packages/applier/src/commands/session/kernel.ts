@@ -1,9 +1,9 @@
 import type { SluicedConfig } from '../../config.ts';
 import type { DiskJournal } from '../../state/journal.ts';
 import type { ChangeCount } from '../../kernel/changes/change-count.ts';
-import { switchOf } from '../../kernel/find-switch.ts';
+import { switchOf } from '../../kernel/linux/find-switch.ts';
 import { knowsBpf } from '../../kernel/knows-bpf.ts';
-import { LinuxKernel } from '../../kernel/linux.ts';
+import { LinuxKernel } from '../../kernel/linux/linux.ts';
 import type { NftWriter } from '../../kernel/nft/nft-writer.ts';
 import type { Run } from '../../kernel/command.ts';
 import { placeOf, rehearser } from '../../kernel/scratch/rehearse.ts';

@@ -3,7 +3,7 @@ import type { SluicedConfig } from '../../config.ts';
 import type { Decisions } from '../../control/decisions.ts';
 import { declinedFile, networksFile } from '../../state/state-file.ts';
 import type { DiskJournal } from '../../state/journal.ts';
-import type { LinuxKernel } from '../../kernel/linux.ts';
+import type { LinuxKernel } from '../../kernel/linux/linux.ts';
 import { AfterUpdate, type AfterUpdateParts } from '../../probe/after-update.ts';
 import { configuredProbes } from '../../probe/probes.ts';
 import type { ParityGate } from '../../ports/parity.ts';

@@ -1,5 +1,6 @@
 import { type CauseCode, compareText, type Finding, nftDnatPriority, type Unread } from '@sluice/netfilter';
-import type { DesiredFacts, Facts, SavedTable } from '../facts.ts';
+import type { DesiredFacts, Facts } from '../facts.ts';
+import type { SavedTable } from '../path/iptables-walk.ts';
 import { type FollowedPacket, type Origin } from '../packets.ts';
 import { tool, walkIptables } from '../path/iptables-walk.ts';
 import { dnatPriority, walkNft } from '../path/nft-walk.ts';

@@ -1,5 +1,6 @@
 import { type Finding, isOwnChain } from '@sluice/netfilter';
-import type { DesiredFacts, Facts, LiveFacts, SavedTable } from '../facts.ts';
+import type { DesiredFacts, Facts, LiveFacts } from '../facts.ts';
+import type { SavedTable } from '../path/iptables-walk.ts';
 import { readForeign } from '../path/iptables-rule.ts';
 import { removal, tool } from '../path/iptables-walk.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { SavedTable } from '../facts.ts';
+import type { SavedTable } from './iptables-walk.ts';
 import { walkIptables } from './iptables-walk.ts';
 import type { HookPacket } from './packet.ts';
 

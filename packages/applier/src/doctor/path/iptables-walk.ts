@@ -1,8 +1,24 @@
-import { harmlessTargets, wordsOf } from '@sluice/netfilter';
-import type { SavedChain, SavedTable } from '../facts.ts';
+import { type Family, harmlessTargets, wordsOf } from '@sluice/netfilter';
 import { type HookPacket, type Meeting } from './packet.ts';
 import { readForeign, type ReadRule } from './iptables-rule.ts';
 import { type Decision, type Effort, type JudgedRule, type Verdict, walkChain } from './walk.ts';
+
+/** One table of a rule store, as `iptables-save -c` prints it. */
+export interface SavedTable {
+  readonly store: 'nft' | 'legacy';
+  readonly family: Family;
+  readonly table: string;
+  readonly chains: ReadonlyMap<string, SavedChain>;
+}
+
+export interface SavedChain {
+  /** `ACCEPT`, `DROP`; `-` for a chain that is not built in. */
+  readonly policy: string;
+  /** Without counters. */
+  readonly rules: readonly string[];
+  /** It has further rules, which were not read. */
+  readonly isCut?: true;
+}
 
 /** Whether a chain is Sluice's own, by its name. */
 export type IsOwn = (chain: string) => boolean;

@@ -1,7 +1,7 @@
 import type { Family } from '../../family.ts';
 import { reflexiveBytecode } from '../../rules/reflexive.ts';
 import { printEndpoint, type Rule } from '../../rules/rule.ts';
-import { Layered } from '../layered.ts';
+import { Layered } from '../../layered.ts';
 import type { TableProgram } from '../program.ts';
 import type { EndpointRule, LinkedRule, FileUnits } from './program.ts';
 

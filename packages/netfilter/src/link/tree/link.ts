@@ -1,6 +1,6 @@
 import { addAll } from '../../add-all.ts';
 import type { Problem } from '../../problem.ts';
-import type { HostValues } from '../host-values.ts';
+import type { HostValues } from '../../rules/host-values.ts';
 import type { ResolvedSection } from '../section.ts';
 import type { Family, TableName } from '../../family.ts';
 import { refusal } from '../check.ts';

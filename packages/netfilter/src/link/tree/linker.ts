@@ -1,8 +1,8 @@
 import type { Problem } from '../../problem.ts';
 import type { ResolvedSection } from '../section.ts';
 import type { TableName } from '../../family.ts';
-import { Layered } from '../layered.ts';
-import { PackedChains } from '../packed.ts';
+import { Layered } from '../../layered.ts';
+import { PackedChains } from '../../packed.ts';
 import { type FamilyProgram, tableNames, type TableProgram } from '../program.ts';
 import { dispatchedChains } from './dispatch.ts';
 import { settledProgram } from './flatten.ts';

@@ -1,5 +1,5 @@
 import { perObject } from '../../per-object.ts';
-import { dependsOnHost, type HostValues } from '../host-values.ts';
+import { dependsOnHost, type HostValues } from '../../rules/host-values.ts';
 import type { ResolvedSection } from '../section.ts';
 import { linkUnits, type LinkScope } from './unit.ts';
 import type { FileUnits } from './program.ts';

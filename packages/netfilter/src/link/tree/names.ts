@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
-import { differing } from '../layered.ts';
-import { PackedBlock, type PackedPlace, rulesAt } from '../packed.ts';
+import { differing } from '../../layered.ts';
+import { PackedBlock, type PackedPlace, rulesAt } from '../../packed.ts';
 import type { TableProgram } from '../program.ts';
 import type { TreeChain } from './program.ts';
 

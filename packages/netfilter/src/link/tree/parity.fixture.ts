@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 import type { Family } from '../../family.ts';
 import { trace } from '../../trace/trace.ts';
-import type { Outcome, Packet } from '../../trace/packet.ts';
+import type { Outcome, Packet } from '../../packet/packet.ts';
 import type { World } from '../../trace/world.ts';
 import { linkFlat } from '../flat.ts';
 import type { FamilyProgram, ResolvedRules } from '../program.ts';

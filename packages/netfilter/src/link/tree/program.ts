@@ -1,7 +1,7 @@
 import type { Problem } from '../../problem.ts';
 import type { TableName } from '../../family.ts';
 import type { DispatchPlace } from './keys.ts';
-import type { PackedPlace } from '../packed.ts';
+import type { PackedPlace } from '../../packed.ts';
 
 /** One chain of a tree program. Its rules never change: other rules have another name. */
 export interface TreeChain {

@@ -1,6 +1,6 @@
 import type { FileSections } from '../section.ts';
 import type { TableName } from '../../family.ts';
-import { differing, Layered } from '../layered.ts';
+import { differing, Layered } from '../../layered.ts';
 import { type FamilyProgram, tableNames, type TableProgram } from '../program.ts';
 import { type Dispatch, dispatchedChains, redispatch } from './dispatch.ts';
 import { settledEntries } from './entries.ts';

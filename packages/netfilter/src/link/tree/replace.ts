@@ -1,4 +1,4 @@
-import { Layered } from '../layered.ts';
+import { Layered } from '../../layered.ts';
 import type { TableProgram } from '../program.ts';
 import { digestOf, namesFor, sameLines, stemOf } from './names.ts';
 

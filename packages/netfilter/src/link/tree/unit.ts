@@ -1,6 +1,6 @@
 import type { LinkedRule, TableUnit, FileUnits, TreeChain, RuleBody, EndpointRule } from './program.ts';
 import { FileProblems } from '../../problem.ts';
-import { fillHost, type HostValues } from '../host-values.ts';
+import { fillHost, type HostValues } from '../../rules/host-values.ts';
 import type { ResolvedSection } from '../section.ts';
 import type { Family, TableName } from '../../family.ts';
 import { printRule } from '../../rules/print.ts';

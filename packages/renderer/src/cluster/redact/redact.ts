@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { parseAllDocuments, stringify } from 'yaml';
-import { isMap, type Json, type JsonObject } from '../../render/kube.ts';
+import { isMap, type Json, type JsonObject } from '../../render/model/kube.ts';
 import { printSnapshot, type Snapshot } from '../snapshot.ts';
 import { AddressReplacer } from './address.ts';
 import { NameReplacer, type Sort, sorts } from './names.ts';

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { Layered } from '@sluice/netfilter';
-import type { JsonObject, KubeObject } from '../../render/kube.ts';
+import type { JsonObject, KubeObject } from '../../render/model/kube.ts';
 import type { Access } from '../access.ts';
 import { ClusterFailure } from '../failure.ts';
 import { mapAt, textAt } from '../json.ts';

@@ -1,4 +1,4 @@
-import { isMap, type JsonObject } from '../../render/kube.ts';
+import { isMap, type JsonObject } from '../../render/model/kube.ts';
 import type { Access } from '../access.ts';
 import { ClusterFailure } from '../failure.ts';
 import { mapAt, parseJson, textAt } from '../json.ts';

@@ -1,4 +1,4 @@
-import type { JsonObject, KubeObject, Origin } from '../../render/kube.ts';
+import type { JsonObject, KubeObject, Origin } from '../../render/model/kube.ts';
 import type { ListedKind } from '../kinds.ts';
 
 /**

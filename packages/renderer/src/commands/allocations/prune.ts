@@ -6,7 +6,7 @@ import { allocationPath } from '../../load/allocations.ts';
 import type { Allocation } from '../../render/allocate/allocation.ts';
 import { numbersOf } from '../../render/allocate/ledger.ts';
 import { unownedAllocations } from '../../render/allocate/unowned.ts';
-import type { KubeObject } from '../../render/kube.ts';
+import type { KubeObject } from '../../render/model/kube.ts';
 import { readObjects } from '../../render/read/read.ts';
 import { writing } from '../failure/failure.ts';
 import { type InputOptions, readInput } from '../input/input.ts';

@@ -11,7 +11,7 @@ import { load } from '../../load/load.ts';
 import { printSluiceSchema } from '../../load/schema/sluice.ts';
 import { readSources } from '../../load/sources.ts';
 import { Stopped, writing } from '../failure/failure.ts';
-import { versionByDefault } from '../../render/versions/version.ts';
+import { versionByDefault } from '../../render/model/version.ts';
 import { say } from '../output/progress.ts';
 import { isStopped } from '../failure/problems.ts';
 import { printDocument, reportProblems } from '../output/output.ts';

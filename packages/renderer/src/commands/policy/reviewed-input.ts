@@ -1,5 +1,5 @@
 import type { Problem } from '@sluice/netfilter';
-import { isMap, type Json, type KubeObject, listOf, mapOf } from '../../render/kube.ts';
+import { isMap, type Json, type KubeObject, listOf, mapOf } from '../../render/model/kube.ts';
 import { readObjects } from '../../render/read/read.ts';
 import type { ReadSlice } from '../../render/read/slice.ts';
 import type { InputEndpoint, ReviewedInput } from '../../review/policy/input.ts';

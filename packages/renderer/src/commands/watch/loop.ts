@@ -1,5 +1,5 @@
 import type { ObjectChange } from '../../cluster/watch/feed.ts';
-import type { KubeObject } from '../../render/kube.ts';
+import type { KubeObject } from '../../render/model/kube.ts';
 import { Bell } from './bell.ts';
 import { type CommitLimits, commitLimits, CommitSchedule } from './commit-schedule.ts';
 import type { Commits, PushResult } from './commits.ts';

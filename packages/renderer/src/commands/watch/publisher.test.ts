@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { LiveTree } from '../../emit/live-tree.ts';
 import { config, service, slice } from '../../render/builders.fixture.ts';
 import type { Problem } from '@sluice/netfilter';
-import type { KubeObject } from '../../render/kube.ts';
+import type { KubeObject } from '../../render/model/kube.ts';
 import { Metrics } from './metrics.ts';
 import { type Publication, Publisher } from './publisher.ts';
 

@@ -1,8 +1,8 @@
 import type { Problem } from '@sluice/netfilter';
 import type { ObjectChange } from '../../cluster/watch/feed.ts';
 import type { LiveTree, Published } from '../../emit/live-tree.ts';
-import type { SluiceConfig } from '../../render/config.ts';
-import type { KubeObject } from '../../render/kube.ts';
+import type { SluiceConfig } from '../../render/model/config.ts';
+import type { KubeObject } from '../../render/model/kube.ts';
 import { LiveRender } from '../../render/incremental/live-render.ts';
 import type { Quarantined } from '../../render/quarantine/quarantine.ts';
 import { thingsOf } from './message.ts';

@@ -9,7 +9,7 @@ import { makeFolder } from '../../emit/folder.ts';
 import { planTree } from '../../emit/tree.ts';
 import { readConfig } from '../../load/config/config.ts';
 import { load } from '../../load/load.ts';
-import type { SluiceConfig } from '../../render/config.ts';
+import type { SluiceConfig } from '../../render/model/config.ts';
 import { Stopped, writing } from '../failure/failure.ts';
 import { readConfigFile } from '../input/input.ts';
 import { isStopped } from '../failure/problems.ts';

@@ -11,7 +11,7 @@ import { Elector } from '../../cluster/watch/lease.ts';
 import { LiveTree } from '../../emit/live-tree.ts';
 import { exitCodes } from '../../exit.ts';
 import { readText } from '../../load/tree.ts';
-import type { SluiceConfig } from '../../render/config.ts';
+import type { SluiceConfig } from '../../render/model/config.ts';
 import { openCluster } from '../input/from-cluster.ts';
 import { Commits } from './commits.ts';
 import { Alarms, serveHealth } from './health.ts';

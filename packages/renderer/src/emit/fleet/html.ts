@@ -1,6 +1,6 @@
 import type { FleetStatus } from '../../fleet/fleet.ts';
 import { htmlPage } from '../html-page.ts';
-import { html } from '../report/html-text.ts';
+import { html } from '../html-text.ts';
 import { pageScript, pageStyle } from './page.generated.ts';
 import { stateSections } from './state-sections.ts';
 import { grouped, headline, nodesText, servingLine } from './words.ts';

@@ -1,6 +1,6 @@
 import { compareText } from '@sluice/netfilter';
 import { type FleetStatus, type FleetRow, type NodeRolloutState, nodeStates, servingWords } from '../../fleet/fleet.ts';
-import { html } from '../report/html-text.ts';
+import { html } from '../html-text.ts';
 import { colours } from './summary.ts';
 import { generationOf, grouped, nodesText, stateWords } from './words.ts';
 

@@ -1,5 +1,5 @@
 import { type FleetStatus, type FleetRow, type NodeRolloutState, nodeStates } from '../../fleet/fleet.ts';
-import { html } from '../report/html-text.ts';
+import { html } from '../html-text.ts';
 import { grouped, stateWords } from './words.ts';
 
 /** Colours accompany the words and never replace them. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Json } from '../../render/kube.ts';
+import type { Json } from '../../render/model/kube.ts';
 import { checkSchema, printPath, type Schema } from '../../load/schema/schema.ts';
 import type { PolicyFinding } from '../../review/policy/finding.ts';
 import { sarifResultsMax } from '../sarif-document.ts';

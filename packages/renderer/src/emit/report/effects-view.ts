@@ -8,7 +8,7 @@ import {
   severityPlurals,
   severityWords,
 } from '../../review/report/severity.ts';
-import { capital, html } from './html-text.ts';
+import { capital, html } from '../html-text.ts';
 import { shapeMark } from './shapes.ts';
 
 /** The maximum number of subjects of one sentence in a page. */

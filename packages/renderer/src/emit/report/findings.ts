@@ -3,7 +3,7 @@ import type { PolicyFinding } from '../../review/policy/finding.ts';
 import type { PolicyResult } from '../../review/policy/policy.ts';
 import { fileOf } from '../policy/report.ts';
 import type { FindingGroup } from './data.ts';
-import { capital, html } from './html-text.ts';
+import { capital, html } from '../html-text.ts';
 import { sharedText } from './shared-text.ts';
 
 /** The maximum number of findings of one sentence in a page. */

@@ -6,7 +6,7 @@ import { settingLines } from '../review/settings.ts';
 import type { PageData } from './data.ts';
 import { belowHeadline, effectsView, headline, severityTiles } from './effects-view.ts';
 import { findingGroups, policyView } from './findings.ts';
-import { html } from './html-text.ts';
+import { html } from '../html-text.ts';
 import type { ReportSides } from './page-data.ts';
 import { shapeSymbols } from './shapes.ts';
 import { whatIfView } from './what-if-view.ts';

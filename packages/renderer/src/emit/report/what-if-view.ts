@@ -1,6 +1,6 @@
 import type { Failure, WhatIf } from '../../review/report/what-if.ts';
 import type { Severity } from '../../review/report/severity.ts';
-import { html } from './html-text.ts';
+import { html } from '../html-text.ts';
 import { shapeMark } from './shapes.ts';
 
 /** The maximum number of failures, and of ports of one failure, in a page. */

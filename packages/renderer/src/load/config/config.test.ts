@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Profile } from '../../render/config.ts';
+import type { Profile } from '../../render/model/config.ts';
 import { readConfig } from './config.ts';
 
 const head = 'apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfig\n';

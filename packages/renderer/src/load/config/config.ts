@@ -1,5 +1,5 @@
 import { type Family, parseCidr, type Problem } from '@sluice/netfilter';
-import type { SluiceConfig } from '../../render/config.ts';
+import type { SluiceConfig } from '../../render/model/config.ts';
 import { draftProfiles } from './drafts.ts';
 import { readNodes } from './nodes.ts';
 import { findingProblem } from './problems.ts';

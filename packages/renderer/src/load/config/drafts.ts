@@ -1,6 +1,6 @@
 import { addAll, type Problem } from '@sluice/netfilter';
-import type { LabelSelector } from '../../render/config.ts';
-import type { Path } from '../../render/kube.ts';
+import type { LabelSelector } from '../../render/model/config.ts';
+import type { Path } from '../../render/model/kube.ts';
 import { configProblem } from './problems.ts';
 import type { ProfileDraft } from './profiles.ts';
 import { settingsOf } from './settings.ts';

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { readConfig } from './config.ts';
 import { readText } from './text.ts';
 import type { KubeProxyInput } from './kubeproxy.ts';
-import type { JsonObject } from '../../render/kube.ts';
+import type { JsonObject } from '../../render/model/kube.ts';
 
 const head = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n';
 

@@ -1,5 +1,5 @@
 import { addAll, compareText, modes, type Problem } from '@sluice/netfilter';
-import { isMap, type Json, type JsonObject, type Origin, type Path } from '../../render/kube.ts';
+import { isMap, type Json, type JsonObject, type Origin, type Path } from '../../render/model/kube.ts';
 import { configProblem, findingProblem } from './problems.ts';
 import { childOf, type Settings, settingsOf } from './settings.ts';
 import { type Locate, readText, type TextOrigin } from './text.ts';

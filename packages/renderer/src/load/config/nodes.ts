@@ -1,5 +1,5 @@
 import { compareText, parseAddress, parseCidr, type Problem } from '@sluice/netfilter';
-import type { ConfigNode } from '../../render/config.ts';
+import type { ConfigNode } from '../../render/model/config.ts';
 import { configProblem } from './problems.ts';
 import { entriesOf, isWrong, type SluiceText, sluiceObject } from './sluice.ts';
 

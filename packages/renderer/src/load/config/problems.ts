@@ -1,5 +1,5 @@
 import type { Level, Place, Problem, ProblemCode } from '@sluice/netfilter';
-import type { Path } from '../../render/kube.ts';
+import type { Path } from '../../render/model/kube.ts';
 import type { TextOrigin } from './text.ts';
 import { type SchemaFinding, printPath } from '../schema/schema.ts';
 

@@ -1,7 +1,7 @@
 import { checkSysctl, compareText, type Mode, type Place, parseCidr, type Problem } from '@sluice/netfilter';
-import type { LabelSelector, NftablesProfile, Profile } from '../../render/config.ts';
-import type { Json, Path } from '../../render/kube.ts';
-import type { PerFamily } from '../../render/model.ts';
+import type { LabelSelector, NftablesProfile, Profile } from '../../render/model/config.ts';
+import type { Json, Path } from '../../render/model/kube.ts';
+import type { PerFamily } from '../../render/model/model.ts';
 import { configProblem, ignoredProblem } from './problems.ts';
 import { checkIpvs, ipvsOf } from './ipvs.ts';
 import {
@@ -13,7 +13,7 @@ import {
   type Settings,
   settingNames,
 } from './settings.ts';
-import { isKubeProxyVersion } from '../../render/versions/version.ts';
+import { isKubeProxyVersion } from '../../render/model/version.ts';
 import { unsupportedMode } from '../schema/formats.ts';
 
 /** A profile before merging: its name, its node selector and the settings of sluice.yaml. */

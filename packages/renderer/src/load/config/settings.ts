@@ -1,5 +1,5 @@
 import { affinityClientsDefault, type Problem, canonicalCidr, type Family, type Place } from '@sluice/netfilter';
-import { isMap, type Json, type JsonObject, type Origin, type Path } from '../../render/kube.ts';
+import { isMap, type Json, type JsonObject, type Origin, type Path } from '../../render/model/kube.ts';
 import { parseGoDuration } from '../schema/duration.ts';
 
 /**

@@ -1,5 +1,5 @@
 import type { Place, Problem } from '@sluice/netfilter';
-import { isMap, type Json, type JsonObject, listOf, type Path } from '../../render/kube.ts';
+import { isMap, type Json, type JsonObject, listOf, type Path } from '../../render/model/kube.ts';
 import { findingProblem } from './problems.ts';
 import { readText, type TextOrigin } from './text.ts';
 import { checkSchema, type SchemaFinding, type Schema } from '../schema/schema.ts';

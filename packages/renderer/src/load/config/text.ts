@@ -10,7 +10,7 @@ import {
   type Range,
   type YAMLParseError,
 } from 'yaml';
-import type { Json, Origin, Path } from '../../render/kube.ts';
+import type { Json, Origin, Path } from '../../render/model/kube.ts';
 
 /** Maps a position in the text of a document to a place in its file. */
 export type Locate = (line: number, column: number) => Place;

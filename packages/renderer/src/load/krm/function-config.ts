@@ -1,5 +1,5 @@
 import type { Problem } from '@sluice/netfilter';
-import type { Json } from '../../render/kube.ts';
+import type { Json } from '../../render/model/kube.ts';
 import { findingProblem } from '../config/problems.ts';
 import { fields, flag, text } from '../schema/proxy.ts';
 import { checkSchema, type Schema } from '../schema/schema.ts';

@@ -1,5 +1,5 @@
 import type { Place, Problem } from '@sluice/netfilter';
-import { isMap, type Json, type JsonObject, type Path } from '../../render/kube.ts';
+import { isMap, type Json, type JsonObject, type Path } from '../../render/model/kube.ts';
 import { PlaceFinder } from '../origin.ts';
 import { contentStart, splitDocuments } from '../parse/documents.ts';
 import { parseDocument, type ParsedDocument } from '../parse/parse.ts';

@@ -1,6 +1,6 @@
 import type { ProblemCode } from '@sluice/netfilter';
-import type { Path } from '../../render/kube.ts';
-import { loadLimits } from '../limits.ts';
+import type { Path } from '../../render/model/kube.ts';
+import { loadLimits } from './limits.ts';
 
 /** An error at an offset of a document's text; `parse.ts` converts it to a problem with a place. */
 export interface ParseFinding {

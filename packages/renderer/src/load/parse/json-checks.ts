@@ -1,7 +1,7 @@
-import type { Json, Path } from '../../render/kube.ts';
+import type { Json, Path } from '../../render/model/kube.ts';
 import type { ParseFinding } from './finding.ts';
 import { countJsonKeys, markJson } from './json.ts';
-import { loadLimits } from '../limits.ts';
+import { loadLimits } from './limits.ts';
 import { Marks } from './marks.ts';
 
 /**

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { Json, Path } from '../../render/kube.ts';
+import type { Json, Path } from '../../render/model/kube.ts';
 import { countJsonKeys, markJson, parseJson, splitJson } from './json.ts';
 import { checkJson } from './json-checks.ts';
 import { Marks } from './marks.ts';

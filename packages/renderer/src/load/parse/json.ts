@@ -1,4 +1,4 @@
-import type { Json, Path } from '../../render/kube.ts';
+import type { Json, Path } from '../../render/model/kube.ts';
 import type { Marks } from './marks.ts';
 
 /** Parses a JSON text; undefined unless it is exactly one JSON value. */

@@ -1,4 +1,4 @@
-import type { Path } from '../../render/kube.ts';
+import type { Path } from '../../render/model/kube.ts';
 
 /**
  * The offsets of all values of a document, in the order of the text, each with its key and the index of the value after its last

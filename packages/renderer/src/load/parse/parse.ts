@@ -1,4 +1,4 @@
-import type { Json } from '../../render/kube.ts';
+import type { Json } from '../../render/model/kube.ts';
 import { contentStart, type SourceDocument } from './documents.ts';
 import type { ParseFinding } from './finding.ts';
 import { markJson, parseJson, splitJson } from './json.ts';

@@ -7,9 +7,9 @@ import {
   SCALAR_STYLE,
   type SequenceEvent,
 } from 'js-yaml';
-import type { Json } from '../../render/kube.ts';
+import type { Json } from '../../render/model/kube.ts';
 import { Findings } from './finding.ts';
-import { loadLimits } from '../limits.ts';
+import { loadLimits } from './limits.ts';
 import type { Marks } from './marks.ts';
 import { explicitScalar, isAmbiguous, plainScalar, scalarTags } from './scalars.ts';
 import type { YamlSource } from './yaml-source.ts';

@@ -5,7 +5,7 @@ import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { isAlias, isMap, isScalar, isSeq, type Node, parseDocument, type Tags } from 'yaml';
-import type { Path } from '../../render/kube.ts';
+import type { Path } from '../../render/model/kube.ts';
 import { splitDocuments } from './documents.ts';
 import { Marks } from './marks.ts';
 import { yamlDocument } from './yaml.fixture.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { loadLimits } from '../limits.ts';
+import { loadLimits } from './limits.ts';
 import { Marks } from './marks.ts';
 import { parseYaml } from './yaml.ts';
 

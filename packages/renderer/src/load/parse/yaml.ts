@@ -1,8 +1,8 @@
 import { type Event, parseEvents, YAMLException } from 'js-yaml';
-import type { Json } from '../../render/kube.ts';
+import type { Json } from '../../render/model/kube.ts';
 import { contentStart } from './documents.ts';
 import type { ParseFinding } from './finding.ts';
-import { loadLimits } from '../limits.ts';
+import { loadLimits } from './limits.ts';
 import type { Marks } from './marks.ts';
 import { deepHint, EventReader, tooDeep } from './yaml-events.ts';
 import { YamlSource } from './yaml-source.ts';

@@ -1,5 +1,5 @@
 import { parseAddress, parseCidr } from '@sluice/netfilter';
-import { isKubeProxyVersion, kubeProxyVersions } from '../../render/versions/version.ts';
+import { isKubeProxyVersion, kubeProxyVersions } from '../../render/model/version.ts';
 import { parseGoDuration } from './duration.ts';
 
 interface FormatError {

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { checkSchema, printPath, type Schema } from './schema.ts';
 import { parseGoDuration, printGoDuration } from './duration.ts';
 import { kubeProxySchema } from './kubeproxy.ts';
-import { nearest } from '../../render/nearest.ts';
+import { nearest } from '../../render/model/nearest.ts';
 import { printSluiceSchema, sluiceSchema } from './sluice.ts';
 
 test('prints the enforced schema for editors', async () => {

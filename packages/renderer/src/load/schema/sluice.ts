@@ -1,5 +1,5 @@
 import { affinityClientsDefault, modes } from '@sluice/netfilter';
-import { versionByDefault } from '../../render/versions/version.ts';
+import { versionByDefault } from '../../render/model/version.ts';
 import { policySchema } from './policy.ts';
 import type { Schema } from './schema.ts';
 import {

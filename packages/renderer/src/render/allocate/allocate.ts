@@ -11,7 +11,7 @@ import {
   type Taken,
 } from './request.ts';
 import type { Allocation } from './allocation.ts';
-import type { Path } from '../kube.ts';
+import type { Path } from '../model/kube.ts';
 
 /**
  * Allocates the missing addresses and ports of all Services. Pure, and independent of the order of its inputs.

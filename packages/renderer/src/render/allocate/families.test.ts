@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { type FamilySettings, wantedFamilies } from './families.ts';
-import type { SluiceConfig } from '../config.ts';
+import type { SluiceConfig } from '../model/config.ts';
 
 type Cluster = Pick<SluiceConfig, 'serviceCIDRs' | 'primaryFamily'>;
 const single: Cluster = { serviceCIDRs: { ipv4: ['10.96.0.0/12'] }, primaryFamily: 'ipv4' };

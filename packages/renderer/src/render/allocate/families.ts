@@ -1,5 +1,5 @@
 import type { Family } from '@sluice/netfilter';
-import type { SluiceConfig } from '../config.ts';
+import type { SluiceConfig } from '../model/config.ts';
 
 export interface FamilySettings {
   readonly ipFamilyPolicy?: 'SingleStack' | 'PreferDualStack' | 'RequireDualStack';

@@ -1,6 +1,6 @@
 import { compareText, familyOfAddress, type Problem } from '@sluice/netfilter';
 import type { Allocation } from './allocation.ts';
-import type { Path } from '../kube.ts';
+import type { Path } from '../model/kube.ts';
 import { type AllocationRequest, portKey, serviceName, type Taken } from './request.ts';
 
 /** The holders of numbers. A number has one holder: the first one to take it. */

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { parseAddress, parseCidr } from '@sluice/netfilter';
-import type { SluiceConfig } from '../config.ts';
-import type { PerFamily } from '../model.ts';
+import type { SluiceConfig } from '../model/config.ts';
+import type { PerFamily } from '../model/model.ts';
 
 /** A range of addresses or ports for allocation. */
 export interface NumberRange<T> {

@@ -1,7 +1,7 @@
 import type { Family, Problem } from '@sluice/netfilter';
 import type { Allocation } from './allocation.ts';
-import type { Origin } from '../kube.ts';
-import type { Protocol } from '../model.ts';
+import type { Origin } from '../model/kube.ts';
+import type { Protocol } from '../model/model.ts';
 
 /** A Service that has or needs a ClusterIP (neither headless nor ExternalName). */
 export interface AllocationRequest {

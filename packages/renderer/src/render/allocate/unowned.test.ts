@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { endpoints, object, service, slice } from '../builders.fixture.ts';
-import type { KubeObject } from '../kube.ts';
+import type { KubeObject } from '../model/kube.ts';
 import { serviceName } from './request.ts';
 import { unownedAllocations } from './unowned.ts';
 

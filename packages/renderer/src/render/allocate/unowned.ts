@@ -1,4 +1,4 @@
-import type { KubeObject } from '../kube.ts';
+import type { KubeObject } from '../model/kube.ts';
 import { roughKey } from '../read/names.ts';
 import type { Allocation } from './allocation.ts';
 import { serviceName } from './request.ts';

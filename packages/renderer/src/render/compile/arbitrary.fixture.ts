@@ -1,7 +1,7 @@
 import type { Family } from '@sluice/netfilter';
 import fc from 'fast-check';
-import type { Profile } from '../config.ts';
-import type { Endpoint, Node, PerFamily, PortOfFamily, Protocol, ServicePort } from '../model.ts';
+import type { Profile } from '../model/config.ts';
+import type { Endpoint, Node, PerFamily, PortOfFamily, Protocol, ServicePort } from '../model/model.ts';
 import { endpoint, inFamily, leaving, node, profileWith } from './sample.fixture.ts';
 
 const addresses = {

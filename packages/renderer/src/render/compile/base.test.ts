@@ -1,7 +1,7 @@
 import { invalidDrop } from '@sluice/netfilter';
 import { liberalKey, printRuleFile } from '@sluice/bundle';
 import { expect, test } from 'vitest';
-import type { Profile } from '../config.ts';
+import type { Profile } from '../model/config.ts';
 import { firstRules, lastRules } from './base.ts';
 import { profileWith } from './sample.fixture.ts';
 import { sysctlText } from './sysctl.ts';

@@ -1,7 +1,7 @@
 import { type Family, invalidDrop } from '@sluice/netfilter';
 import { type GuardedRule, liberalKey, type RuleFile, type Section } from '@sluice/bundle';
-import type { Profile } from '../config.ts';
-import { hasLocalhostNodePorts, nodePortTail } from './nodeports.ts';
+import type { Profile } from '../model/config.ts';
+import { hasLocalhostNodePorts, nodePortTail } from '../model/nodeports.ts';
 
 /**
  * The base rules before those of Services: the shared chains and the rules that mark and masquerade, as in kube-proxy's

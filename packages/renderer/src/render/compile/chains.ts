@@ -1,6 +1,6 @@
 import type { GuardedRule } from '@sluice/bundle';
 import { compareText } from '@sluice/netfilter';
-import type { Endpoint } from '../model.ts';
+import type { Endpoint } from '../model/model.ts';
 import type { Variant } from '../select/fleet.ts';
 import {
   type CompiledPort,

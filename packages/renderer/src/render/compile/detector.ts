@@ -1,4 +1,4 @@
-import type { Profile } from '../config.ts';
+import type { Profile } from '../model/config.ts';
 
 /**
  * The matches for traffic of the node's own pods and for all other traffic (kube-proxy's `pkg/proxy/util/localdetector.go`).

@@ -1,7 +1,7 @@
 import { readCluster, readNode, readProfile } from '@sluice/bundle';
 import { expect, test } from 'vitest';
-import type { Profile } from '../config.ts';
-import type { Node } from '../model.ts';
+import type { Profile } from '../model/config.ts';
+import type { Node } from '../model/model.ts';
 import { clusterText, nodeText, profileText } from './documents.ts';
 import { configWith, node, profileWith } from './sample.fixture.ts';
 

@@ -1,9 +1,9 @@
 import type { ClusterFile, IpvsOptions, NodeFile, ProfileFile, VariableValues } from '@sluice/bundle';
 import { type Family, compareText, modeFacts } from '@sluice/netfilter';
 import { stringify } from 'yaml';
-import type { SluiceConfig, IpvsProfile, Profile } from '../config.ts';
-import type { Node } from '../model.ts';
-import { chosenCidrs } from './nodeports.ts';
+import type { SluiceConfig, IpvsProfile, Profile } from '../model/config.ts';
+import type { Node } from '../model/model.ts';
+import { chosenCidrs } from '../model/nodeports.ts';
 
 /** `cluster.yaml`. @param complete the input has every Service and endpoint of the cluster */
 export function clusterText(config: SluiceConfig, complete: boolean): string {

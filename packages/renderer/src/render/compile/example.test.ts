@@ -2,8 +2,8 @@ import { expect, test } from 'vitest';
 import { type Family, type ResolvedRules, printSection } from '@sluice/netfilter';
 import { resolveNode } from '@sluice/bundle';
 import { assemble } from '../assemble.ts';
-import type { Profile } from '../config.ts';
-import type { Endpoint, PortOfFamily, Service, ServicePort } from '../model.ts';
+import type { Profile } from '../model/config.ts';
+import type { Endpoint, PortOfFamily, Service, ServicePort } from '../model/model.ts';
 import { configWith, endpoint, inFamily, leaving, node, portWith, profileWith, serviceOf } from './sample.fixture.ts';
 
 /** What kube-proxy writes about one Service that uses nearly everything. */

@@ -1,9 +1,9 @@
 import { type GuardedRule, printGuard } from '@sluice/bundle';
 import { expect, test } from 'vitest';
-import type { PortOfFamily, ServicePort } from '../model.ts';
+import type { PortOfFamily, ServicePort } from '../model/model.ts';
 import { fleetOf } from '../select/guards.ts';
 import { compileService } from './iptables.ts';
-import { chainNames } from './names.ts';
+import { chainNames } from '../model/chain-names.ts';
 import { endpoint, inFamily, portWith, serviceOf } from './sample.fixture.ts';
 
 const some = { endpoints: [endpoint('10.244.1.7:8080', { nodeName: 'node-1' })] };

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { ServicePort } from '../model.ts';
+import type { ServicePort } from '../model/model.ts';
 import { headerOf } from './header.ts';
 import { down, endpoint, leaving, portWith, serviceOf } from './sample.fixture.ts';
 

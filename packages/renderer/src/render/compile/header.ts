@@ -1,5 +1,5 @@
 import type { Family } from '@sluice/netfilter';
-import type { Endpoint, PortOfFamily, Service, ServicePort } from '../model.ts';
+import type { Endpoint, PortOfFamily, Service, ServicePort } from '../model/model.ts';
 
 /**
  * The comment block above the rules of a Service: its type, addresses, ports and traffic policy, then one endpoint per line. It is the

@@ -1,8 +1,8 @@
 import { baseFile, printRuleFile, serviceFile } from '@sluice/bundle';
 import { type Family, familyOf, type Tool } from '@sluice/netfilter';
-import type { Profile } from '../config.ts';
-import type { Memo } from '../memo.ts';
-import type { Service } from '../model.ts';
+import type { Profile } from '../model/config.ts';
+import type { Memo } from '../model/memo.ts';
+import type { Service } from '../model/model.ts';
 import { firstRules, lastRules } from './base.ts';
 import { type CompileContext, compileService, type ServiceOptions } from './iptables.ts';
 import type { ServiceFiles } from './service-files.ts';

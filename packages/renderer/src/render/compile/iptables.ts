@@ -1,14 +1,14 @@
 import type { Family } from '@sluice/netfilter';
 import type { RuleFile, Section } from '@sluice/bundle';
-import type { Profile } from '../config.ts';
-import { withoutExternalIPs } from '../external-ips.ts';
-import type { PortOfFamily, Service, ServicePort } from '../model.ts';
+import type { Profile } from '../model/config.ts';
+import { withoutExternalIPs } from '../model/external-ips.ts';
+import type { PortOfFamily, Service, ServicePort } from '../model/model.ts';
 import { selectForFleet } from '../select/fleet.ts';
 import type { NodeFleet } from '../select/guards.ts';
 import { chainRules, chainsOf } from './chains.ts';
 import { detectorOf } from './detector.ts';
 import { headerOf } from './header.ts';
-import type { ServiceChainNames } from './names.ts';
+import type { ServiceChainNames } from '../model/chain-names.ts';
 import type { CompiledPort } from './port.ts';
 import { frontendRules } from './frontends.ts';
 

@@ -1,7 +1,7 @@
 import { cidrContains, type Family, type ResolvedRules, type TableName } from '@sluice/netfilter';
-import type { Profile } from '../config.ts';
-import type { Endpoint, Node, PortOfFamily, ServicePort } from '../model.ts';
-import { hash16 } from './names.ts';
+import type { Profile } from '../model/config.ts';
+import type { Endpoint, Node, PortOfFamily, ServicePort } from '../model/model.ts';
+import { hash16 } from '../model/chain-names.ts';
 
 /**
  * The rules that kube-proxy writes for one Service port on one node, in the structure of kube-proxy's own code (`syncProxyRules` in

@@ -1,9 +1,9 @@
 import type { Guard, GuardedRule } from '@sluice/bundle';
-import type { PortOfFamily, ServicePort } from '../model.ts';
+import type { PortOfFamily, ServicePort } from '../model/model.ts';
 import type { FleetSelection } from '../select/fleet.ts';
 import { isExternal } from '../select/select.ts';
 import type { Detector } from './detector.ts';
-import type { PortChains } from './names.ts';
+import type { PortChains } from '../model/chain-names.ts';
 
 /** The input of the rules of one Service port in one family. */
 export interface CompiledPort {

@@ -1,6 +1,6 @@
 import type { Family } from '@sluice/netfilter';
-import type { SluiceConfig, Profile } from '../config.ts';
-import type { Endpoint, Node, PortOfFamily, Service, ServicePort } from '../model.ts';
+import type { SluiceConfig, Profile } from '../model/config.ts';
+import type { Endpoint, Node, PortOfFamily, Service, ServicePort } from '../model/model.ts';
 
 /** Model values for tests: each function takes the fields under test and fills in the rest. */
 

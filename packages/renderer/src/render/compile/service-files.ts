@@ -1,5 +1,5 @@
 import { perObject } from '@sluice/netfilter';
-import type { Node, Service } from '../model.ts';
+import type { Node, Service } from '../model/model.ts';
 import type { CompileContext } from './iptables.ts';
 
 /** What all Services of a bundle are compiled with. A change of a node is another fleet. */

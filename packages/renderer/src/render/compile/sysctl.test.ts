@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Profile } from '../config.ts';
+import type { Profile } from '../model/config.ts';
 import { profileWith } from './sample.fixture.ts';
 import { sysctlText } from './sysctl.ts';
 

@@ -1,6 +1,6 @@
 import { compareText } from '@sluice/netfilter';
-import type { IpvsProfile, Profile } from '../config.ts';
-import { needsRouteLocalnet } from './nodeports.ts';
+import type { IpvsProfile, Profile } from '../model/config.ts';
+import { needsRouteLocalnet } from '../model/nodeports.ts';
 
 /**
  * `base/sysctl.conf`: the sysctls that kube-proxy sets at start (`cmd/kube-proxy/app/server_linux.go`; in mode ipvs

@@ -1,7 +1,7 @@
 import type { Family } from '@sluice/netfilter';
 import type { Guard } from '@sluice/bundle';
-import type { Profile } from '../config.ts';
-import type { Model } from '../model.ts';
+import type { Profile } from '../model/config.ts';
+import type { Model } from '../model/model.ts';
 import { type NodeFleet, nodeGuards } from '../select/guards.ts';
 
 /** Guards of the nodes without a value for the detector; undefined: every node of the profile. */

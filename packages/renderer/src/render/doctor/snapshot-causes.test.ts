@@ -1,7 +1,7 @@
 import { readTarget } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { endpoint, node, normalised, service, slice } from '../builders.fixture.ts';
-import type { KubeObject } from '../kube.ts';
+import type { KubeObject } from '../model/kube.ts';
 import { snapshotCauses } from './snapshot-causes.ts';
 
 const nodes = [

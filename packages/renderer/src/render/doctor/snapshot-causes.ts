@@ -8,8 +8,8 @@ import {
   printTarget,
   type ExaminedTarget,
 } from '@sluice/netfilter';
-import type { KubeObject } from '../kube.ts';
-import type { Endpoint, Model, PortOfFamily, Service, ServicePort } from '../model.ts';
+import type { KubeObject } from '../model/kube.ts';
+import type { Endpoint, Model, PortOfFamily, Service, ServicePort } from '../model/model.ts';
 
 /** What a snapshot shows of a cluster. */
 export interface Snapshot {

@@ -1,8 +1,8 @@
 import { bundleLimits } from '@sluice/bundle';
 import { differing, type Layered } from '@sluice/netfilter';
 import { sizeProblems, slotProblems } from '../assemble-limits.ts';
-import type { KubeObject } from '../kube.ts';
-import type { Memo } from '../memo.ts';
+import type { KubeObject } from '../model/kube.ts';
+import type { Memo } from '../model/memo.ts';
 import type { RenderBasis } from '../quarantine/with-quarantine.ts';
 import { readSliceOnce } from '../read/read.ts';
 import type { ReadSlice } from '../read/slice.ts';

@@ -1,6 +1,6 @@
 import type { Allocation } from '../allocate/allocation.ts';
-import type { KubeObject } from '../kube.ts';
-import type { Memo } from '../memo.ts';
+import type { KubeObject } from '../model/kube.ts';
+import type { Memo } from '../model/memo.ts';
 import { hasRules, numbersOf } from '../normalise/numbers.ts';
 import { readServiceOnce, readSliceOnce } from '../read/read.ts';
 import type { ReadService } from '../read/read-service.ts';

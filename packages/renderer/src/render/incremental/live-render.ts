@@ -1,7 +1,7 @@
 import { Layered, type Problem } from '@sluice/netfilter';
-import type { SluiceConfig } from '../config.ts';
-import type { KubeObject } from '../kube.ts';
-import { Memo } from '../memo.ts';
+import type { SluiceConfig } from '../model/config.ts';
+import type { KubeObject } from '../model/kube.ts';
+import { Memo } from '../model/memo.ts';
 import type { Quarantined } from '../quarantine/quarantine.ts';
 import { type LastText, renderWithQuarantine } from '../quarantine/with-quarantine.ts';
 import { isError } from '../render.ts';

@@ -1,7 +1,7 @@
 import type { Problem } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { type Changes, endpoints, lines, node, service, slice } from '../builders.fixture.ts';
-import type { KubeObject } from '../kube.ts';
+import type { KubeObject } from '../model/kube.ts';
 import { readObjects } from '../read/read.ts';
 import type { ReadService } from '../read/read-service.ts';
 import { type LayeredObjects, layer } from './layer.ts';

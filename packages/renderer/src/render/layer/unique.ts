@@ -1,5 +1,6 @@
 import { compareText, type Place, type Problem } from '@sluice/netfilter';
-import type { KubeObject } from '../kube.ts';
+import type { KubeObject } from '../model/kube.ts';
+import { sameMeaning } from '../model/memo.ts';
 import { titleOf } from '../read/names.ts';
 
 /** An item of which a layer may have only one per key. */
@@ -61,24 +62,4 @@ export function printPlace(place: Place): string {
 function byPlace(a: KeyedObject, b: KeyedObject): number {
   const [p, q] = [placeOf(a), placeOf(b)];
   return compareText(p.file, q.file) || p.line - q.line || p.column - q.column;
-}
-
-/**
- * Whether two read values are equal except for `object`, their source: two manifests that differ in an annotation make the same
- * rules.
- */
-export function sameMeaning(a: unknown, b: unknown): boolean {
-  if (Object.is(a, b)) return true;
-  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;
-  if (a instanceof Map && b instanceof Map) return sameMeaning([...a], [...b]);
-  const [keysOfA, keysOfB] = [meaningfulKeys(a), meaningfulKeys(b)];
-  if (keysOfA.length !== keysOfB.length) return false;
-  return keysOfA.every(
-    (key) =>
-      Object.hasOwn(b, key) && sameMeaning((a as Record<string, unknown>)[key], (b as Record<string, unknown>)[key]),
-  );
-}
-
-function meaningfulKeys(value: object): string[] {
-  return Object.keys(value).filter((key) => key !== 'object');
 }

@@ -1,6 +1,6 @@
 import { compareText, type Family, type Problem } from '@sluice/netfilter';
 import type { LayeredObjects } from '../layer/layer.ts';
-import type { Endpoint } from '../model.ts';
+import type { Endpoint } from '../model/model.ts';
 import type { ReadEndpoint } from '../read/endpoint.ts';
 import { headlessLabel } from '../read/names.ts';
 import type { ReadPort } from '../read/service-ports.ts';

@@ -1,7 +1,7 @@
 import { compareText, type Family, type Problem } from '@sluice/netfilter';
-import type { Path } from '../kube.ts';
+import type { Path } from '../model/kube.ts';
 import { printPlace } from '../layer/unique.ts';
-import type { ServicePort } from '../model.ts';
+import type { ServicePort } from '../model/model.ts';
 import type { ReadService } from '../read/read-service.ts';
 import { clusterIPPath } from '../read/service-addresses.ts';
 import type { MadeServices } from './service.ts';

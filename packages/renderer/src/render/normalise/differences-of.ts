@@ -1,6 +1,6 @@
 import type { Family, Mode, ProblemCode } from '@sluice/netfilter';
-import type { Path } from '../kube.ts';
-import type { PortOfFamily, Service, ServicePort } from '../model.ts';
+import type { Path } from '../model/kube.ts';
+import type { PortOfFamily, Service, ServicePort } from '../model/model.ts';
 import { type FleetSelection, selectForFleet } from '../select/fleet.ts';
 import type { NodeFleet } from '../select/guards.ts';
 import { isExternal } from '../select/select.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { type Changes, config, endpoint, node, normalised, profile, service, slice } from '../builders.fixture.ts';
-import type { Profile } from '../config.ts';
-import type { JsonObject } from '../kube.ts';
+import type { Profile } from '../model/config.ts';
+import type { JsonObject } from '../model/kube.ts';
 
 const ipvs: Partial<Profile> = {
   mode: 'ipvs',

@@ -1,9 +1,9 @@
 import { type Mode, modeFacts, type Problem } from '@sluice/netfilter';
-import { needsRouteLocalnet } from '../compile/nodeports.ts';
-import type { SluiceConfig, Profile } from '../config.ts';
-import { Memo } from '../memo.ts';
-import type { Node } from '../model.ts';
-import { profilesInUse } from '../profiles-in-use.ts';
+import { needsRouteLocalnet } from '../model/nodeports.ts';
+import type { SluiceConfig, Profile } from '../model/config.ts';
+import { Memo } from '../model/memo.ts';
+import type { Node } from '../model/model.ts';
+import { profilesInUse } from '../model/profiles-in-use.ts';
 import type { ReadService } from '../read/read-service.ts';
 import { fleetOf } from '../select/guards.ts';
 import { type ServiceDifference, differencesOf } from './differences-of.ts';

@@ -1,5 +1,5 @@
 import { addAll, type Problem } from '@sluice/netfilter';
-import type { Service, ServicePort } from '../model.ts';
+import type { Service, ServicePort } from '../model/model.ts';
 import type { ReadService } from '../read/read-service.ts';
 import type { ReadSlice } from '../read/slice.ts';
 import { nameInSlices, portMatches } from './backing.ts';

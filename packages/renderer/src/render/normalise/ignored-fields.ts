@@ -1,6 +1,6 @@
 import type { Problem } from '@sluice/netfilter';
-import type { Path } from '../kube.ts';
-import type { Service } from '../model.ts';
+import type { Path } from '../model/kube.ts';
+import type { Service } from '../model/model.ts';
 import { familyOf, familyWord } from '../read/addresses.ts';
 import type { ReadService } from '../read/read-service.ts';
 import type { ReadSlice, SlicePart } from '../read/slice.ts';

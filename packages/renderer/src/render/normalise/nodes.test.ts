@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { config, endpoint, lines, modelOf, node, normalised, profile, service, slice } from '../builders.fixture.ts';
-import type { LabelSelector } from '../config.ts';
+import type { LabelSelector } from '../model/config.ts';
 import { readQuantity } from '../read/quantity.ts';
 import { selectorMatches } from './selector.ts';
 import { endpointOnlyNodesMax } from './endpoint-only-nodes.ts';

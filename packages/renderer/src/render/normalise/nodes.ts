@@ -1,7 +1,7 @@
 import { compareText, type Problem } from '@sluice/netfilter';
-import type { SluiceConfig, ConfigNode } from '../config.ts';
+import type { SluiceConfig, ConfigNode } from '../model/config.ts';
 import { fillNode } from '../layer/fill.ts';
-import type { Node, PerFamily } from '../model.ts';
+import type { Node, PerFamily } from '../model/model.ts';
 import { familyOf } from '../read/addresses.ts';
 import { type ReadNode, zoneLabel } from '../read/node.ts';
 import type { ReadSlice } from '../read/slice.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { type Changes, config, lines, modelOf, node, normalised, service } from '../builders.fixture.ts';
-import type { KubeObject } from '../kube.ts';
+import type { KubeObject } from '../model/kube.ts';
 
 const foreign = { labels: { 'service.kubernetes.io/service-proxy-name': 'x' } };
 const bare: Changes = { clusterIP: undefined, selector: undefined };

@@ -1,6 +1,6 @@
 import { isInCidr, parseAddress, parseCidr, type Problem } from '@sluice/netfilter';
-import type { SluiceConfig } from '../config.ts';
-import type { Path } from '../kube.ts';
+import type { SluiceConfig } from '../model/config.ts';
+import type { Path } from '../model/kube.ts';
 import { clusterIPPath } from '../read/service-addresses.ts';
 import type { ReadService } from '../read/read-service.ts';
 import type { MadeServices } from './service.ts';

@@ -10,7 +10,7 @@ import {
   service,
   slice,
 } from '../builders.fixture.ts';
-import type { KubeObject } from '../kube.ts';
+import type { KubeObject } from '../model/kube.ts';
 
 const balancer = (more: Changes, ...ips: string[]): KubeObject =>
   service(

@@ -1,8 +1,8 @@
 import { maglevSizeOf, maglevSizes, type Problem } from '@sluice/netfilter';
-import { ipvsSchedulerOf, isCommon, looksAtWeights, nftSchedulerOf } from '../compile/schedulers.ts';
-import type { Profile } from '../config.ts';
-import type { Path } from '../kube.ts';
-import type { Service } from '../model.ts';
+import { ipvsSchedulerOf, isCommon, looksAtWeights, nftSchedulerOf } from '../model/schedulers.ts';
+import type { Profile } from '../model/config.ts';
+import type { Path } from '../model/kube.ts';
+import type { Service } from '../model/model.ts';
 import { schedulerKey, tableSizeKey, weightsKey } from '../read/annotations.ts';
 import type { ReadService } from '../read/read-service.ts';
 

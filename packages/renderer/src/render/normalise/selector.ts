@@ -1,4 +1,4 @@
-import type { LabelSelector } from '../config.ts';
+import type { LabelSelector } from '../model/config.ts';
 
 /**
  * Whether a label selector matches labels, by the API server's rules (`LabelSelectorAsSelector`): every part must match, an

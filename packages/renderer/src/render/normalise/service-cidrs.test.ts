@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { config, lines, normalised, object, service } from '../builders.fixture.ts';
-import type { JsonObject, KubeObject } from '../kube.ts';
-import { Memo } from '../memo.ts';
+import type { JsonObject, KubeObject } from '../model/kube.ts';
+import { Memo } from '../model/memo.ts';
 import { normalise } from '../normalise.ts';
 import { render } from '../render.ts';
 import { renderWithQuarantine } from '../quarantine/with-quarantine.ts';

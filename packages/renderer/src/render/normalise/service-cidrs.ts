@@ -1,6 +1,6 @@
 import { compareText, type Problem } from '@sluice/netfilter';
-import type { SluiceConfig } from '../config.ts';
-import type { PerFamily } from '../model.ts';
+import type { SluiceConfig } from '../model/config.ts';
+import type { PerFamily } from '../model/model.ts';
 import { familyOf } from '../read/addresses.ts';
 import type { ReadServiceCIDR } from '../read/service-cidr.ts';
 

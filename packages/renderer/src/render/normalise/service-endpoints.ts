@@ -1,5 +1,5 @@
 import type { Problem } from '@sluice/netfilter';
-import type { ServicePort } from '../model.ts';
+import type { ServicePort } from '../model/model.ts';
 import type { ReadService } from '../read/read-service.ts';
 import type { MadeServices } from './service.ts';
 

@@ -1,7 +1,7 @@
 import { compareText, type Family, parseCidr } from '@sluice/netfilter';
 import type { Allocation } from '../allocate/allocation.ts';
 import { portKey } from '../allocate/request.ts';
-import type { PortOfFamily, Service, ServicePort } from '../model.ts';
+import type { PortOfFamily, Service, ServicePort } from '../model/model.ts';
 import { familyOf } from '../read/addresses.ts';
 import type { ReadService } from '../read/read-service.ts';
 import type { ReadPort } from '../read/service-ports.ts';

@@ -1,6 +1,6 @@
 import { families, type Family, printEndpoint, type Problem } from '@sluice/netfilter';
-import type { Path } from '../kube.ts';
-import type { Node, PortOfFamily, ServicePort } from '../model.ts';
+import type { Path } from '../model/kube.ts';
+import type { Node, PortOfFamily, ServicePort } from '../model/model.ts';
 import type { ReadService } from '../read/read-service.ts';
 import { clusterIPPath } from '../read/service-addresses.ts';
 import type { MadeServices } from './service.ts';

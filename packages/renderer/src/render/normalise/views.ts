@@ -1,11 +1,11 @@
 import { addAll, type Problem } from '@sluice/netfilter';
 import type { Allocation } from '../allocate/allocation.ts';
-import { withoutExternalIPs } from '../external-ips.ts';
-import type { Memo } from '../memo.ts';
-import type { Service } from '../model.ts';
+import { withoutExternalIPs } from '../model/external-ips.ts';
+import type { Memo } from '../model/memo.ts';
+import type { Service } from '../model/model.ts';
 import type { ReadService } from '../read/read-service.ts';
 import type { ReadSlice } from '../read/slice.ts';
-import type { Era } from '../versions/version.ts';
+import type { Era } from '../model/version.ts';
 import { inEra } from '../versions/eras.ts';
 import type { ServiceWithSlices } from '../versions/downgrades.ts';
 import { makeService, type MadeServices } from './service.ts';

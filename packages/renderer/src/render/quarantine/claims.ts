@@ -1,5 +1,5 @@
 import { isNodePort, readFrontendKey } from '@sluice/netfilter';
-import type { Service } from '../model.ts';
+import type { Service } from '../model/model.ts';
 
 /**
  * The addresses and node ports that files of a Service claim: `10.96.0.10:80/TCP`, `node port 30080/TCP`. Read from rules, virtual

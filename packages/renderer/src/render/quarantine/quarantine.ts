@@ -1,6 +1,6 @@
 import { compareText, perObject, type Problem } from '@sluice/netfilter';
 import { stringify } from 'yaml';
-import type { JsonObject, KubeObject } from '../kube.ts';
+import type { JsonObject, KubeObject } from '../model/kube.ts';
 import { titleOf } from '../read/names.ts';
 
 /** The reason of a quarantine: a problem of the object itself, or of one that belongs to it. */

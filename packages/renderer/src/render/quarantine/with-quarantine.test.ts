@@ -2,8 +2,8 @@ import { nodeFile, quarantineFile, serviceFile } from '@sluice/bundle';
 import { describe, expect, test } from 'vitest';
 import { readConfig } from '../../load/config/config.ts';
 import { type Changes, endpoint, node, service, slice } from '../builders.fixture.ts';
-import type { JsonObject, KubeObject } from '../kube.ts';
-import { Memo } from '../memo.ts';
+import type { JsonObject, KubeObject } from '../model/kube.ts';
+import { Memo } from '../model/memo.ts';
 import { render, type RenderInput } from '../render.ts';
 import { renderWithQuarantine, type RenderedWithQuarantine } from './with-quarantine.ts';
 

@@ -1,10 +1,10 @@
 import { addAll, compareText, isBesideServers, type Problem, type BundleTool } from '@sluice/netfilter';
 import { nodeFile, quarantineFile, readPath, serviceFile } from '@sluice/bundle';
 import { assembleModel, isError, ranked, refused, type Rendered, type RenderInput, sorted } from '../render.ts';
-import type { SluiceConfig } from '../config.ts';
-import type { KubeObject } from '../kube.ts';
-import { Memo } from '../memo.ts';
-import type { Model } from '../model.ts';
+import type { SluiceConfig } from '../model/config.ts';
+import type { KubeObject } from '../model/kube.ts';
+import { Memo } from '../model/memo.ts';
+import type { Model } from '../model/model.ts';
 import { type Normalised, normalise } from '../normalise.ts';
 import { titleOf } from '../read/names.ts';
 import { claimsOf, claimsOfText } from './claims.ts';

@@ -1,5 +1,5 @@
 import { type Address, type Family, forbiddenAddress, parseAddress, parseCidr } from '@sluice/netfilter';
-import type { Path } from '../kube.ts';
+import type { Path } from '../model/kube.ts';
 import { report, pathText, type FieldSpot } from './fields.ts';
 import { quote } from './text.ts';
 

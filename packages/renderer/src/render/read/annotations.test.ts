@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { config, modelOf, lines, node, normalised, profile, service, slice } from '../builders.fixture.ts';
-import type { Json, KubeObject } from '../kube.ts';
+import type { Json, KubeObject } from '../model/kube.ts';
 
 const annotated = (annotations: Json): KubeObject => {
   const plain = service('web');

@@ -1,6 +1,6 @@
 import { type MaglevSize, maglevSizes, readMaglevSize, type Scheduler, schedulers } from '@sluice/netfilter';
-import { commonSchedulers } from '../compile/schedulers.ts';
-import type { CommonScheduler, WeightRule } from '../model.ts';
+import { commonSchedulers } from '../model/schedulers.ts';
+import type { CommonScheduler, WeightRule } from '../model/model.ts';
 import { type FieldProblem, report, type FieldSpot, textIn } from './fields.ts';
 import { isDnsSubdomain, isLabelValue, quote } from './text.ts';
 

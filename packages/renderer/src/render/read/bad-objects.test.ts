@@ -1,7 +1,7 @@
 import type { Problem } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { endpoint, endpoints, lines, node, object, service, slice } from '../builders.fixture.ts';
-import type { KubeObject } from '../kube.ts';
+import type { KubeObject } from '../model/kube.ts';
 import { readObjects } from './read.ts';
 
 function problemsOf(one: KubeObject): Problem[] {

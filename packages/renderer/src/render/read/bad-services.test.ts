@@ -1,7 +1,7 @@
 import type { Problem } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { type Changes, lines, service } from '../builders.fixture.ts';
-import type { Json } from '../kube.ts';
+import type { Json } from '../model/kube.ts';
 import { readObjects } from './read.ts';
 
 const port = (more: Record<string, Json>): Changes => ({ ports: [{ name: 'http', port: 80, ...more }] });

@@ -1,5 +1,5 @@
 import type { Problem } from '@sluice/netfilter';
-import type { KubeObject, Path } from '../kube.ts';
+import type { KubeObject, Path } from '../model/kube.ts';
 import { checkRoutable, familyOf } from './addresses.ts';
 import type { ReadEndpoint } from './endpoint.ts';
 import { report, mappingsIn, type FieldSpot, textIn } from './fields.ts';

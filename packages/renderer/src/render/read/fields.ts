@@ -1,5 +1,5 @@
 import type { Level, Problem, ProblemCode } from '@sluice/netfilter';
-import { isMap, type Json, type JsonObject, type KubeObject, type Path } from '../kube.ts';
+import { isMap, type Json, type JsonObject, type KubeObject, type Path } from '../model/kube.ts';
 import { quote } from './text.ts';
 
 /** An object that is being read. */

@@ -2,7 +2,7 @@ import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { endpoint, node, normalised, service, slice } from '../builders.fixture.ts';
-import type { KubeObject } from '../kube.ts';
+import type { KubeObject } from '../model/kube.ts';
 
 /** Texts that try to inject a rule. */
 const hostile = fc.oneof(

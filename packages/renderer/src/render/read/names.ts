@@ -1,5 +1,5 @@
 import type { Problem } from '@sluice/netfilter';
-import type { JsonObject, KubeKind, KubeObject, Path } from '../kube.ts';
+import type { JsonObject, KubeKind, KubeObject, Path } from '../model/kube.ts';
 import { report, mappingIn, pathText, type FieldSpot, type Subject, spotOf, textIn } from './fields.ts';
 import { hasHiddenCharacters, isDnsLabel, isDnsSubdomain, isLabelValue, isPortName, quote } from './text.ts';
 

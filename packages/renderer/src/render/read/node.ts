@@ -1,6 +1,6 @@
 import type { Problem } from '@sluice/netfilter';
-import type { KubeObject, Path } from '../kube.ts';
-import type { PerFamily } from '../model.ts';
+import type { KubeObject, Path } from '../model/kube.ts';
+import type { PerFamily } from '../model/model.ts';
 import { checkAddress, checkCidr, familyOf } from './addresses.ts';
 import { report, mappingIn, mappingsIn, pathText, type FieldSpot, textIn, textsIn, valueIn } from './fields.ts';
 import { checkName, identify } from './names.ts';

@@ -1,4 +1,4 @@
-import type { Protocol } from '../model.ts';
+import type { Protocol } from '../model/model.ts';
 import { report, numberIn, pathText, type FieldSpot, wordIn } from './fields.ts';
 
 /** The protocols that Services have (`supportedServicePortProtocols`); the default is TCP. */

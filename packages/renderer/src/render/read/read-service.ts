@@ -1,6 +1,6 @@
-import type { CommonScheduler, TrafficPolicy, ServiceType, WeightRule } from '../model.ts';
+import type { CommonScheduler, TrafficPolicy, ServiceType, WeightRule } from '../model/model.ts';
 import type { Family, MaglevSize, Scheduler } from '@sluice/netfilter';
-import type { KubeObject } from '../kube.ts';
+import type { KubeObject } from '../model/kube.ts';
 import type { ForeignLabel } from './names.ts';
 import type { ReadIngress } from './service-ingress.ts';
 import type { ReadPort } from './service-ports.ts';

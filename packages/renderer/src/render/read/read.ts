@@ -1,6 +1,6 @@
 import { addAll, type Problem } from '@sluice/netfilter';
-import type { KubeKind, KubeObject } from '../kube.ts';
-import { Memo } from '../memo.ts';
+import type { KubeKind, KubeObject } from '../model/kube.ts';
+import { Memo } from '../model/memo.ts';
 import { readEndpoints } from './endpoints.ts';
 import { checkFields } from './known-fields.ts';
 import { roughKey } from './names.ts';

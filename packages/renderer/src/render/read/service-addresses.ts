@@ -1,9 +1,9 @@
 import type { Family } from '@sluice/netfilter';
-import type { Path } from '../kube.ts';
+import type { Path } from '../model/kube.ts';
 import { checkCidr, checkRoutable, familyOf, familyWord } from './addresses.ts';
 import { report, pathText, type FieldSpot, textIn, textsIn, wordIn } from './fields.ts';
 import type { FamilyPolicy, ReadService } from './read-service.ts';
-import type { ServiceType } from '../model.ts';
+import type { ServiceType } from '../model/model.ts';
 import { quote } from './text.ts';
 
 type ClusterAddresses = Pick<ReadService, 'headless' | 'clusterIPs' | 'listsAll' | 'ipFamilies' | 'ipFamilyPolicy'>;

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { load } from '../../load/load.ts';
 import { lines, object } from '../builders.fixture.ts';
-import type { Json, JsonObject } from '../kube.ts';
+import type { Json, JsonObject } from '../model/kube.ts';
 import { readObjects } from './read.ts';
 
 const made = (cidrs: Json, more: JsonObject = {}, metadata: JsonObject = {}) =>

@@ -1,5 +1,5 @@
 import type { Problem } from '@sluice/netfilter';
-import type { KubeObject } from '../kube.ts';
+import type { KubeObject } from '../model/kube.ts';
 import { checkCidr, familyOf } from './addresses.ts';
 import { report, emptyIn, mappingIn, mappingsIn, type FieldSpot, textIn, textsIn, valueIn } from './fields.ts';
 import { identify } from './names.ts';

@@ -1,6 +1,6 @@
 import { checkRoutable } from './addresses.ts';
 import { report, mappingIn, mappingsIn, type FieldSpot, textIn, wordIn } from './fields.ts';
-import type { ServiceType } from '../model.ts';
+import type { ServiceType } from '../model/model.ts';
 
 /** One entry of `status.loadBalancer.ingress` that has an address. */
 export interface ReadIngress {

@@ -1,4 +1,4 @@
-import type { Protocol } from '../model.ts';
+import type { Protocol } from '../model/model.ts';
 import { report, mappingsIn, numberIn, type FieldSpot, textIn, valueIn } from './fields.ts';
 import { checkName } from './names.ts';
 import { portIn, protocolIn } from './ports.ts';

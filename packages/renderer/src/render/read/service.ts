@@ -1,7 +1,7 @@
-import type { TrafficPolicy, ServiceType } from '../model.ts';
+import type { TrafficPolicy, ServiceType } from '../model/model.ts';
 import type { ReadService } from './read-service.ts';
 import type { Problem } from '@sluice/netfilter';
-import type { KubeObject } from '../kube.ts';
+import type { KubeObject } from '../model/kube.ts';
 import { asksForHints, readScheduler, readTableSize, readWeights } from './annotations.ts';
 import { report, emptyIn, flagIn, mappingIn, type FieldSpot, valueIn, wordIn } from './fields.ts';
 import { foreignLabelOfService, identify } from './names.ts';

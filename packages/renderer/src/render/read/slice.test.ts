@@ -1,7 +1,7 @@
 import type { Problem } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { changed, endpoint, lines, modelOf, node, normalised, service, slice } from '../builders.fixture.ts';
-import type { Json, JsonObject, KubeObject } from '../kube.ts';
+import type { Json, JsonObject, KubeObject } from '../model/kube.ts';
 import { readObjects } from './read.ts';
 
 const betaOf = (one: KubeObject): KubeObject => {

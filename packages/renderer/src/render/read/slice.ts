@@ -1,6 +1,6 @@
 import type { Family, Problem } from '@sluice/netfilter';
-import type { KubeObject, Path } from '../kube.ts';
-import type { Protocol } from '../model.ts';
+import type { KubeObject, Path } from '../model/kube.ts';
+import type { Protocol } from '../model/model.ts';
 import { type ReadEndpoint, readEndpoint } from './endpoint.ts';
 import { report, mappingsIn, type FieldSpot, textIn, valueIn } from './fields.ts';
 import { checkName, type ForeignLabel, foreignLabelOfSlice, type Identity, identify } from './names.ts';

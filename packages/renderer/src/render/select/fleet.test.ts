@@ -3,7 +3,7 @@ import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { endpoint, inFamily, leaving, portWith } from '../compile/sample.fixture.ts';
-import type { Endpoint } from '../model.ts';
+import type { Endpoint } from '../model/model.ts';
 import { type Variant, selectForFleet } from './fleet.ts';
 import { fleetOf } from './guards.ts';
 import { type NodeView, selectEndpoints } from './select.ts';

@@ -1,6 +1,6 @@
 import type { Guard } from '@sluice/bundle';
 import { compareText } from '@sluice/netfilter';
-import type { Endpoint, PortOfFamily, ServicePort } from '../model.ts';
+import type { Endpoint, PortOfFamily, ServicePort } from '../model/model.ts';
 import { type NodeFleet, nodeGuards, textFits } from './guards.ts';
 import { union, usable, usesOf } from './select.ts';
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { down, endpoint, inFamily, leaving, portWith } from '../compile/sample.fixture.ts';
-import type { Endpoint, PortOfFamily, ServicePort } from '../model.ts';
+import type { Endpoint, PortOfFamily, ServicePort } from '../model/model.ts';
 import { selectEndpoints } from './select.ts';
 
 /** `1` on node-a in zone a, `2` on node-b in zone b, `3` on node-c in zone b, `4` on no known node. */

@@ -1,5 +1,5 @@
 import { compareText } from '@sluice/netfilter';
-import type { Endpoint, PortOfFamily, ServicePort } from '../model.ts';
+import type { Endpoint, PortOfFamily, ServicePort } from '../model/model.ts';
 
 /** The values of a node on which the selection of endpoints depends. */
 export interface NodeView {

@@ -1,4 +1,4 @@
-import type { Profile } from '../config.ts';
+import type { Profile } from '../model/config.ts';
 import {
   type Downgrade,
   type ServiceWithSlices,
@@ -8,7 +8,7 @@ import {
   withoutUnaskedHints,
   withProxiedIngress,
 } from './downgrades.ts';
-import type { KubeProxyVersion } from './version.ts';
+import type { KubeProxyVersion } from '../model/version.ts';
 
 interface VersionDifference {
   /** The first version with the change; `before` describes the newest patch releases of older versions. */

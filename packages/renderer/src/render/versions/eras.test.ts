@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest';
 import { config, endpoint, lines, modelOf, node, normalised, profile, service, slice } from '../builders.fixture.ts';
-import type { Profile } from '../config.ts';
-import type { JsonObject, KubeObject } from '../kube.ts';
-import { Memo } from '../memo.ts';
+import type { Profile } from '../model/config.ts';
+import type { JsonObject, KubeObject } from '../model/kube.ts';
+import { Memo } from '../model/memo.ts';
 import { normalise } from '../normalise.ts';
 import { render } from '../render.ts';
 import { selectEndpoints } from '../select/select.ts';
 import { objectDifferences } from './differences.ts';
 import { eraOf, servicesOf } from './eras.ts';
-import { type KubeProxyVersion, kubeProxyVersions } from './version.ts';
+import { type KubeProxyVersion, kubeProxyVersions } from '../model/version.ts';
 
 const naming = (kubeProxyVersion?: KubeProxyVersion): Profile =>
   profile('default', kubeProxyVersion === undefined ? {} : { kubeProxyVersion });

@@ -1,8 +1,8 @@
-import { type Era, isBefore, type KubeProxyVersion, kubeProxyVersions, versionByDefault } from './version.ts';
+import { type Era, isBefore, type KubeProxyVersion, kubeProxyVersions, versionByDefault } from '../model/version.ts';
 import { addAll, compareText, type Problem } from '@sluice/netfilter';
-import type { Profile } from '../config.ts';
-import type { Memo } from '../memo.ts';
-import type { Model, Service } from '../model.ts';
+import type { Profile } from '../model/config.ts';
+import type { Memo } from '../model/memo.ts';
+import type { Model, Service } from '../model/model.ts';
 import { ruleDifferences, objectDifferences } from './differences.ts';
 import type { ServiceWithSlices } from './downgrades.ts';
 

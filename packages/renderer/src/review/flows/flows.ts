@@ -6,7 +6,8 @@ import { type OwnNodes, ownNodesOf } from './own-nodes.ts';
 import { outcomeOf } from './outcome.ts';
 import { choosingPlaneOf } from './planes/planes.ts';
 import { factOf, type NodeOf, nodeOf, nodesOfProfile, ReviewStopped } from '../bundle/node.ts';
-import { asSent, type NodeProgram, programOf } from './program.ts';
+import { asSent, programOf } from './program.ts';
+import type { NodeProgram } from './planes/plane.ts';
 import { namedInRules, sourcesOf, withoutPlainEndpoints } from './sources.ts';
 import type { BundleView } from '../bundle/view.ts';
 

@@ -1,6 +1,7 @@
 import { type Family, type FamilyProgram, linkTree, modeFacts, settledProgram } from '@sluice/netfilter';
 import { type NodeOf, ReviewStopped } from '../bundle/node.ts';
-import { type NodeProgram, programOf, sectionsAt } from './program.ts';
+import { programOf, sectionsAt } from './program.ts';
+import type { NodeProgram } from './planes/plane.ts';
 import type { BundleView } from '../bundle/view.ts';
 
 /** The layouts that a node's rules can be linked in. */

@@ -11,7 +11,7 @@ import {
 } from '@sluice/netfilter';
 import type { Affinity, Branch, FlowOutcome } from './flow.ts';
 import { planesOf } from './planes/planes.ts';
-import type { NodeProgram } from './program.ts';
+import type { NodeProgram } from './planes/plane.ts';
 
 /**
  * Traces the connections that start with a packet: every branch with its share, and the effect of affinity on a returning client.

@@ -1,6 +1,5 @@
-import type { EndpointTreatment } from './planes/plane.ts';
+import type { EndpointTreatment, NodeProgram } from './planes/plane.ts';
 import { choosingPlaneOf } from './planes/planes.ts';
-import type { NodeProgram } from './program.ts';
 
 /**
  * The addresses of endpoints that all programs of a node treat as any other pod, but for connections to themselves. A program that does

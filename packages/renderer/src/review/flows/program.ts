@@ -6,11 +6,8 @@ import {
   type FamilyProgram,
   fillHost,
   type HostValues,
-  type IpvsState,
   linkFlat,
-  type LiveWorld,
   type Mode,
-  type NftState,
   type Packet,
   type ResolvedSection,
   toolOf,
@@ -23,18 +20,8 @@ import { addressesOf, type NodeOf, ReviewStopped, scopeOf } from '../bundle/node
 import { rulesAt } from '../bundle/files.ts';
 import { toolAt } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';
+import type { NodeProgram } from './planes/plane.ts';
 import { stateOf } from './virtual-state.ts';
-
-/** The program of a node in one family. */
-export interface NodeProgram {
-  readonly rules: FamilyProgram;
-  /** In mode ipvs: its virtual servers, sets and addresses. */
-  readonly ipvs?: IpvsState;
-  /** In mode nftables: its table, and no rules. */
-  readonly nft?: NftState;
-  /** Of an observed node: its tables. */
-  readonly live?: LiveWorld;
-}
 
 /**
  * The program of a node as if the profile had only these Service files, with its base files, resolved and linked.

@@ -18,7 +18,7 @@ import { addressAt, numberOf, sizeOf } from './numbers.ts';
 import { factOf, type NodeOf } from '../bundle/node.ts';
 import { plainEndpoints } from './plain-endpoints.ts';
 import { planesOf } from './planes/planes.ts';
-import type { NodeProgram } from './program.ts';
+import type { NodeProgram } from './planes/plane.ts';
 import type { BundleView } from '../bundle/view.ts';
 
 /**

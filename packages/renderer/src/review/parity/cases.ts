@@ -11,7 +11,8 @@ import {
 } from '@sluice/netfilter';
 import type { Branch, FlowOutcome, FlowSource } from '../flows/flow.ts';
 import { outcomeOf } from '../flows/outcome.ts';
-import { asSent, type NodeProgram } from '../flows/program.ts';
+import { asSent } from '../flows/program.ts';
+import type { NodeProgram } from '../flows/planes/plane.ts';
 import type { ObservedNode } from '../observed/node.ts';
 
 /** What the observed rules do with a packet. */

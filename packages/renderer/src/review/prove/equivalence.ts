@@ -17,7 +17,8 @@ import { flowRows, type FlowRow } from '../flows/flows.ts';
 import { nodesOfProfile, factOf, nodeOf, ReviewStopped } from '../bundle/node.ts';
 import { wholeProgram } from '../flows/layout.ts';
 import { outcomeOf } from '../flows/outcome.ts';
-import { asSent, type NodeProgram } from '../flows/program.ts';
+import { asSent } from '../flows/program.ts';
+import type { NodeProgram } from '../flows/planes/plane.ts';
 import { hasFamily, type BundleView, viewOf } from '../bundle/view.ts';
 import { type ModeDifference, differenceOf, isSameBut } from './mode-differences.ts';
 

@@ -11,7 +11,8 @@ import {
 import { type Layout, wholeProgram } from '../flows/layout.ts';
 import { factOf, type NodeOf, nodeOf, ReviewStopped } from '../bundle/node.ts';
 import { ownersOf } from './owners.ts';
-import { asSent, type NodeProgram, programOf } from '../flows/program.ts';
+import { asSent, programOf } from '../flows/program.ts';
+import type { NodeProgram } from '../flows/planes/plane.ts';
 import { relevantTo } from '../bundle/relevance.ts';
 import { frontendOf, type ServiceTarget } from './service-target.ts';
 import { incomingOf } from '../flows/sources.ts';

@@ -1,7 +1,7 @@
 import type { Guard } from '@sluice/bundle';
 import { isRuleError, readRule, setKeys, setName } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
-import type { Profile } from '../../config.ts';
+import type { Profile } from '../../model/config.ts';
 import { profileWith } from '../sample.fixture.ts';
 import { firstIpvsRules, lastIpvsRules } from './base.ts';
 import { createText, timeoutsText } from './create.ts';

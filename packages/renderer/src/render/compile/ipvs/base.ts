@@ -1,6 +1,6 @@
 import { type Family, knownSet, type SetKey, setName } from '@sluice/netfilter';
 import type { GuardedRule, RuleFile } from '@sluice/bundle';
-import type { Profile } from '../../config.ts';
+import type { Profile } from '../../model/config.ts';
 import { markOf, masqueradeRules } from '../base.ts';
 import { detectorOf } from '../detector.ts';
 import type { Undetected } from '../undetected.ts';

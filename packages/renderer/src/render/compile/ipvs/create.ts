@@ -1,5 +1,5 @@
 import { compareText, type Family, type IpSet, knownSet, printCreate, setKeys, setName } from '@sluice/netfilter';
-import type { IpvsProfile } from '../../config.ts';
+import type { IpvsProfile } from '../../model/config.ts';
 import type { GuardedLine } from '../lines.ts';
 
 /** kube-proxy's size of a set. */

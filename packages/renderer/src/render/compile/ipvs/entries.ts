@@ -1,6 +1,6 @@
 import { compareText, type SetKey, setName } from '@sluice/netfilter';
 import type { Guard } from '@sluice/bundle';
-import type { Endpoint } from '../../model.ts';
+import type { Endpoint } from '../../model/model.ts';
 import { holdsOn } from './holds.ts';
 import { type GuardedLine, lineWhere } from '../lines.ts';
 import type { IpvsPort } from './port.ts';

@@ -1,13 +1,13 @@
 import { nodesByName } from '../service-files.ts';
 import { baseFile, printRuleFile, serviceFile } from '@sluice/bundle';
 import { type Family, familyOf, type Tool, type VirtualTool } from '@sluice/netfilter';
-import type { IpvsProfile, Profile } from '../../config.ts';
-import type { Memo } from '../../memo.ts';
-import type { Model, Service } from '../../model.ts';
+import type { IpvsProfile, Profile } from '../../model/config.ts';
+import type { Memo } from '../../model/memo.ts';
+import type { Model, Service } from '../../model/model.ts';
 import type { NodeFleet } from '../../select/guards.ts';
 import { eraOf, servicesOf } from '../../versions/eras.ts';
-import { isBefore } from '../../versions/version.ts';
-import { isPrimaryAlone } from '../nodeports.ts';
+import { isBefore } from '../../model/version.ts';
+import { isPrimaryAlone } from '../../model/nodeports.ts';
 import { type Undetected, undetectedNodes } from '../undetected.ts';
 import { firstIpvsRules, lastIpvsRules } from './base.ts';
 import { createText, timeoutsText } from './create.ts';

@@ -1,8 +1,8 @@
 import { cidrContains, type Family, type IpvsHost, setName, type SetKey } from '@sluice/netfilter';
-import type { IpvsProfile, Profile } from '../../config.ts';
-import type { Endpoint, Node, PortOfFamily, Service, ServicePort } from '../../model.ts';
+import type { IpvsProfile, Profile } from '../../model/config.ts';
+import type { Endpoint, Node, PortOfFamily, Service, ServicePort } from '../../model/model.ts';
 import { categorize } from '../kube-proxy.fixture.ts';
-import { ipvsSchedulerOf } from '../schedulers.ts';
+import { ipvsSchedulerOf } from '../../model/schedulers.ts';
 
 /**
  * The state of kube-proxy's mode ipvs for one Service on one node, in the structure of kube-proxy's own code (`syncProxyRules`,

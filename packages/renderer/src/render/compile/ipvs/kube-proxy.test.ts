@@ -4,7 +4,7 @@ import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { assemble } from '../../assemble.ts';
-import type { Node, Service } from '../../model.ts';
+import type { Node, Service } from '../../model/model.ts';
 import { someNodes, somePort, someProfile } from '../arbitrary.fixture.ts';
 import { configWith, serviceOf } from '../sample.fixture.ts';
 import { type IpvsNode, kubeProxyIpvs } from './kube-proxy.fixture.ts';

@@ -1,5 +1,5 @@
 import type { Family, Scheduler } from '@sluice/netfilter';
-import type { Endpoint, PortOfFamily, ServicePort } from '../../model.ts';
+import type { Endpoint, PortOfFamily, ServicePort } from '../../model/model.ts';
 import type { FleetSelection } from '../../select/fleet.ts';
 import type { NodeFleet } from '../../select/guards.ts';
 

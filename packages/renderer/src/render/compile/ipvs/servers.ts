@@ -1,6 +1,6 @@
 import type { Guard } from '@sluice/bundle';
 import { printAttributes } from '@sluice/netfilter';
-import type { Endpoint } from '../../model.ts';
+import type { Endpoint } from '../../model/model.ts';
 import type { Variant } from '../../select/fleet.ts';
 import { nodeGuards } from '../../select/guards.ts';
 import { holdsOn } from './holds.ts';

@@ -1,7 +1,7 @@
 import { compareText, type Family, type Scheduler } from '@sluice/netfilter';
 import type { GuardedRule, RuleFile } from '@sluice/bundle';
-import { withoutExternalIPs } from '../../external-ips.ts';
-import type { Node, Service } from '../../model.ts';
+import { withoutExternalIPs } from '../../model/external-ips.ts';
+import type { Node, Service } from '../../model/model.ts';
 import { selectForFleet } from '../../select/fleet.ts';
 import type { NodeFleet } from '../../select/guards.ts';
 import { headerOf, headerOfFamilies } from '../header.ts';
@@ -9,7 +9,7 @@ import { entryLines, ownIn } from './entries.ts';
 import type { GuardedLine } from '../lines.ts';
 import type { IpvsPort, NodePortAddress } from './port.ts';
 import { serverLines } from './servers.ts';
-import { choicesOf, ipvsSchedulerOf, weighing } from '../schedulers.ts';
+import { choicesOf, ipvsSchedulerOf, weighing } from '../../model/schedulers.ts';
 
 /** The settings of a profile on which files of Services depend in mode ipvs. */
 export interface IpvsServiceOptions {

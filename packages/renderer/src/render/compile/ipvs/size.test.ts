@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { assemble } from '../../assemble.ts';
-import type { Endpoint, Node, Service } from '../../model.ts';
+import type { Endpoint, Node, Service } from '../../model/model.ts';
 import { configWith, endpoint, node, portWith, profileWith, serviceOf } from '../sample.fixture.ts';
 
 const profile = profileWith({

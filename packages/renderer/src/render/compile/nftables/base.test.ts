@@ -1,6 +1,6 @@
 import type { Guard } from '@sluice/bundle';
 import { expect, test } from 'vitest';
-import type { Profile } from '../../config.ts';
+import type { Profile } from '../../model/config.ts';
 import { profileWith } from '../sample.fixture.ts';
 import type { Undetected } from '../undetected.ts';
 import { nftBaseText, nftTableText } from './base.ts';

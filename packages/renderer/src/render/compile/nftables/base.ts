@@ -1,8 +1,8 @@
 import { type Family, type NftTableOptions, printNftTable } from '@sluice/netfilter';
-import type { NftablesProfile, Profile } from '../../config.ts';
-import type { PerFamily } from '../../model.ts';
+import type { NftablesProfile, Profile } from '../../model/config.ts';
+import type { PerFamily } from '../../model/model.ts';
 import { type GuardedLine, printLines } from '../lines.ts';
-import { nodePortScope, primary } from '../nodeports.ts';
+import { nodePortScope, primary } from '../../model/nodeports.ts';
 import type { Undetected } from '../undetected.ts';
 import { type AddElements, addingElements } from './elements.ts';
 import { networkElements } from './networks.ts';

@@ -1,5 +1,5 @@
 import type { Guard } from '@sluice/bundle';
-import type { Endpoint } from '../../model.ts';
+import type { Endpoint } from '../../model/model.ts';
 import type { Variant } from '../../select/fleet.ts';
 import type { GuardedLine } from '../lines.ts';
 import { addingElements } from './elements.ts';

@@ -1,7 +1,7 @@
 import { baseFile, serviceFile } from '@sluice/bundle';
-import type { NftablesProfile, Profile, SluiceConfig } from '../../config.ts';
-import type { Memo } from '../../memo.ts';
-import type { Model } from '../../model.ts';
+import type { NftablesProfile, Profile, SluiceConfig } from '../../model/config.ts';
+import type { Memo } from '../../model/memo.ts';
+import type { Model } from '../../model/model.ts';
 import type { NodeFleet } from '../../select/guards.ts';
 import { undetectedNodes } from '../undetected.ts';
 import type { ServiceFiles, ServiceFilesContext } from '../service-files.ts';

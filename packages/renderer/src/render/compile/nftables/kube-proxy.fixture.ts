@@ -1,6 +1,6 @@
 import { cidrContains, type Family } from '@sluice/netfilter';
-import type { NftablesProfile, Profile } from '../../config.ts';
-import type { Endpoint, Node, PortOfFamily, Service, ServicePort } from '../../model.ts';
+import type { NftablesProfile, Profile } from '../../model/config.ts';
+import type { Endpoint, Node, PortOfFamily, Service, ServicePort } from '../../model/model.ts';
 import { categorize } from '../kube-proxy.fixture.ts';
 
 /** Where a packet comes from. */

@@ -1,5 +1,5 @@
 import { anyAddress, type Family, frontendKey, type NftScheduler, type TransportProtocol } from '@sluice/netfilter';
-import type { Endpoint, PortOfFamily, ServicePort } from '../../model.ts';
+import type { Endpoint, PortOfFamily, ServicePort } from '../../model/model.ts';
 import type { FleetSelection } from '../../select/fleet.ts';
 
 /** The input of the lines of one Service port in one family. */

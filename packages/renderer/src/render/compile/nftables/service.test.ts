@@ -1,7 +1,7 @@
 import { ruleLimits } from '@sluice/netfilter';
 import { describe, expect, test } from 'vitest';
 import { assemble } from '../../assemble.ts';
-import type { Endpoint, PortOfFamily, Service, ServicePort } from '../../model.ts';
+import type { Endpoint, PortOfFamily, Service, ServicePort } from '../../model/model.ts';
 import { fleetOf } from '../../select/guards.ts';
 import { configWith, endpoint, inFamily, leaving, node, portWith, profileWith, serviceOf } from '../sample.fixture.ts';
 import { nftServiceText } from './service.ts';

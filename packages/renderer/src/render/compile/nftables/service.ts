@@ -1,11 +1,11 @@
 import { compareText, type Family } from '@sluice/netfilter';
-import { withoutExternalIPs } from '../../external-ips.ts';
-import type { Node, Service } from '../../model.ts';
+import { withoutExternalIPs } from '../../model/external-ips.ts';
+import type { Node, Service } from '../../model/model.ts';
 import { selectForFleet } from '../../select/fleet.ts';
 import type { NodeFleet } from '../../select/guards.ts';
 import { headerOfFamilies } from '../header.ts';
 import { printLines } from '../lines.ts';
-import { choicesOf, nftSchedulerOf, weighing } from '../schedulers.ts';
+import { choicesOf, nftSchedulerOf, weighing } from '../../model/schedulers.ts';
 import { endpointLines } from './endpoints.ts';
 import { frontendLines } from './frontends.ts';
 import type { NftPort } from './port.ts';

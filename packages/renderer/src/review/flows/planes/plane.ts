@@ -1,5 +1,15 @@
-import type { Outcome } from '@sluice/netfilter';
-import type { NodeProgram } from '../program.ts';
+import type { FamilyProgram, IpvsState, LiveWorld, NftState, Outcome } from '@sluice/netfilter';
+
+/** The program of a node in one family. */
+export interface NodeProgram {
+  readonly rules: FamilyProgram;
+  /** In mode ipvs: its virtual servers, sets and addresses. */
+  readonly ipvs?: IpvsState;
+  /** In mode nftables: its table, and no rules. */
+  readonly nft?: NftState;
+  /** Of an observed node: its tables. */
+  readonly live?: LiveWorld;
+}
 
 /** What tracing asks about one part of a node's program: its rules, its virtual servers, or its table. */
 export interface FlowPlane {

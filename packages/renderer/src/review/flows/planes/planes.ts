@@ -1,7 +1,6 @@
-import type { NodeProgram } from '../program.ts';
 import { serversPlane } from './ipvs.ts';
 import { tablePlane } from './nftables.ts';
-import type { FlowPlane } from './plane.ts';
+import type { FlowPlane, NodeProgram } from './plane.ts';
 import { rulesPlane } from './rules.ts';
 
 /** The parts that a program has: its rules, and in modes ipvs and nftables what chooses endpoints beside them. */

@@ -1,6 +1,5 @@
 import { perObject } from '@sluice/netfilter';
-import type { NodeProgram } from '../program.ts';
-import type { EndpointTreatment, FlowPlane } from './plane.ts';
+import type { EndpointTreatment, FlowPlane, NodeProgram } from './plane.ts';
 
 /** Rules of iptables: they choose by chance, and remember clients in lists, which a path names. */
 export const rulesPlane: FlowPlane = {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { Protocol } from '../model.ts';
-import { chainNames, hash16 } from './names.ts';
+import type { Protocol } from './model.ts';
+import { chainNames, hash16 } from './chain-names.ts';
 
 test.each<[string, Protocol, string]>([
   ['default/kubernetes:https', 'TCP', 'NPX46M4PTMTKRN6Y'],

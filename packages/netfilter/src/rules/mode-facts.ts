@@ -1,5 +1,5 @@
-import type { BundleTool, Family } from './family.ts';
-import type { TransportProtocol } from './rules/rule.ts';
+import type { BundleTool, Family } from '../family.ts';
+import type { TransportProtocol } from './rule.ts';
 
 /** How a node forwards packets to endpoints. */
 export type Mode = 'iptables' | 'ipvs' | 'nftables';

@@ -1,12 +1,12 @@
 import type { Mode } from '@sluice/netfilter';
-import type { Profile, SluiceConfig } from '../config.ts';
-import type { Memo } from '../memo.ts';
-import type { Model } from '../model.ts';
-import type { NodeFleet } from '../select/guards.ts';
-import { iptablesBaseFiles, iptablesServiceFiles } from './iptables-files.ts';
-import { ipvsCompiler } from './ipvs/files.ts';
-import { nftBaseFiles, nftServiceFiles } from './nftables/files.ts';
-import type { ServiceFiles, ServiceFilesContext } from './service-files.ts';
+import type { Profile, SluiceConfig } from './model/config.ts';
+import type { Memo } from './model/memo.ts';
+import type { Model } from './model/model.ts';
+import type { NodeFleet } from './select/guards.ts';
+import { iptablesBaseFiles, iptablesServiceFiles } from './compile/iptables-files.ts';
+import { ipvsCompiler } from './compile/ipvs/files.ts';
+import { nftBaseFiles, nftServiceFiles } from './compile/nftables/files.ts';
+import type { ServiceFiles, ServiceFilesContext } from './compile/service-files.ts';
 
 /** What the files of all profiles are compiled from. */
 interface ProfileContext {

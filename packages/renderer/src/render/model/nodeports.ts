@@ -1,5 +1,5 @@
 import { type Cidr, cidrContains, compareText, type Family, modeFacts, parseCidr, printWords } from '@sluice/netfilter';
-import type { Profile } from '../config.ts';
+import type { Profile } from './config.ts';
 
 /** The addresses of a node on which node ports are open in one family. `any` may include the loopback addresses. */
 export type NodePortScope = { readonly kind: 'any' } | { readonly kind: 'primary' } | CidrScope;

@@ -6,17 +6,17 @@ import {
   printTarget,
   type Unread,
 } from '@sluice/netfilter';
-import { connectionChecks } from './checks/connections.ts';
-import { deciding, foreignRules } from './checks/foreign-rules.ts';
-import { kernelState } from './checks/kernel-state.ts';
-import { networkChecks } from './checks/network.ts';
-import { serviceChecks } from './checks/services.ts';
-import { sluicedChecks } from './checks/sluiced.ts';
-import { traceChecks } from './checks/trace.ts';
-import type { Facts } from './facts.ts';
-import { follow } from './packets.ts';
-import type { Meeting } from './path/packet.ts';
-import { frontendsOf } from './target.ts';
+import { connectionChecks } from './connections.ts';
+import { deciding, foreignRules } from './foreign-rules.ts';
+import { kernelState } from './kernel-state.ts';
+import { networkChecks } from './network.ts';
+import { serviceChecks } from './services.ts';
+import { sluicedChecks } from './sluiced.ts';
+import { traceChecks } from './trace.ts';
+import type { Facts } from '../facts.ts';
+import { follow } from '../packets.ts';
+import type { Meeting } from '../path/packet.ts';
+import { frontendsOf } from '../target.ts';
 
 /** Facts in, one most likely cause out. */
 export function diagnoseNode(target: ExaminedTarget, facts: Facts): Diagnosis {

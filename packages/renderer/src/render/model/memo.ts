@@ -1,5 +1,4 @@
-import { type ServiceChainNames, chainNames } from './compile/names.ts';
-import { sameMeaning } from './layer/unique.ts';
+import { type ServiceChainNames, chainNames } from './chain-names.ts';
 
 interface MemoSlot {
   readonly inputs: readonly unknown[];
@@ -64,4 +63,24 @@ export class Memo {
 
 function sameList(a: readonly unknown[], b: readonly unknown[]): boolean {
   return a.length === b.length && a.every((item, index) => item === b[index]);
+}
+
+/**
+ * Whether two read values are equal except for `object`, their source: two manifests that differ in an annotation make the same
+ * rules.
+ */
+export function sameMeaning(a: unknown, b: unknown): boolean {
+  if (Object.is(a, b)) return true;
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;
+  if (a instanceof Map && b instanceof Map) return sameMeaning([...a], [...b]);
+  const [keysOfA, keysOfB] = [meaningfulKeys(a), meaningfulKeys(b)];
+  if (keysOfA.length !== keysOfB.length) return false;
+  return keysOfA.every(
+    (key) =>
+      Object.hasOwn(b, key) && sameMeaning((a as Record<string, unknown>)[key], (b as Record<string, unknown>)[key]),
+  );
+}
+
+function meaningfulKeys(value: object): string[] {
+  return Object.keys(value).filter((key) => key !== 'object');
 }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { Service } from '../model.ts';
-import { portWith, serviceOf } from './sample.fixture.ts';
+import type { Service } from './model.ts';
+import { portWith, serviceOf } from '../compile/sample.fixture.ts';
 import { ipvsSchedulerOf, nftSchedulerOf } from './schedulers.ts';
 
 const weights = [{ label: 'zone', value: 'a', weight: 3 }];

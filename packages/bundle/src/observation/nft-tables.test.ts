@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { readNftText } from './tables.ts';
+import { readNftText } from './nft-tables.ts';
 
 const listing = (...rules: readonly string[]): string =>
   `table ip kube-proxy {\n\tchain c {\n${rules.map((rule) => `\t\t${rule}\n`).join('')}\t}\n}\n`;

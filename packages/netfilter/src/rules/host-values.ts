@@ -1,4 +1,4 @@
-import { fillFrom } from '../rules/fill.ts';
+import { fillFrom } from './fill.ts';
 
 const hostVariable = /\$\{(host)\.([A-Za-z]+)\}/g;
 

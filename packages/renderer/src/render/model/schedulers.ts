@@ -1,5 +1,5 @@
 import { maglevSizeDefault, type NftScheduler, type Scheduler } from '@sluice/netfilter';
-import type { CommonScheduler, Endpoint, Node, Service } from '../model.ts';
+import type { CommonScheduler, Endpoint, Node, Service } from './model.ts';
 
 export const commonSchedulers = [
   'random',

@@ -1,5 +1,5 @@
 import type { Family, MaglevSize, Scheduler } from '@sluice/netfilter';
-import type { Era } from './versions/version.ts';
+import type { Era } from './version.ts';
 
 /** `shop/web:http`, or `shop/web` for a port without a name, as in kube-proxy's comments. */
 export type ServiceKey = string;

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { config, endpoint, node, profile, service, slice } from './builders.fixture.ts';
+import { config, endpoint, node, profile, service, slice } from '../builders.fixture.ts';
 import type { Profile } from './config.ts';
-import { render, type Rendered } from './render.ts';
+import { render, type Rendered } from '../render.ts';
 
 const address = '198.51.100.7';
 const external = { externalIPs: [address], externalTrafficPolicy: 'Local' };

@@ -1,7 +1,7 @@
 import { emptyNft, type ProblemCode } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { diagnoseNode } from './diagnose-node.ts';
-import type { Facts, Frontend } from './facts.ts';
+import type { Facts, Frontend } from '../facts.ts';
 
 const frontend = (more: Partial<Frontend> = {}): Frontend => ({
   family: 'ipv4',

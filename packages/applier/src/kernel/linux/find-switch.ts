@@ -1,14 +1,14 @@
-import { failed } from './failure.ts';
-import { KernelError, RehearsalError } from '../ports/failure.ts';
+import { failed } from '../failure.ts';
+import { KernelError, RehearsalError } from '../../ports/failure.ts';
 import { switches } from '@sluice/netfilter';
-import { limits } from '../limits.ts';
-import { messageOf } from '../message.ts';
-import type { Switch } from '../ports/kernel.ts';
-import { isDefinite, knowsSets, saysMissing } from './knows-sets.ts';
-import type { Run } from './command.ts';
-import { inScratchNamespace } from './scratch/namespace.ts';
-import { LinuxSwitch } from './switch.ts';
-import { type FamilyTools, findTool, type Tools } from './tools.ts';
+import { limits } from '../../limits.ts';
+import { messageOf } from '../../message.ts';
+import type { Switch } from '../../ports/kernel.ts';
+import { isDefinite, knowsSets, saysMissing } from '../knows-sets.ts';
+import type { Run } from '../command.ts';
+import { inScratchNamespace } from '../scratch/namespace.ts';
+import { LinuxSwitch } from '../switch.ts';
+import { type FamilyTools, findTool, type Tools } from '../tools.ts';
 
 /**
  * Finds the switch of this machine, where it has ipset and its rules can match sets (`xt_set`).

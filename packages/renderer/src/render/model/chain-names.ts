@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { compareText, type Problem } from '@sluice/netfilter';
-import type { Protocol, ServiceKey } from '../model.ts';
+import type { Protocol, ServiceKey } from './model.ts';
 
 /** The chains of one Service port. All of them share one hash, as in kube-proxy. */
 export interface PortChains {

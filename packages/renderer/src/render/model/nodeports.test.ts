@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import type { Profile } from '../config.ts';
+import type { Profile } from './config.ts';
 import { chosenCidrs, hostCidrs, isPrimaryAlone, needsRouteLocalnet, nodePortTail } from './nodeports.ts';
-import { profileWith } from './sample.fixture.ts';
-import { sysctlText } from './sysctl.ts';
+import { profileWith } from '../compile/sample.fixture.ts';
+import { sysctlText } from '../compile/sysctl.ts';
 
 function profile(nodePortAddresses: readonly string[], localhostNodePorts = true): Profile {
   return profileWith({ nodePortAddresses, iptables: { ...profileWith().iptables, localhostNodePorts } });

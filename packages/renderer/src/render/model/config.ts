@@ -1,7 +1,7 @@
 import type { Family, IpvsTimeouts, Mode } from '@sluice/netfilter';
 import type { IpvsOptions } from '@sluice/bundle';
 import type { PerFamily } from './model.ts';
-import type { KubeProxyVersion } from './versions/version.ts';
+import type { KubeProxyVersion } from './version.ts';
 
 /** SluiceConfig merged with defaults and KubeProxyConfiguration, by `load/config.ts`. */
 export interface SluiceConfig {

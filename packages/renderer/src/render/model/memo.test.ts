@@ -1,11 +1,11 @@
 import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test, vi } from 'vitest';
-import { readConfig } from '../load/config/config.ts';
-import { endpoint, endpoints, node, service, slice } from './builders.fixture.ts';
+import { readConfig } from '../../load/config/config.ts';
+import { endpoint, endpoints, node, service, slice } from '../builders.fixture.ts';
 import type { KubeObject } from './kube.ts';
 import { Memo, namesKept } from './memo.ts';
-import { render, type RenderInput } from './render.ts';
+import { render, type RenderInput } from '../render.ts';
 
 const { config } = readConfig({ kubeProxy: [] });
 const configOf = (mode: string) =>

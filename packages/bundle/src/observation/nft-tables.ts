@@ -1,8 +1,8 @@
-import { isOfIptables } from '../nft-objects.ts';
-import type { NftObject } from '../observation.ts';
-import { readElements } from './expressions.ts';
-import { readStatements } from './statements.ts';
-import { type Json, secondsOf, UnreadWords, Words, wordsOf } from './words.ts';
+import { isOfIptables } from './nft-objects.ts';
+import type { NftObject } from './observation.ts';
+import { readElements } from './nft-text/expressions.ts';
+import { readStatements } from './nft-text/statements.ts';
+import { type Json, secondsOf, UnreadWords, Words, wordsOf } from './nft-text/words.ts';
 
 interface Block {
   readonly kind: string;
