@@ -3,9 +3,8 @@ import { networkInterfaces, release } from 'node:os';
 import { canonicalAddress, type Family, ipvsInterface } from '@sluice/netfilter';
 import { liberalKey, type Machine } from '@sluice/bundle';
 import type { NodeFacts } from '../ports/node-facts.ts';
-import { findIpvsTools } from './ipvs/ipvs-linux.ts';
 import type { Tunables } from './sysctl.ts';
-import type { Tools } from './tools.ts';
+import { findIpvsTools, type Tools } from './tools.ts';
 
 /** The facts of this machine that rules depend on, as of now. */
 export function readMachine(tunables: Tunables): Machine {

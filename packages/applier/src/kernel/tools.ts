@@ -223,3 +223,15 @@ export const storeOf = (wanted: SluicedConfig['backend'], pinned: RuleStore | un
 export function realTool(path: string): string {
   return realpathSync(path);
 }
+
+/** The tools of mode ipvs, each by its absolute path. */
+export type IpvsTools = Readonly<Record<'ipset' | 'ipvsadm' | 'ip', string>>;
+
+/** The tools, or the names of those that are missing. */
+export function findIpvsTools(): IpvsTools | { readonly missing: readonly string[] } {
+  const names = ['ipset', 'ipvsadm', 'ip'] as const;
+  const found = new Map(names.map((name) => [name, findTool(name)]));
+  const missing = names.filter((name) => found.get(name) === undefined);
+  if (missing.length > 0) return { missing };
+  return Object.fromEntries(found) as IpvsTools;
+}

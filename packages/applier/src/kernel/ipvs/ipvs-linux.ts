@@ -7,19 +7,7 @@ import type { IpvsKernel } from '../../ipvs/ports.ts';
 import type { KnownIpvsParts, ObservedIpvs, IpvsStep } from '../../ipvs/values.ts';
 import { readAddresses, readConnections, readSets, readTimeouts } from './ipvs-read.ts';
 import type { ToolResult, Run } from '../command.ts';
-import { findTool } from '../tools.ts';
-
-/** The tools of mode ipvs, each by its absolute path. */
-export type IpvsTools = Readonly<Record<IpvsStep['kind'], string>>;
-
-/** The tools, or the names of those that are missing. */
-export function findIpvsTools(): IpvsTools | { readonly missing: readonly string[] } {
-  const names = ['ipset', 'ipvsadm', 'ip'] as const;
-  const found = new Map(names.map((name) => [name, findTool(name)]));
-  const missing = names.filter((name) => found.get(name) === undefined);
-  if (missing.length > 0) return { missing };
-  return Object.fromEntries(found) as IpvsTools;
-}
+import type { IpvsTools } from '../tools.ts';
 
 /** The arguments with which each tool reads a batch from its standard input. */
 const batchArgs = {

@@ -9,7 +9,7 @@ import { Interrupted } from '../../transaction/restore.ts';
 import { proxyTables } from '../nft/proxy-tables.ts';
 import { interfaceAddresses, interfaceNames } from '../facts.ts';
 import type { ChangeCount } from '../changes/change-count.ts';
-import { findIpvsTools, LinuxIpvs } from '../ipvs/ipvs-linux.ts';
+import { LinuxIpvs } from '../ipvs/ipvs-linux.ts';
 import { forgetFlows, readTrackedPaths } from '../conntrack/conntrack.ts';
 import { EitherSwitch } from '../either-switch.ts';
 import { LinuxNft } from '../nft/nft-linux.ts';
@@ -19,7 +19,7 @@ import { rehearser } from '../scratch/rehearse.ts';
 import type { Command, ToolResult, Run } from '../command.ts';
 import { readList, SaveReader } from '../save.ts';
 import type { Tunables } from '../sysctl.ts';
-import { type FamilyTools, findTool, type Tools } from '../tools.ts';
+import { type FamilyTools, findIpvsTools, findTool, type Tools } from '../tools.ts';
 
 /** The errors of both stores for a missing chain or table. */
 const absent = /No chain\/target\/match by that name|does not exist|is incompatible, use 'nft' tool/;
