@@ -72,14 +72,23 @@ export * from './trace/world.ts';
 export * from './trace/trace.ts';
 export * from './live/world.ts';
 export { LiveTables } from './live/tables.ts';
-export { isProxysChain, readIptables } from './live/iptables.ts';
-export { harmlessTargets, wordsOf } from './live/iptables-rule.ts';
+export { iptablesTable, isProxysChain, readIptables } from './live/iptables.ts';
+export { type Decision, type Effort, judgeBase, type JudgedPacket } from './live/judge.ts';
+export { wordsOf } from './live/iptables-rule.ts';
 export { printStatements } from './live/nft-print.ts';
 export { canonical, type Elements, elementsOf, type Json, objectOf } from './live/nft-values.ts';
 export { matchesInterface, networkIn, portsIn } from './live/tests.ts';
 export { type ListedTable, placesInTable, readLiveTable } from './live/nft.ts';
 export { type LiveSet, readLiveSets } from './live/sets.ts';
-export { type LiveRule, type LiveTable, type PacketState, type TraceNotes, traceNotes } from './live/rule.ts';
+export {
+  type BaseChain,
+  type LiveHook,
+  type LiveRule,
+  type LiveTable,
+  type PacketState,
+  type TraceNotes,
+  traceNotes,
+} from './live/rule.ts';
 export { byPlace, placeOfServer, placesIn } from './live/frontends.ts';
 export * from './nftables/frontend.ts';
 export * from './nftables/state.ts';

@@ -1,8 +1,6 @@
-import type { DescribedFrontend, Family, Problem, Unread } from '@sluice/netfilter';
+import type { DescribedFrontend, Family, Json, Problem, Unread } from '@sluice/netfilter';
 import type { TrackedFlow } from '../ports/kernel.ts';
 import type { NodeState } from '../ports/node-state.ts';
-import type { SavedTable } from './path/iptables-walk.ts';
-import type { NftTableFacts } from './path/nft-expression.ts';
 
 /**
  * What was seen of a node: plain values, read once. A part that could not be read is left out and named in `unread`, so that a check
@@ -92,6 +90,50 @@ export interface DesiredFacts {
 
 export interface Frontend extends DescribedFrontend {
   readonly family: Family;
+}
+
+/** One table of a rule store, as `iptables-save -c` prints it. */
+export interface SavedTable {
+  readonly store: 'nft' | 'legacy';
+  readonly family: Family;
+  readonly table: string;
+  readonly chains: ReadonlyMap<string, SavedChain>;
+}
+
+export interface SavedChain {
+  /** `ACCEPT`, `DROP`; `-` for a chain that is not built in. */
+  readonly policy: string;
+  /** Without counters. */
+  readonly rules: readonly string[];
+  /** It has further rules, which were not read. */
+  readonly isCut?: true;
+}
+
+/** A table as `nft -j list table` prints it, with the parts that decide about packets. */
+export interface NftTableFacts {
+  readonly family: 'ip' | 'ip6' | 'inet';
+  readonly name: string;
+  readonly chains: readonly NftChainFacts[];
+  /** The objects of its sets and maps; left out where single chains were listed. */
+  readonly sets?: readonly Json[];
+}
+
+export interface NftChainFacts {
+  readonly name: string;
+  /** Of base chains: `filter`, `nat`, `route`. */
+  readonly type?: string;
+  readonly hook?: string;
+  readonly priority?: number;
+  readonly policy?: string;
+  readonly rules: readonly NftRuleFacts[];
+  /** It has further rules, which were not read. */
+  readonly isCut?: true;
+}
+
+export interface NftRuleFacts {
+  readonly handle: number;
+  /** The statements, as JSON values. */
+  readonly statements: readonly unknown[];
 }
 
 export interface InterfaceFacts {

@@ -1,6 +1,6 @@
 import { emptyProgram, type Family, type Outcome, trace, TraceError } from '@sluice/netfilter';
 import type { DesiredFacts, Facts, Frontend, PodFacts } from './facts.ts';
-import type { HookPacket } from './path/packet.ts';
+import type { HookPacket } from './meetings.ts';
 import { addressOfEndpoint } from './target.ts';
 
 /** How many frontends, and endpoints of each, are followed; an even sample of more. */

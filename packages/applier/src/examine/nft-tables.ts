@@ -1,5 +1,5 @@
 import { addAll } from '@sluice/netfilter';
-import type { NftChainFacts, NftRuleFacts, NftTableFacts } from '../doctor/path/nft-expression.ts';
+import type { NftChainFacts, NftRuleFacts, NftTableFacts } from '../doctor/facts.ts';
 import type { Run } from '../kernel/command.ts';
 import { findTool } from '../kernel/tools.ts';
 import { bounds } from './bounds.ts';
@@ -38,7 +38,12 @@ export async function readNftTables(run: Run): Promise<readonly NftTableFacts[]>
       const objects = isOfIptables({ family, table })
         ? await readChains(nft, [family, table], names, run)
         : await jsonOf(nft, ['-a', 'list', 'table', family, table], run);
-      return { family: family as NftTableFacts['family'], name: table, chains: chainsOf(objects) };
+      return {
+        family: family as NftTableFacts['family'],
+        name: table,
+        chains: chainsOf(objects),
+        sets: objects.filter(isSet),
+      };
     }),
   );
 }
@@ -84,6 +89,8 @@ function calleeOf(statement: unknown): readonly string[] {
   const { jump, goto = jump } = statement as { jump?: { target: string }; goto?: { target: string } };
   return goto && nameForm.test(goto.target) ? [goto.target] : [];
 }
+
+const isSet = (object: Listed[number]): boolean => 'set' in object || 'map' in object;
 
 function chainsOf(objects: Listed): readonly NftChainFacts[] {
   const rules = Map.groupBy(pick(objects, 'rule') as readonly ListedRule[], ({ chain }) => chain);

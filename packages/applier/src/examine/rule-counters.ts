@@ -1,4 +1,4 @@
-import type { Meeting } from '../doctor/path/packet.ts';
+import type { Meeting } from '../doctor/meetings.ts';
 import type { Run } from '../kernel/command.ts';
 import { findTool } from '../kernel/tools.ts';
 import { bounds } from './bounds.ts';

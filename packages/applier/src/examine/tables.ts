@@ -1,5 +1,5 @@
 import type { Family } from '@sluice/netfilter';
-import type { SavedTable } from '../doctor/path/iptables-walk.ts';
+import type { SavedTable } from '../doctor/facts.ts';
 import type { Run } from '../kernel/command.ts';
 import { findTool, type RuleStore } from '../kernel/tools.ts';
 import { bounds } from './bounds.ts';

@@ -2,7 +2,7 @@ import type { Family } from '../family.ts';
 import { readMark } from '../rules/parts.ts';
 import { familyOfBytecode } from '../rules/reflexive.ts';
 import type { RuleHit } from '../packet/packet.ts';
-import type { Effect, LiveRule, LiveTest, SourceTest } from './rule.ts';
+import type { Effect, LiveRule, LiveTest, SourceTest, UnreadEffect } from './rule.ts';
 import { inSet, type LiveSet, sourcesIn } from './sets.ts';
 import {
   addressIn,
@@ -10,6 +10,7 @@ import {
   fromInterfaces,
   fromNetworks,
   hasMark,
+  hasPort,
   isLocalDestination,
   isLocalSource,
   isProtocol,
@@ -21,7 +22,6 @@ import {
   remembers,
   toInterfaces,
   toNetworks,
-  toPorts,
   unknown,
 } from './tests.ts';
 
@@ -72,7 +72,7 @@ export function readIptablesRule(text: string, context: RuleContext, hit: RuleHi
   while (reading.at < reading.words.length) readOption(reading);
   const { tests, sources, effect, unread, destination, protocol, port } = reading;
   const key = destination && protocol && port ? `${protocol} ${destination} ${port}` : undefined;
-  return { text, hit, key, tests, sources, effect, unread, isProxys };
+  return { text, hit, key, tests, sources, effect, unread, cost: 1, listed: undefined, isProxys };
 }
 
 /** The words of a line: `"…"` is one, in which a backslash quotes the next character. */
@@ -128,8 +128,13 @@ const ports: Reader = (reading, isNegated) => {
   const text = take(reading);
   const ranges = portsIn(text);
   if (ranges?.length === 1 && !isNegated && !text.includes(':')) reading.port = text;
-  return ranges ? toPorts(ranges) : unreadable(reading, '--dport', text);
+  return ranges ? hasPort('destination', ranges) : unreadable(reading, '--dport', text);
 };
+
+const sourcePorts = withValue('--sport', (text) => {
+  const ranges = portsIn(text);
+  return ranges && hasPort('source', ranges);
+});
 
 /** Who is not in a list is known of no packet. */
 function notNegated(name: string): Reader {
@@ -168,6 +173,8 @@ const options: Readonly<Record<string, Reader>> = {
   },
   '--dport': ports,
   '--dports': ports,
+  '--sport': sourcePorts,
+  '--sports': sourcePorts,
   '--ctstate': states,
   '--state': states,
   '--mark': withValue('--mark', (text, { module }) => {
@@ -253,9 +260,19 @@ function readTarget(reading: Reading, isGoto: boolean): void {
   }
   // The source of a proxy is that of the node; foreign translations of sources stay.
   const effect = name === 'SNAT' && reading.isProxys ? undefined : effectOf(name, rest, reading.family);
-  reading.effect = effect ?? { kind: 'unread' };
-  if (!effect) reading.unread ??= `target ${[name, ...rest].join(' ')} is not read`;
+  const because = `target ${[name, ...rest].join(' ')} is not read`;
+  reading.effect = effect ?? { kind: 'unread', because, does: unreadTargets.get(name) ?? 'else' };
+  if (!effect) reading.unread ??= because;
 }
+
+/** What targets do whose options are not read. */
+const unreadTargets: ReadonlyMap<string, UnreadEffect['does']> = new Map([
+  ['DNAT', 'translate'],
+  ['REDIRECT', 'translate'],
+  ['NETMAP', 'translate'],
+  ['MARK', 'mark'],
+  ['CONNMARK', 'mark'],
+]);
 
 const optionOf = (words: readonly string[], name: string): string | undefined => {
   const at = words.indexOf(name);
@@ -263,7 +280,7 @@ const optionOf = (words: readonly string[], name: string): string | undefined =>
 };
 
 /** Targets that change nothing that decides about a packet of a Service. */
-export const harmlessTargets: ReadonlySet<string> = new Set([
+const harmlessTargets: ReadonlySet<string> = new Set([
   'LOG',
   'NFLOG',
   'TCPMSS',

@@ -49,7 +49,7 @@ export function readIptables(
       const [, chain = '', policy = ''] = /^:(\S+) (\S+)/.exec(line) ?? [];
       policies.set(chain, policy);
       rules.set(chain, []);
-    } else if (line === 'COMMIT') tables.push(tableOf({ store, family, name, policies, rules, sets }));
+    } else if (line === 'COMMIT') tables.push(iptablesTable({ store, family, name, policies, rules, sets }));
     else {
       const end = line.indexOf(' ', 3);
       rules.get(line.slice(3, end < 0 ? undefined : end))?.push(line);
@@ -58,18 +58,23 @@ export function readIptables(
   return tables;
 }
 
-interface Parts {
+/** One table of a rule store. */
+export interface StoredTable {
   readonly store: 'nft' | 'legacy';
   readonly family: Family;
   readonly name: string;
   readonly policies: ReadonlyMap<string, string>;
   readonly rules: ReadonlyMap<string, readonly string[]>;
   readonly sets: ReadonlyMap<string, LiveSet>;
+  /** Whether a target is a chain; left out: those with rules are. */
+  readonly hasChain?: (name: string) => boolean;
 }
 
-function tableOf({ store, family, name, policies, rules, sets }: Parts): LiveTable {
+/** A table of iptables. A rule is read when a packet first meets its chain. */
+export function iptablesTable(table: StoredTable): LiveTable {
+  const { store, family, name, policies, rules, sets, hasChain = (chain) => rules.has(chain) } = table;
   const title = `${family === 'ipv4' ? 'iptables' : 'ip6tables'}-${store} -t ${name}`;
-  const context: RuleContext = { family, sets, hasChain: (chain) => rules.has(chain) };
+  const context: RuleContext = { family, sets, hasChain };
   const chains = new Map([...rules].map(([chain, lines]) => [chain, chainOf(chain, lines, name, context)]));
   const bases = [...policies].flatMap(([chain, policy]): readonly BaseChain[] => {
     const priority = name === 'nat' ? natPriorities[chain] : priorities[name];

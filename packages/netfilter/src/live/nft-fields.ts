@@ -2,6 +2,7 @@ import type { Family } from '../family.ts';
 import type { TraceFlow } from '../packet/flow.ts';
 import { listOf, objectOf, textOf } from './nft-values.ts';
 import type { LiveHook } from './rule.ts';
+import { portAt, sourceOf } from './tests.ts';
 
 /** What an expression of a rule reads from a packet. */
 export interface Field {
@@ -20,7 +21,7 @@ const one = (of: (flow: TraceFlow, hook: LiveHook) => string | undefined, asks: 
   asks,
 });
 
-const sourceOf = one(({ source }) => source.text, 'address-of-source');
+const sourceText = one((flow, hook) => sourceOf(flow, hook)?.text, 'address-of-source');
 const destinationOf = one(({ destination }) => destination.text);
 const numbers = { tcp: '6', udp: '17', sctp: '132' } as const;
 
@@ -50,13 +51,17 @@ function zeroOf([of, mask]: readonly unknown[]): Field | undefined {
 function payloadOf(protocol: string, field: string): Field | undefined {
   if ((protocol === 'ip' || protocol === 'ip6') && (field === 'saddr' || field === 'daddr')) {
     const family = protocol === 'ip' ? 'ipv4' : 'ipv6';
-    const side = field === 'saddr' ? sourceOf : destinationOf;
+    const side = field === 'saddr' ? sourceText : destinationOf;
     // A rule of a table of both families that asks for an address of the other one does not match.
     return { of: (flow, hook) => (hook.family === family ? side.of(flow, hook) : []), asks: side.asks };
   }
-  if (field === 'dport' && ['tcp', 'udp', 'sctp', 'th'].includes(protocol))
+  if ((field === 'dport' || field === 'sport') && ['tcp', 'udp', 'sctp', 'th'].includes(protocol))
     return {
-      of: (flow, hook) => (protocol === 'th' || protocol === hook.protocol ? [String(flow.port)] : []),
+      of: (flow, hook) => {
+        if (protocol !== 'th' && protocol !== hook.protocol) return [];
+        const port = portAt(field === 'dport' ? 'destination' : 'source', flow, hook);
+        return port === undefined ? undefined : [String(port)];
+      },
       asks: 'else',
       isNumber: true,
     };
@@ -77,7 +82,7 @@ const metas: Readonly<Record<string, Field>> = {
   iif: one((_flow, hook) => hook.in, 'interface-of-source'),
   oifname: one((flow, hook) => (hook.isLocal(flow.destination) ? 'lo' : hook.outOf(flow.destination))),
   oif: one((flow, hook) => (hook.isLocal(flow.destination) ? 'lo' : hook.outOf(flow.destination))),
-  mark: { ...one(({ mark }) => String(mark)), isNumber: true },
+  mark: { ...one(({ mark }, { hidden }) => (hidden?.mark ? undefined : String(mark))), isNumber: true },
   priority: one(({ priority }) => priority),
 };
 
@@ -93,12 +98,15 @@ const connections: Readonly<Record<string, Field>> = {
   protocol: { of: (_flow, hook) => [hook.protocol, numbers[hook.protocol]], asks: 'else' },
   state: one(({ untracked }, { state }) => (untracked ? 'untracked' : state.toLowerCase())),
   status: one(({ translated }) => (translated ? 'dnat' : '')),
-  direction: one(() => 'original'),
+  direction: one((_flow, { isReply }) => (isReply ? 'reply' : 'original')),
 };
 
 /** `fib daddr type`: of two types alone. */
 function typeOf(flags: readonly string[]): Field | undefined {
   const side = flags.includes('saddr') ? 'source' : flags.includes('daddr') ? 'destination' : undefined;
   if (!side || flags.some((flag) => flag !== 'saddr' && flag !== 'daddr')) return undefined;
-  return one((flow, { isLocal }) => (isLocal(flow[side]) ? 'local' : 'unicast'));
+  return one((flow, hook) => {
+    const address = side === 'source' ? sourceOf(flow, hook) : flow.destination;
+    return address && (hook.isLocal(address) ? 'local' : 'unicast');
+  });
 }

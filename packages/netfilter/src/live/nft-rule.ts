@@ -4,9 +4,9 @@ import { familyOfClient, isPriority, updateOf } from './nft-affinity.ts';
 import { type Field, fieldOf } from './nft-fields.ts';
 import { printStatements } from './nft-print.ts';
 import { Elements, elementsOf, type Json, listOf, objectOf, textOf } from './nft-values.ts';
-import type { Chosen, Effect, LiveHook, LiveRule, LiveTest, SourceTest } from './rule.ts';
+import type { Chosen, Effect, ListedRule, LiveHook, LiveRule, LiveTest, SourceTest, UnreadEffect } from './rule.ts';
 import type { TraceFlow } from '../packet/flow.ts';
-import { always, networkIn, not } from './tests.ts';
+import { always, hasMark, networkIn, not } from './tests.ts';
 
 /** What a rule of a table may refer to. */
 export interface NftContext {
@@ -29,6 +29,7 @@ interface Reading {
   recent: RuleHit['recent'];
   reason: string | undefined;
   unread: string | undefined;
+  cost: number;
 }
 
 /** Reads the statements of a rule. Whatever is not understood stays in the rule, by name. */
@@ -36,6 +37,7 @@ export function readNftRule(
   statements: readonly unknown[],
   context: NftContext,
   place: Pick<RuleHit, 'chain' | 'owner'>,
+  listed: Omit<ListedRule, 'counted'>,
 ): LiveRule {
   const isProxys = place.owner === 'proxy';
   const reading: Reading = {
@@ -47,10 +49,11 @@ export function readNftRule(
     recent: undefined,
     reason: undefined,
     unread: undefined,
+    cost: 1,
   };
   for (const statement of statements) readStatement(objectOf(statement), reading);
   const text = printStatements(statements);
-  const { tests, sources, effects, recent, reason, unread } = reading;
+  const { tests, sources, effects, recent, reason, unread, cost } = reading;
   const hit: RuleHit = {
     table: 'nftables',
     ...place,
@@ -59,11 +62,42 @@ export function readNftRule(
     ...(reason === undefined ? {} : { reason }),
   };
   const effect: Effect = effects.length === 1 && effects[0] ? effects[0] : { kind: 'sequence', effects };
-  return { text, hit, key: undefined, tests, sources, effect, unread, isProxys };
+  return {
+    text,
+    hit,
+    key: undefined,
+    tests,
+    sources,
+    effect,
+    unread,
+    cost,
+    listed: { ...listed, counted: countedBy(statements) },
+    isProxys,
+  };
+}
+
+function countedBy(statements: readonly unknown[]): number | undefined {
+  const counted = statements.map((one) => objectOf(objectOf(one)['counter'])['packets']).find(Number.isInteger);
+  return counted === undefined ? undefined : Number(counted);
 }
 
 /** Statements that change nothing that decides about a packet of a Service. */
 const harmless: ReadonlySet<string> = new Set(['counter', 'log']);
+
+/** Statements that end a rule for some packets, and which ones is not known. */
+const chances: ReadonlySet<string> = new Set(['limit', 'quota', 'ct count']);
+
+/** What statements do whose values are not read. */
+const unreadStatements: ReadonlyMap<string, UnreadEffect['does']> = new Map([
+  ['dnat', 'translate'],
+  ['redirect', 'translate'],
+  ['mangle', 'mark'],
+]);
+
+function pushUnread(reading: Reading, what: string, does: UnreadEffect['does'] = 'else'): void {
+  refuse(reading, what);
+  reading.effects.push({ kind: 'unread', because: `${what} is not read`, does });
+}
 
 function readStatement(statement: Json, reading: Reading): void {
   const [name = ''] = Object.keys(statement);
@@ -77,23 +111,22 @@ function readStatement(statement: Json, reading: Reading): void {
     const { set, stmt } = objectOf(body);
     // `update @meter { ip saddr limit rate 10/second }` ends the rule for some packets.
     if (listOf(stmt).some((one) => !harmless.has(Object.keys(objectOf(one))[0] ?? ''))) {
-      reading.effects.push({ kind: 'unread' });
-      refuse(reading, 'a set with statements');
+      pushUnread(reading, 'a set with statements');
     } else if (reading.isProxys) reading.recent = { action: 'set', name: textOf(set).replace(/^@/, '') };
     return;
   }
   if (harmless.has(name)) return;
   if (name === 'text') {
-    reading.effects.push({ kind: 'unread' });
-    refuse(reading, JSON.stringify(textOf(body).slice(0, 100)));
+    pushUnread(reading, JSON.stringify(textOf(body).slice(0, 100)));
+    return;
+  }
+  if (chances.has(name)) {
+    refuse(reading, `statement ${name}`);
     return;
   }
   const effect = effectOf(name, body, reading);
   if (effect) reading.effects.push(effect);
-  else {
-    reading.effects.push({ kind: 'unread' });
-    refuse(reading, `statement ${name}`);
-  }
+  else pushUnread(reading, `statement ${name}`, unreadStatements.get(name));
 }
 
 function refuse(reading: Reading, what: string): void {
@@ -107,7 +140,8 @@ function readMatch({ op, left, right }: Json, reading: Reading): void {
   if (marked !== undefined) {
     if (!isNumber(right) || !Number.isInteger(marked)) return refuse(reading, `test of ${JSON.stringify(left)}`);
     const wanted = Number(textOf(right)) >>> 0;
-    reading.tests.push(({ mark }) => (((mark & marked) >>> 0 === wanted) !== isNegated ? 1 : 0));
+    const test = hasMark(wanted, marked);
+    reading.tests.push(isNegated ? not(test) : test);
     return;
   }
   // A scheduler or another program may have set it before.
@@ -130,6 +164,7 @@ function readMatch({ op, left, right }: Json, reading: Reading): void {
   const elements = set?.elements ?? elementsOf(right);
   const odd = elements.unread ?? nameAmong(all, elements);
   if (odd !== undefined) return refuse(reading, `element ${odd}`);
+  reading.cost += elements.wide;
   addTest(all, elements, memberTest(all, elements, isNegated), reading);
 }
 
@@ -299,9 +334,10 @@ function translation(to: string, port: unknown): Effect | undefined {
 function chooseOf(
   key: unknown,
   data: unknown,
-  { context, sources }: Reading,
+  reading: Reading,
   effectIn: (value: unknown) => Effect | undefined,
 ): Effect | undefined {
+  const { context, sources } = reading;
   const named = typeof data === 'string' && data.startsWith('@') ? context.sets.get(data.slice(1)) : undefined;
   const set = objectOf(data)['set'];
   const elements = named?.elements ?? (Array.isArray(set) ? new Elements(set, true) : undefined);
@@ -312,6 +348,7 @@ function chooseOf(
   if (fields.some((field) => field === undefined)) return undefined;
   const all = fields as readonly (Field | Spread)[];
   if (elements.unread !== undefined || nameAmong(all, elements) !== undefined) return undefined;
+  reading.cost += elements.wide;
   const title = typeof data === 'string' ? `${data} ` : '';
   const divides = sourcesNamed(all, elements, always);
   if (divides) sources.push(divides);

@@ -53,6 +53,11 @@ export class Elements {
     }
   }
 
+  /** How many elements are compared one by one: those with networks, ranges or patterns. */
+  get wide(): number {
+    return this.#wide.length;
+  }
+
   /** The value of the element that holds this key; undefined: none does. */
   find(key: readonly string[]): unknown {
     const exact = this.#exact.get(key.join(' . '));

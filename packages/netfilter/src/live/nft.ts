@@ -26,7 +26,7 @@ export function readLiveTable({ family, name, objects }: ListedTable): LiveTable
   const title = `nft ${family} ${name}`;
   const owner = ownTables.has(name) ? 'proxy' : 'foreign';
   const sets = new Map<string, NftSet>();
-  const rules = new Map<string, unknown[][]>();
+  const rules = new Map<string, ReadRule[]>();
   const bases: BaseChain[] = [];
   for (const object of objects) {
     const [kind = ''] = Object.keys(object);
@@ -35,7 +35,8 @@ export function readLiveTable({ family, name, objects }: ListedTable): LiveTable
     else if (kind === 'rule') {
       const chain = textOf(body['chain']);
       const list = rules.get(chain) ?? [];
-      list.push([...listOf(body['expr'])]);
+      const handle = body['handle'];
+      list.push({ statements: listOf(body['expr']), handle: typeof handle === 'number' ? handle : undefined });
       rules.set(chain, list);
     } else if (kind === 'chain') {
       const chain = textOf(body['name']);
@@ -45,7 +46,7 @@ export function readLiveTable({ family, name, objects }: ListedTable): LiveTable
     }
   }
   const context: NftContext = { sets };
-  const chains = new Map([...rules].map(([chain, list]) => [chain, chainOf(`${name} ${chain}`, list, context, owner)]));
+  const chains = new Map([...rules].map(([chain, list]) => [chain, chainOf(name, chain, list, context, owner)]));
   const policyHit = ({ chain }: BaseChain): RuleHit => ({
     table: 'nftables',
     chain: `${name} ${chain}`,
@@ -72,16 +73,26 @@ const baseOf = (hook: HookName, chain: string, body: Json): BaseChain => ({
   policy: body['policy'] === 'drop' ? 'drop' : 'accept',
 });
 
+interface ReadRule {
+  readonly statements: readonly unknown[];
+  readonly handle: number | undefined;
+}
+
 function chainOf(
-  name: string,
-  rules: readonly (readonly unknown[])[],
+  table: string,
+  chain: string,
+  rules: readonly ReadRule[],
   context: NftContext,
   owner: 'proxy' | 'foreign',
 ): LiveChain {
   let read: readonly LiveRule[] | undefined;
+  const name = `${table} ${chain}`;
   return {
     name,
-    rules: () => (read ??= rules.map((statements) => readNftRule(statements, context, { chain: name, owner }))),
+    rules: () =>
+      (read ??= rules.map(({ statements, handle }) =>
+        readNftRule(statements, context, { chain: name, owner }, { chain, handle }),
+      )),
   };
 }
 

@@ -20,8 +20,21 @@ export interface LiveRule {
   readonly effect: Effect;
   /** Why a part of it is not understood, as a clause. */
   readonly unread: string | undefined;
+  /** Of judging it for a packet, in rules without sets: sets with networks are searched element by element. */
+  readonly cost: number;
+  /** How the kernel names it; undefined for rules of iptables, whose text does. */
+  readonly listed: ListedRule | undefined;
   /** Whether it is kube-proxy's or Sluice's. */
   readonly isProxys: boolean;
+}
+
+/** A rule of nftables, as `nft -a` lists it. */
+export interface ListedRule {
+  readonly chain: string;
+  /** Undefined where a listing has none. */
+  readonly handle: number | undefined;
+  /** Packets that its counter has; undefined: it has none. */
+  readonly counted: number | undefined;
 }
 
 /** The share of packets that a test admits: 0, 1, or between for chance; undefined: not known. */
@@ -56,7 +69,16 @@ export type Effect =
   | { readonly kind: 'choose'; readonly of: (flow: TraceFlow, hook: LiveHook) => readonly Chosen[] | undefined }
   /** Several statements of one rule; only the last may be a verdict. */
   | { readonly kind: 'sequence'; readonly effects: readonly Effect[] }
-  | { readonly kind: 'unread' };
+  | UnreadEffect;
+
+/** What follows is not known. */
+export interface UnreadEffect {
+  readonly kind: 'unread';
+  /** As in `LiveRule.unread`, unless a test is not understood either. */
+  readonly because: string;
+  /** It translates the destination to a place that is not read, or changes a mark; `else`: anything. */
+  readonly does: 'translate' | 'mark' | 'else';
+}
 
 export interface Chosen {
   readonly share: number;
@@ -73,8 +95,12 @@ export interface LiveHook {
   readonly priority: number;
   readonly family: Family;
   readonly protocol: TransportProtocol;
-  /** `''`: a process of the node sends the packet. */
-  readonly in: string;
+  /** `''`: a process of the node sends the packet; undefined: not known. */
+  readonly in: string | undefined;
+  /** Of what is not known of the packet; left out: everything is. */
+  readonly hidden?: HiddenFromTests;
+  /** The packet is an answer: its port is that of its source, and what it asks of the other end is not known. */
+  readonly isReply?: boolean;
   /** The interface that a packet leaves by; undefined: not known. */
   readonly outOf: (destination: Address) => string | undefined;
   readonly remembers: string | undefined;
@@ -83,6 +109,12 @@ export interface LiveHook {
   /** The destination of the connection before any translation. */
   readonly original: { readonly destination: Address; readonly port: number };
   readonly notes: TraceNotes;
+}
+
+/** Parts of a packet that are not known: a test of one has no answer. */
+export interface HiddenFromTests {
+  readonly source: boolean;
+  readonly mark: boolean;
 }
 
 export type PacketState = 'NEW' | 'ESTABLISHED' | 'RELATED' | 'INVALID';
@@ -116,6 +148,8 @@ export const traceNotes = (assumed: Iterable<LiveRule> = []): TraceNotes => ({
 export interface LiveChain {
   readonly name: string;
   readonly rules: () => readonly LiveRule[];
+  /** It has further rules, which were not read. */
+  readonly isCut?: boolean;
 }
 
 export interface BaseChain {

@@ -2,6 +2,7 @@ import { isInCidr, networkOf } from '../rules/cidr.ts';
 import { type Address, parseAddress } from '../rules/address.ts';
 import type { TraceFlow } from '../packet/flow.ts';
 import type { LiveHook, LiveTest, SourceTest } from './rule.ts';
+import { portAt, sourceOf } from './tests.ts';
 
 /** A set of ipset as it was observed. */
 export interface LiveSet {
@@ -83,9 +84,10 @@ function isEntry(entry: string, kinds: readonly string[], values: readonly strin
   });
 }
 
-function valueOf(kind: string, side: string | undefined, flow: TraceFlow, { protocol }: LiveHook): string | undefined {
-  if (kind === 'port') return side === 'dst' ? `${protocol}:${flow.port}` : undefined;
-  return side === 'src' ? flow.source.text : flow.destination.text;
+function valueOf(kind: string, side: string | undefined, flow: TraceFlow, hook: LiveHook): string | undefined {
+  if (kind !== 'port') return side === 'src' ? sourceOf(flow, hook)?.text : flow.destination.text;
+  const port = portAt(side === 'dst' ? 'destination' : 'source', flow, hook);
+  return port === undefined ? undefined : `${hook.protocol}:${port}`;
 }
 
 function isIn(address: Address, text: string): boolean {

@@ -29,6 +29,14 @@ export function networkIn(text: string): Cidr | undefined {
 const isIn = (address: Address, networks: readonly Cidr[]): boolean =>
   networks.some((network) => network.family === address.family && isInCidr(address, network));
 
+/** The source of a packet, where it is known. */
+export const sourceOf = ({ source }: TraceFlow, { hidden }: LiveHook): Address | undefined =>
+  hidden?.source ? undefined : source;
+
+/** The port at one end of a packet: of the other end, which the client chose, nothing is known. */
+export const portAt = (side: 'source' | 'destination', { port }: TraceFlow, { isReply = false }: LiveHook) =>
+  (side === 'source') === isReply ? port : undefined;
+
 export const toNetworks =
   (networks: readonly Cidr[]): LiveTest =>
   ({ destination }) =>
@@ -36,15 +44,18 @@ export const toNetworks =
 
 export function fromNetworks(networks: readonly Cidr[], isNegated: boolean): SourceTest {
   const texts = networks.filter(({ prefix }) => prefix > 0).map(({ text }) => text);
-  return { test: ({ source }) => yes(isIn(source, networks) !== isNegated), networks: () => texts, interfaces: [] };
+  const test: LiveTest = (flow, hook) => {
+    const source = sourceOf(flow, hook);
+    return source && yes(isIn(source, networks) !== isNegated);
+  };
+  return { test, networks: () => texts, interfaces: [] };
 }
 
 /** @param names `cali+` is a prefix */
 export const fromInterfaces = (names: readonly string[], isNegated: boolean): SourceTest => ({
-  test: (_flow, hook) => {
+  test: (_flow, { in: incoming }) =>
     // A packet of the node has no incoming interface; the kernel compares with an empty name.
-    return yes(names.some((name) => matchesInterface(name, hook.in)) !== isNegated);
-  },
+    incoming === undefined ? undefined : yes(names.some((name) => matchesInterface(name, incoming)) !== isNegated),
   networks: () => [],
   interfaces: names.filter((name) => name !== 'lo' && name !== '+').map((name) => name.replace(/\+$/, '0')),
 });
@@ -62,10 +73,12 @@ export const matchesInterface = (pattern: string, name: string): boolean =>
   pattern.endsWith('+') ? name.startsWith(pattern.slice(0, -1)) : name === pattern;
 
 /** @param ranges both ends included */
-export const toPorts =
-  (ranges: readonly (readonly [number, number])[]): LiveTest =>
-  ({ port }) =>
-    yes(ranges.some(([low, high]) => port >= low && port <= high));
+export const hasPort =
+  (side: 'source' | 'destination', ranges: readonly (readonly [number, number])[]): LiveTest =>
+  (flow, hook) => {
+    const port = portAt(side, flow, hook);
+    return port === undefined ? undefined : yes(ranges.some(([low, high]) => port >= low && port <= high));
+  };
 
 export const isProtocol =
   (names: readonly string[]): LiveTest =>
@@ -88,15 +101,21 @@ export const isState =
 
 export const hasMark =
   (value: number, mask: number): LiveTest =>
-  ({ mark }) =>
-    yes((mark & mask) >>> 0 === value);
+  ({ mark }, { hidden }) =>
+    hidden?.mark ? undefined : yes((mark & mask) >>> 0 === value);
 
 export const isLocalDestination: LiveTest = ({ destination }, { isLocal }) => yes(isLocal(destination));
 
 /** The node's own addresses are a class of sources, whatever rules ask. */
-export const isLocalSource: LiveTest = ({ source }, { isLocal }) => yes(isLocal(source));
+export const isLocalSource: LiveTest = (flow, hook) => {
+  const source = sourceOf(flow, hook);
+  return source && yes(hook.isLocal(source));
+};
 
-export const isReflexive: LiveTest = ({ source, destination }) => yes(source.text === destination.text);
+export const isReflexive: LiveTest = (flow, hook) => {
+  const source = sourceOf(flow, hook);
+  return source && yes(source.text === flow.destination.text);
+};
 
 export const remembers =
   (name: string): LiveTest =>

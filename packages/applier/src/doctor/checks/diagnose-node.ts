@@ -15,7 +15,7 @@ import { sluicedChecks } from './sluiced.ts';
 import { traceChecks } from './trace.ts';
 import type { Facts } from '../facts.ts';
 import { follow } from '../packets.ts';
-import type { Meeting } from '../path/packet.ts';
+import type { Meeting } from '../meetings.ts';
 import { frontendsOf } from '../target.ts';
 
 /** Facts in, one most likely cause out. */

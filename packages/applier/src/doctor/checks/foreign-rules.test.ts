@@ -1,9 +1,8 @@
 // @module-tag quick
 import { expect, test } from 'vitest';
-import type { DesiredFacts, Facts, Frontend } from '../facts.ts';
-import type { SavedTable } from '../path/iptables-walk.ts';
+import type { DesiredFacts, Facts, Frontend, SavedTable } from '../facts.ts';
 import type { FollowedPacket, Origin } from '../packets.ts';
-import type { HookPacket } from '../path/packet.ts';
+import type { HookPacket } from '../meetings.ts';
 import { foreignRules } from './foreign-rules.ts';
 
 const frontend = {

@@ -1,16 +1,27 @@
-import { type CauseCode, compareText, type Finding, nftDnatPriority, type Unread } from '@sluice/netfilter';
-import type { DesiredFacts, Facts } from '../facts.ts';
-import type { SavedTable } from '../path/iptables-walk.ts';
+import {
+  type CauseCode,
+  compareText,
+  type Effort,
+  type Finding,
+  nftDnatPriority,
+  type Unread,
+} from '@sluice/netfilter';
+import type { DesiredFacts, Facts, SavedTable } from '../facts.ts';
 import { type FollowedPacket, type Origin } from '../packets.ts';
-import { tool, walkIptables } from '../path/iptables-walk.ts';
-import { dnatPriority, walkNft } from '../path/nft-walk.ts';
-import type { HookPacket, Meeting } from '../path/packet.ts';
-import type { Effort } from '../path/walk.ts';
+import {
+  dnatPriority,
+  type HookName,
+  type HookPacket,
+  meetIptables,
+  type Meeting,
+  meetNft,
+  tool,
+} from '../meetings.ts';
 import { printFrontendOf } from '../target.ts';
 
 /** A hook of the kernel that a packet passes, with the tables of iptables there. */
 interface Passed {
-  readonly hook: 'PREROUTING' | 'INPUT' | 'FORWARD' | 'OUTPUT' | 'POSTROUTING';
+  readonly hook: HookName;
   readonly tables: readonly string[];
   readonly packet: HookPacket;
 }
@@ -162,10 +173,10 @@ function meet(
 ): readonly Meeting[] {
   const inStores = (facts.tables ?? [])
     .filter((table) => table.family === packet.family && tables.includes(table.table))
-    .flatMap((table) => walkIptables(table, hook, packet, ownChains(table, desired), effort));
+    .flatMap((table) => meetIptables(table, hook, packet, ownChains(table, desired), effort));
   // After translation the nat chains of nftables were passed already.
   const servicesAt = desired.mode === 'nftables' ? nftDnatPriority : dnatPriority;
-  const inNft = walkNft(facts.nftTables ?? [], hook.toLowerCase(), packet, effort, servicesAt).filter(
+  const inNft = meetNft(facts.nftTables ?? [], hook, packet, effort, servicesAt).filter(
     ({ kind }) => kind === 'drop' || !packet.isTranslated,
   );
   return [...inStores, ...inNft];

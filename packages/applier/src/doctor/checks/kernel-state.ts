@@ -1,7 +1,6 @@
 import type { Finding } from '@sluice/netfilter';
 import { isTree } from '../../ports/node-state.ts';
-import type { DesiredFacts, Facts } from '../facts.ts';
-import type { SavedTable } from '../path/iptables-walk.ts';
+import type { DesiredFacts, Facts, SavedTable } from '../facts.ts';
 
 /** Desired against observed, and other writers of rules. */
 export function kernelState(desired: DesiredFacts, facts: Facts): readonly Finding[] {

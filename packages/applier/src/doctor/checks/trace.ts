@@ -1,8 +1,6 @@
 import { type Finding, isOwnChain } from '@sluice/netfilter';
-import type { DesiredFacts, Facts, LiveFacts } from '../facts.ts';
-import type { SavedTable } from '../path/iptables-walk.ts';
-import { readForeign } from '../path/iptables-rule.ts';
-import { removal, tool } from '../path/iptables-walk.ts';
+import type { DesiredFacts, Facts, LiveFacts, SavedTable } from '../facts.ts';
+import { removal, targetOf, tool } from '../meetings.ts';
 
 /** `trace id 5f3a2b1c inet fw out rule tcp dport 80 drop (verdict drop)`; the same with `policy drop` at the end of a base chain. */
 const nftLine = /^trace id \S+ (\S+) (\S+) (\S+) (?:rule (.*) \(verdict drop\)|(policy) drop)\s*$/;
@@ -75,7 +73,7 @@ function dropOfKnownLegacy(live: LiveFacts, tables: readonly SavedTable[]): Drop
     if (kind === 'policy' && chain.policy === 'DROP')
       return { rule: `${tool(table)} -P ${met} DROP`, fix: `${tool(table)} -P ${met} ACCEPT` };
     const text = kind === 'rule' ? chain.rules[Number(number) - 1] : undefined;
-    const target = text === undefined ? undefined : readForeign(text)?.target;
+    const target = text === undefined ? undefined : targetOf(text);
     if (text !== undefined && (target === 'DROP' || target === 'REJECT'))
       return { rule: `${tool(table)} ${text}`, fix: removal(table, text) };
   }

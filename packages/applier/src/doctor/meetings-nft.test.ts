@@ -1,8 +1,7 @@
 import { nftDnatPriority } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
-import type { NftChainFacts, NftTableFacts } from './nft-expression.ts';
-import { walkNft } from './nft-walk.ts';
-import type { HookPacket } from './packet.ts';
+import type { NftChainFacts, NftTableFacts } from './facts.ts';
+import { type HookName, type HookPacket, meetNft } from './meetings.ts';
 
 const packet: HookPacket = {
   family: 'ipv4',
@@ -38,8 +37,8 @@ function table(
   };
 }
 
-const met = (of: NftTableFacts, hook = 'forward', servicesAt?: number): readonly string[] =>
-  walkNft([of], hook, packet, { left: 1_000 }, servicesAt).map(
+const met = (of: NftTableFacts, hook: HookName = 'FORWARD', servicesAt?: number): readonly string[] =>
+  meetNft([of], hook, packet, { left: 1_000 }, servicesAt).map(
     ({ kind, isCertain }) => `${isCertain ? '' : 'perhaps '}${kind}`,
   );
 
@@ -76,6 +75,61 @@ test.each<[string, NftTableFacts, readonly string[]]>([
   ['a policy', table([], { policy: 'drop' }), ['drop']],
   ['a policy after a verdict map', table([[{ vmap: {} }]], { policy: 'drop' }), ['perhaps drop']],
   [
+    'a verdict map of states, which firewalls begin with',
+    table([
+      [
+        {
+          vmap: {
+            key: { ct: { key: 'state' } },
+            data: {
+              set: [
+                ['established', { accept: null }],
+                ['invalid', drop],
+              ],
+            },
+          },
+        },
+      ],
+      [drop],
+    ]),
+    ['drop'],
+  ],
+  [
+    'a verdict map that accepts its port',
+    table([[{ vmap: { key: payload('tcp', 'dport'), data: { set: [[8080, { accept: null }]] } } }], [drop]]),
+    [],
+  ],
+  [
+    'a verdict map by chance, of which one element drops',
+    table([[{ vmap: { key: { numgen: { mode: 'random', mod: 2 } }, data: { set: [[0, drop]] } } }]], {
+      policy: 'drop',
+    }),
+    ['perhaps drop', 'perhaps drop'],
+  ],
+  [
+    'a named set that was read',
+    {
+      ...table([[match(payload('ip', 'daddr'), '@blocked'), drop]]),
+      sets: [{ set: { name: 'blocked', elem: ['10.244.2.6'] } }],
+    },
+    ['drop'],
+  ],
+  [
+    'a named set that packets fill',
+    {
+      ...table([[match(payload('ip', 'daddr'), '@seen'), drop]]),
+      sets: [{ set: { name: 'seen', elem: ['10.244.2.6'], flags: ['dynamic'] } }],
+    },
+    ['perhaps drop'],
+  ],
+  ['a mark, which is not known', table([[match({ meta: { key: 'mark' } }, 1), drop]]), ['perhaps drop']],
+  [
+    'a mark that is set, and goes on',
+    table([[{ mangle: { key: { meta: { key: 'mark' } }, value: 1 } }], [drop]]),
+    ['drop'],
+  ],
+  ['a queue, behind which nothing is known', table([[{ queue: null }], [drop]]), ['perhaps drop']],
+  [
     'a chain that accepts',
     table([[{ jump: { target: 'ok' } }]], { policy: 'drop' }, [
       { name: 'ok', rules: [{ handle: 9, statements: [{ accept: null }] }] },
@@ -95,17 +149,22 @@ test.each([
   [-100, nftDnatPriority, []],
 ])('a translation at priority %i comes before that of Services (at %s) or not', (priority, servicesAt, expected) => {
   const of = table([[{ dnat: { addr: '192.0.2.1' } }]], { type: 'nat', hook: 'prerouting', priority });
-  expect(met(of, 'prerouting', servicesAt)).toEqual(expected);
+  expect(met(of, 'PREROUTING', servicesAt)).toEqual(expected);
 });
 
 test('a rule with a large set is charged by its elements, and a chain with further rules has no known end', () => {
   const set = Array.from({ length: 500 }, (_, at) => ({ prefix: { addr: `192.0.${at % 256}.0`, len: 24 } }));
   const of = table([[match(payload('ip', 'daddr'), { set }), drop]], { policy: 'drop' });
   const effort = { left: 1_000 };
-  expect(walkNft([of], 'forward', packet, effort)).toMatchObject([{ kind: 'drop', isCertain: true }]);
+  expect(meetNft([of], 'FORWARD', packet, effort)).toMatchObject([{ kind: 'drop', isCertain: true }]);
   expect(effort.left).toBe(499);
-  expect(walkNft([of], 'forward', packet, { left: 400 })).toMatchObject([{ kind: 'drop', isCertain: false }]);
+  expect(meetNft([of], 'FORWARD', packet, { left: 400 })).toMatchObject([{ kind: 'drop', isCertain: false }]);
   const [base] = of.chains as [NftChainFacts];
   const cut = { ...of, chains: [{ ...base, isCut: true as const }] };
-  expect(walkNft([cut], 'forward', packet, { left: 1_000 })).toMatchObject([{ kind: 'drop', isCertain: false }]);
+  expect(meetNft([cut], 'FORWARD', packet, { left: 1_000 })).toMatchObject([{ kind: 'drop', isCertain: false }]);
+});
+
+test('a redirect translates, though its target is not read', () => {
+  const of = table([[{ redirect: { port: 3128 } }]], { type: 'nat', hook: 'prerouting', priority: -110 });
+  expect(met(of, 'PREROUTING')).toEqual(['translate']);
 });

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
-import type { SavedTable } from './iptables-walk.ts';
-import { walkIptables } from './iptables-walk.ts';
-import type { HookPacket } from './packet.ts';
+import type { SavedTable } from './facts.ts';
+import { type HookPacket, meetIptables } from './meetings.ts';
 
 const packet: HookPacket = {
   family: 'ipv4',
@@ -33,7 +32,7 @@ function table(
 }
 
 const met = (of: SavedTable, change: Partial<HookPacket> = {}, effort = { left: 1_000 }): readonly string[] =>
-  walkIptables(of, 'FORWARD', { ...packet, ...change }, (chain) => chain.startsWith('SLUICE-'), effort).map(
+  meetIptables(of, 'FORWARD', { ...packet, ...change }, (chain) => chain.startsWith('SLUICE-'), effort).map(
     ({ kind, isCertain, rule }) =>
       `${isCertain ? '' : 'perhaps '}${kind} ${rule.replace('iptables-nft -t filter ', '')}`,
   );
@@ -91,6 +90,27 @@ test.each<[string, SavedTable, readonly string[]]>([
     ['notrack -A FORWARD -j CT --notrack', 'drop -A FORWARD -j DROP'],
   ],
   ['a log', table(['-j LOG', '-j DROP']), ['drop -A FORWARD -j DROP']],
+  [
+    'a mark of the connection, and goes on',
+    table(['-j CONNMARK --restore-mark', '-j DROP']),
+    ['drop -A FORWARD -j DROP'],
+  ],
+  [
+    'a translation to a range',
+    table(['-j DNAT --to-destination 192.0.2.1-192.0.2.9']),
+    ['translate -A FORWARD -j DNAT --to-destination 192.0.2.1-192.0.2.9'],
+  ],
+  [
+    'a share of packets',
+    table(['-m statistic --mode random --probability 0.50000000000 -j DROP']),
+    ['perhaps drop -A FORWARD -m statistic --mode random --probability 0.50000000000 -j DROP'],
+  ],
+  [
+    'a goto that perhaps leaves',
+    table(['-m mark --mark 0x1 -g A', '-j DROP'], { A: [] }),
+    ['perhaps drop -A FORWARD -j DROP'],
+  ],
+  ['a target that is not known', table(['-j NEVERHEARD', '-j DROP']), ['perhaps drop -A FORWARD -j DROP']],
   ['chains that form a loop', table(['-j A'], { A: ['-j A'] }), []],
 ])('judges %s', (_title, given, expected) => {
   expect(met(given)).toEqual(expected);
@@ -139,7 +159,7 @@ test.each([
   ['web;reboot', "'web;reboot'"],
   ['shop/web:http', 'shop/web:http'],
 ])('the command that removes a rule is one for a shell, whatever the comment %s holds', (comment, word) => {
-  const [first] = walkIptables(table([`-m comment --comment ${comment} -j DROP`]), 'FORWARD', packet, () => false, {
+  const [first] = meetIptables(table([`-m comment --comment ${comment} -j DROP`]), 'FORWARD', packet, () => false, {
     left: 10,
   });
   expect(first?.fix).toBe(`iptables-nft -t filter -D FORWARD -m comment --comment ${word} -j DROP`);

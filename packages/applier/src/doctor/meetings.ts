@@ -1,0 +1,263 @@
+import {
+  type Address,
+  type BaseChain,
+  type Decision,
+  type Effort,
+  type Family,
+  iptablesTable,
+  judgeBase,
+  type JudgedPacket,
+  type LiveRule,
+  type LiveTable,
+  parseAddress,
+  readLiveTable,
+  traceNotes,
+  type TransportProtocol,
+  wordsOf,
+} from '@sluice/netfilter';
+import type { NftTableFacts, SavedTable } from './facts.ts';
+
+/** A packet at one hook. What is not known is left out: a rule that asks for it matches perhaps. */
+export interface HookPacket {
+  readonly family: Family;
+  readonly protocol: TransportProtocol;
+  readonly source: string | undefined;
+  readonly destination: string;
+  /** Of a request the destination port; a reply has it as source port. */
+  readonly port: number;
+  readonly isReply: boolean;
+  /** `''`: a process of the node sends it, so that there is none. */
+  readonly in: string | undefined;
+  /** `''`: it is for the node itself. */
+  readonly out: string | undefined;
+  /** Whether a Service's rules translated it. */
+  readonly isTranslated: boolean;
+  readonly isMasqueraded: boolean;
+  /** Whether the destination is an address of the node. */
+  readonly isToNode: boolean;
+}
+
+/** A foreign rule that decides about a packet, in every case or perhaps. */
+export interface Meeting {
+  readonly kind: 'drop' | 'translate' | 'exempt' | 'notrack';
+  /** False: an earlier rule may take the packet first, or the rule may not match. */
+  readonly isCertain: boolean;
+  /** As a tool prints it, with the tool: `iptables-nft -t filter -A FORWARD -j DROP`. */
+  readonly rule: string;
+  /** A command that removes it, or makes it harmless. */
+  readonly fix: string;
+  /** The table of iptables that has it: `filter`. */
+  readonly table?: string;
+  /** How many packets it counted; left out: it has no counter, or that is read by the table. */
+  readonly counted?: number;
+}
+
+export type HookName = BaseChain['hook'];
+
+/** Whether a chain is Sluice's own, by its name. */
+export type IsOwn = (chain: string) => boolean;
+
+/** Where iptables translates destinations, as the kernel's headers say (`NF_IP_PRI_NAT_DST`). */
+export const dnatPriority = -100;
+
+/**
+ * The foreign rules of one built-in chain that decide about a packet. Sluice's own chains are known: in nat they translate packets of
+ * Services, so the rest of the chain does not count; in filter FORWARD they accept masqueraded packets and replies.
+ * @param effort is used up
+ */
+export function meetIptables(
+  table: SavedTable,
+  hook: HookName,
+  packet: HookPacket,
+  isOwn: IsOwn,
+  effort: Effort,
+): readonly Meeting[] {
+  const live = liveOf(table, isOwn);
+  const met: Meeting[] = [];
+  const ends = table.table === 'nat' || (table.table === 'filter' && hook === 'FORWARD' && isOwnsPacket(packet));
+  const own = (chain: string): 'ends' | 'passes' | undefined => (isOwn(chain) ? (ends ? 'ends' : 'passes') : undefined);
+  const meet = (rule: LiveRule | undefined, decision: Decision, isCertain: boolean): void => {
+    const kind = decision !== 'accept' ? decision : exempts(table, hook) ? 'exempt' : undefined;
+    if (kind === undefined) return;
+    const [text, fix] = rule
+      ? [rule.text, removal(table, rule.text)]
+      : [`-P ${hook} DROP`, `${tool(table)} -P ${hook} ACCEPT`];
+    met.push({ kind, isCertain, rule: `${tool(table)} ${text}`, fix, table: table.table });
+  };
+  for (const base of basesAt(live, hook)) judgeBase(live, base, { ...judged(packet, base), own }, meet, effort);
+  return met;
+}
+
+/** What Sluice's rules in filter FORWARD accept. */
+const isOwnsPacket = ({ isTranslated, isMasqueraded, isReply }: HookPacket): boolean =>
+  isTranslated && (isMasqueraded || isReply);
+
+/** In nat a foreign ACCEPT before our jump exempts the packet from translation; in other tables it is only a verdict. */
+const exempts = ({ table }: SavedTable, hook: string): boolean => table === 'nat' && hook !== 'POSTROUTING';
+
+/**
+ * The foreign rules of all base chains of a hook that decide about a packet. An accept ends one base chain only; a drop is final.
+ * @param effort is used up
+ * @param servicesAt the priority at which destinations of Services are translated
+ */
+export function meetNft(
+  tables: readonly NftTableFacts[],
+  hook: HookName,
+  packet: HookPacket,
+  effort: Effort,
+  servicesAt = dnatPriority,
+): readonly Meeting[] {
+  const met: Meeting[] = [];
+  for (const facts of tables) {
+    if (!holdsFamily(facts, packet.family)) continue;
+    const live = liveTable(facts);
+    for (const base of basesAt(live, hook)) {
+      const meet = (rule: LiveRule | undefined, kind: Decision, isCertain: boolean): void => {
+        // A translation harms only where it comes before that of Services.
+        if (kind === 'accept' || (kind === 'translate' && base.priority > servicesAt)) return;
+        // Which of two chains with one priority comes first depends on who made them first.
+        const isFirst = kind !== 'translate' || base.priority < servicesAt;
+        met.push({ kind, isCertain: isCertain && isFirst, ...placeIn(facts, base, rule) });
+      };
+      judgeBase(live, base, judged(packet, base), meet, effort);
+    }
+  }
+  return met;
+}
+
+const holdsFamily = ({ family }: NftTableFacts, packet: Family): boolean =>
+  family === 'inet' || family === (packet === 'ipv4' ? 'ip' : 'ip6');
+
+function placeIn(
+  { family, name }: NftTableFacts,
+  base: BaseChain,
+  rule: LiveRule | undefined,
+): Pick<Meeting, 'rule' | 'fix' | 'counted'> {
+  const table = `${family} ${name}`;
+  if (!rule)
+    return {
+      rule: `nft chain ${table} ${base.chain}: hook ${base.hook.toLowerCase()}, policy drop`,
+      fix: `nft chain ${table} ${base.chain} '{ policy accept ; }'`,
+    };
+  const { chain = '', handle, counted } = rule.listed ?? {};
+  const at = `${table} ${chain} handle ${handle}`;
+  return {
+    rule: `nft rule ${at} (${short(rule.text)})`,
+    fix: `nft delete rule ${at}`,
+    ...(counted === undefined ? {} : { counted }),
+  };
+}
+
+/** A set in a rule may have thousands of elements. */
+const short = (text: string): string => (text.length > 120 ? `${text.slice(0, 120)} …` : text);
+
+const basesAt = ({ bases }: LiveTable, hook: HookName): readonly BaseChain[] =>
+  bases.filter((base) => base.hook === hook);
+
+/** Each packet meets the same tables: their rules are read once. */
+const read = new WeakMap<object, LiveTable>();
+
+function once<T extends object>(facts: T, make: (facts: T) => LiveTable): LiveTable {
+  const known = read.get(facts) ?? make(facts);
+  read.set(facts, known);
+  return known;
+}
+
+const liveOf = (table: SavedTable, isOwn: IsOwn): LiveTable =>
+  once(table, ({ store, family, table: name, chains }) => {
+    const live = iptablesTable({
+      store,
+      family,
+      name,
+      policies: new Map([...chains].map(([chain, { policy }]) => [chain, policy])),
+      rules: new Map([...chains].map(([chain, { rules }]) => [chain, rules])),
+      sets: new Map(),
+      hasChain: (chain) => chains.has(chain) || isOwn(chain),
+    });
+    return cutAt(live, (chain) => chains.get(chain)?.isCut);
+  });
+
+const liveTable = (table: NftTableFacts): LiveTable =>
+  once(table, ({ family, name, chains, sets }) => {
+    const objects = chains.flatMap(({ name: chain, priority: prio, rules, ...rest }) => [
+      { chain: { ...rest, name: chain, prio } },
+      ...rules.map(({ handle, statements }) => ({ rule: { chain, handle, expr: statements } })),
+    ]);
+    const live = readLiveTable({ family, name, objects: [...(sets ?? []), ...objects] });
+    return cutAt(live, (chain) => chains.find((one) => one.name === chain)?.isCut);
+  });
+
+const cutAt = (table: LiveTable, isCut: (chain: string) => boolean | undefined): LiveTable => ({
+  ...table,
+  chains: new Map(
+    [...table.chains].map(([name, chain]) => [name, isCut(name) ? { ...chain, isCut: true } : chain] as const),
+  ),
+});
+
+/** Marks are not known: Sluice's rules and other tables may have set them. */
+function judged(packet: HookPacket, { hook: name, type, priority }: BaseChain): JudgedPacket {
+  const { family, protocol, port, isReply, isTranslated, isToNode } = packet;
+  const destination = addressOf(packet.destination);
+  const source = packet.source === undefined ? undefined : addressOf(packet.source);
+  return {
+    flow: {
+      source: source ?? destination,
+      destination,
+      port,
+      printed: undefined,
+      mark: 0,
+      priority: 'none',
+      remembered: '',
+      translated: isTranslated,
+      untracked: false,
+      masquerade: packet.isMasqueraded,
+      by: undefined,
+      verdict: undefined,
+      accepted: false,
+      probability: 1,
+      trail: undefined,
+    },
+    hook: {
+      name,
+      type,
+      priority,
+      family,
+      protocol,
+      in: packet.in,
+      hidden: { source: source === undefined, mark: true },
+      isReply,
+      outOf: () => packet.out,
+      remembers: undefined,
+      state: isReply ? 'ESTABLISHED' : 'NEW',
+      isLocal: ({ text }) => (text === destination.text ? isToNode : packet.in === '' && !isReply),
+      original: { destination, port },
+      notes: traceNotes(),
+    },
+  };
+}
+
+/** Facts have addresses that tools print. */
+const addressOf = (text: string): Address => {
+  const address = parseAddress(text);
+  if (!address) throw new Error(`${text} is not an address`);
+  return address;
+};
+
+export const tool = ({ store, family, table }: SavedTable): string =>
+  `${family === 'ipv4' ? 'iptables' : 'ip6tables'}-${store} -t ${table}`;
+
+/** The target of a rule as `iptables-save` prints it; `''`: it has none. */
+export function targetOf(text: string): string {
+  const words = wordsOf(text);
+  const at = words.findIndex(({ text: word, isQuoted }) => !isQuoted && (word === '-j' || word === '-g'));
+  return at < 0 ? '' : (words[at + 1]?.text ?? '');
+}
+
+/** The command that removes a rule. For a shell: a comment of a rule may hold `$(…)`, which double quotes would let it run. */
+export const removal = (table: SavedTable, text: string): string =>
+  `${tool(table)} ${wordsOf(text.replace(/^-A /, '-D '))
+    .map((word) => shellWord(word.text))
+    .join(' ')}`;
+
+const shellWord = (word: string): string =>
+  /^[\w@%+=:,./-]+$/.test(word) || word === '!' ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
