@@ -110,3 +110,55 @@ function typeOf(flags: readonly string[]): Field | undefined {
     return address && (hook.isLocal(address) ? 'local' : 'unicast');
   });
 }
+
+/** Every combination of the values of some fields; undefined: one is not known. */
+export function keysOf(
+  fields: readonly Field[],
+  flow: TraceFlow,
+  hook: LiveHook,
+): readonly (readonly string[])[] | undefined {
+  let keys: readonly (readonly string[])[] = [[]];
+  for (const field of fields) {
+    const values = field.of(flow, hook);
+    if (!values) return undefined;
+    keys = keys.flatMap((key) => values.map((value) => [...key, value]));
+  }
+  return keys;
+}
+
+/** Numbers from the first on, each as likely. */
+export interface Spread {
+  readonly from: number;
+  readonly count: number;
+}
+
+/** `numgen random mod 3`, and hashes of the client, which spread all clients evenly. */
+export function spreadOf(part: unknown): Spread | undefined {
+  const { numgen, jhash, symhash } = objectOf(part);
+  const drawn = numgen ?? jhash ?? symhash;
+  const { mod, offset = 0 } = objectOf(drawn);
+  const [count, from] = [Number(textOf(mod)), Number(textOf(offset))];
+  return drawn === undefined || !(count >= 1 && count <= spreadMax) ? undefined : { from, count };
+}
+
+/** Sluice's longest list of endpoints. */
+const spreadMax = 65_536;
+
+export function keysWithShares(
+  fields: readonly (Field | Spread)[],
+  flow: TraceFlow,
+  hook: LiveHook,
+): readonly { readonly parts: readonly string[]; readonly share: number }[] | undefined {
+  let keys: readonly { readonly parts: readonly string[]; readonly share: number }[] = [{ parts: [], share: 1 }];
+  for (const field of fields) {
+    const values =
+      'count' in field
+        ? Array.from({ length: field.count }, (_, n) => ({ value: String(field.from + n), share: 1 / field.count }))
+        : field.of(flow, hook)?.map((value) => ({ value, share: 1 }));
+    if (!values) return undefined;
+    keys = keys.flatMap(({ parts, share }) =>
+      values.map((each) => ({ parts: [...parts, each.value], share: share * each.share })),
+    );
+  }
+  return keys;
+}

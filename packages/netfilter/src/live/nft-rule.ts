@@ -1,7 +1,7 @@
 import { parseAddress } from '../rules/address.ts';
 import type { RuleHit } from '../packet/packet.ts';
 import { familyOfClient, isPriority, updateOf } from './nft-affinity.ts';
-import { type Field, fieldOf } from './nft-fields.ts';
+import { type Field, fieldOf, keysOf, keysWithShares, type Spread, spreadOf } from './nft-fields.ts';
 import { printStatements } from './nft-print.ts';
 import { Elements, elementsOf, type Json, listOf, objectOf, textOf } from './nft-values.ts';
 import type { Chosen, Effect, ListedRule, LiveHook, LiveRule, LiveTest, SourceTest, UnreadEffect } from './rule.ts';
@@ -198,17 +198,6 @@ function memberTest(fields: readonly Field[], elements: Elements, isNegated: boo
   };
 }
 
-/** Every combination of the values of some fields; undefined: one is not known. */
-function keysOf(fields: readonly Field[], flow: TraceFlow, hook: LiveHook): readonly (readonly string[])[] | undefined {
-  let keys: readonly (readonly string[])[] = [[]];
-  for (const field of fields) {
-    const values = field.of(flow, hook);
-    if (!values) return undefined;
-    keys = keys.flatMap((key) => values.map((value) => [...key, value]));
-  }
-  return keys;
-}
-
 function addTest(fields: readonly Field[], elements: Elements, test: LiveTest, { tests, sources }: Reading): void {
   const divides = sourcesNamed(fields, elements, test);
   if (divides) sources.push(divides);
@@ -368,41 +357,4 @@ function chooseOf(
       return found;
     },
   };
-}
-
-/** Numbers from the first on, each as likely. */
-interface Spread {
-  readonly from: number;
-  readonly count: number;
-}
-
-/** `numgen random mod 3`, and hashes of the client, which spread all clients evenly. */
-function spreadOf(part: unknown): Spread | undefined {
-  const { numgen, jhash, symhash } = objectOf(part);
-  const drawn = numgen ?? jhash ?? symhash;
-  const { mod, offset = 0 } = objectOf(drawn);
-  const [count, from] = [Number(textOf(mod)), Number(textOf(offset))];
-  return drawn === undefined || !(count >= 1 && count <= spreadMax) ? undefined : { from, count };
-}
-
-/** Sluice's longest list of endpoints. */
-const spreadMax = 65_536;
-
-function keysWithShares(
-  fields: readonly (Field | Spread)[],
-  flow: TraceFlow,
-  hook: LiveHook,
-): readonly { readonly parts: readonly string[]; readonly share: number }[] | undefined {
-  let keys: readonly { readonly parts: readonly string[]; readonly share: number }[] = [{ parts: [], share: 1 }];
-  for (const field of fields) {
-    const values =
-      'count' in field
-        ? Array.from({ length: field.count }, (_, n) => ({ value: String(field.from + n), share: 1 / field.count }))
-        : field.of(flow, hook)?.map((value) => ({ value, share: 1 }));
-    if (!values) return undefined;
-    keys = keys.flatMap(({ parts, share }) =>
-      values.map((one) => ({ parts: [...parts, one.value], share: share * one.share })),
-    );
-  }
-  return keys;
 }
