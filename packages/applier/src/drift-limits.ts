@@ -36,6 +36,13 @@ export const driftLimits = {
    */
   pollPauseMs: 2_000,
   pollPauseFactor: 50,
+  /**
+   * How often it is proved that the monitor hears, which takes 0.1 ms; how soon again when it seems not to; and how long it may seem so: it
+   * may only wait for the processor.
+   */
+  hearPauseMs: 1_000,
+  hearAgainMs: 250,
+  hearLateMsMax: 1_000,
   /** Events are relied on once the monitor has run for this long. */
   monitorTrustMs: 1_000,
   /** How long a new one may take until it listens, and the pause between two looks whether it does. */

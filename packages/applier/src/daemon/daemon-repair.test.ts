@@ -7,7 +7,12 @@ import { limits } from '../limits.ts';
 import { StillDiffers } from '../transaction/restore.ts';
 import { Status } from '../status/status.ts';
 
-const silent = { dueMs: Infinity, look: async () => undefined, forget: () => undefined, close: () => undefined };
+const silent = {
+  dueMs: Infinity,
+  look: async () => 'unchanged' as const,
+  forget: () => undefined,
+  close: () => undefined,
+};
 const foreign: ForeignChange = { by: 'agent (process 7)', what: ['iptables -t nat -D PREROUTING 1'] };
 const tookMs = 100;
 

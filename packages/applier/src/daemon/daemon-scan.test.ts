@@ -9,7 +9,12 @@ import type { Generation } from '../ports/journal.ts';
 import { Status } from '../status/status.ts';
 
 const scanMs = 30_000;
-const silent = { dueMs: Infinity, look: async () => undefined, forget: () => undefined, close: () => undefined };
+const silent = {
+  dueMs: Infinity,
+  look: async () => 'unchanged' as const,
+  forget: () => undefined,
+  close: () => undefined,
+};
 
 /**
  * Runs a number of scans on a clock that goes on by what things take.

@@ -8,7 +8,7 @@ import { repairOf } from '../status/repairs.ts';
 
 const silent: ChangeWatch = {
   dueMs: Infinity,
-  look: async () => undefined,
+  look: async () => 'unchanged' as const,
   forget: () => undefined,
   close: () => undefined,
 };
@@ -57,31 +57,40 @@ test('pauses after a failed comparison too, and compares at the next scan', asyn
   expect(drift.isDue).toBe(true);
 });
 
-test('does not report rules as right when they were not read for long', async () => {
+test('tells since when the rules are not known to be right, and reports that when it is too long', async () => {
   let nowMs = 0;
-  const told = new Drift(silent, () => nowMs);
-  nowMs = 10 * limits.unseenMsMax;
-  expect(told.unseenMs, 'events tell').toBeUndefined();
-  told.onEvent(flush);
-  expect(told.unseenMs).toBeUndefined();
-  nowMs += limits.unseenMsMax + 1;
-  expect(told.unseenMs).toBe(limits.unseenMsMax + 1);
-  told.take();
-  told.compared(0, 1);
-  expect(told.unseenMs).toBeUndefined();
-
-  let looks: readonly (ForeignChange | undefined)[] = [undefined];
-  const polled = new Drift({ ...silent, dueMs: 0, look: async () => looks[0] }, () => nowMs);
-  nowMs += limits.unseenMsMax;
-  expect(polled.unseenMs).toBeUndefined();
-  nowMs += 1;
-  expect(polled.unseenMs).toBe(limits.unseenMsMax + 1);
-  await polled.look();
-  expect(polled.unseenMs, 'a good look').toBeUndefined();
-  looks = [flush];
-  nowMs += limits.unseenMsMax + 1;
-  await polled.look();
-  expect(polled.unseenMs, 'a look that saw something').toBe(limits.unseenMsMax + 1);
+  let seen: Awaited<ReturnType<ChangeWatch['look']>> = 'unchanged';
+  const drift = new Drift({ ...silent, dueMs: 0, look: async () => seen }, () => nowMs);
+  const lookAt = async (ms: number): Promise<readonly [number, number | undefined]> => {
+    nowMs = ms;
+    await drift.look();
+    return [drift.ageMs, drift.unseenMs];
+  };
+  const bound = limits.unseenMsMax;
+  expect(await lookAt(bound + 1), 'nothing was compared yet').toEqual([bound + 1, bound + 1]);
+  drift.compared(0, 1);
+  expect(await lookAt(10 * bound), 'nothing changed since').toEqual([0, undefined]);
+  seen = 'unknown';
+  expect(await lookAt(11 * bound)).toEqual([bound, undefined]);
+  expect(await lookAt(11 * bound + 1)).toEqual([bound + 1, bound + 1]);
+  seen = 'unchanged';
+  expect(await lookAt(12 * bound), 'also until now').toEqual([0, undefined]);
+  seen = flush;
+  expect(await lookAt(14 * bound), 'a change').toEqual([2 * bound, 2 * bound]);
+  seen = 'unchanged';
+  expect(await lookAt(15 * bound), 'it is not compared yet').toEqual([3 * bound, 3 * bound]);
+  drift.take();
+  drift.failed(0);
+  expect(await lookAt(16 * bound), 'and could not be compared').toEqual([4 * bound, 4 * bound]);
+  drift.wasInterrupted(0);
+  expect(await lookAt(17 * bound), 'or was interrupted').toEqual([5 * bound, 5 * bound]);
+  drift.compared(0, 0);
+  expect(await lookAt(18 * bound)).toEqual([0, undefined]);
+  drift.compared(bound, 0);
+  seen = 'unknown';
+  const slow = bound * limits.comparePauseFactor * limits.unseenPausesMax;
+  expect((await lookAt(nowMs + slow))[1], 'where a comparison is slow, its pauses are longer').toBeUndefined();
+  expect((await lookAt(nowMs + 1))[1]).toBe(slow + 1);
 });
 
 test('reports each program with its changes', () => {

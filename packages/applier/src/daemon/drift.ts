@@ -16,6 +16,8 @@ export class Drift {
   #knownUntilMs = -Infinity;
   /** When the tables were last known to be right. */
   #rightMs: number;
+  /** Whether they still are if nothing changes. */
+  #isRight = false;
   /** The pause between two polls, where events do not tell, and between two comparisons. */
   #lookPauseMs = 0;
   #comparePauseMs = 0;
@@ -30,7 +32,6 @@ export class Drift {
 
   /** Another program changed something. */
   onEvent({ by, what, isDoubt }: ForeignChange): void {
-    if (this.#isSure) this.#rightMs = this.#monotonicMs();
     const others = this.#changes ?? [];
     const known = others.find((one) => one.by === by && one.isDoubt === isDoubt);
     const all = [...(known?.what ?? []), ...what].slice(0, limits.changesToldMax);
@@ -44,25 +45,22 @@ export class Drift {
     return this.#changes?.some(({ isDoubt }) => isDoubt !== true) === true;
   }
 
-  /** Events report every change, and reported none. */
-  get #isSure(): boolean {
-    return this.#watch.dueMs === Infinity && this.#changes === undefined;
+  /** How long ago the tables were last known to be right, in milliseconds. Proof that nothing changed is as good as a comparison. */
+  get ageMs(): number {
+    return this.#monotonicMs() - this.#rightMs;
   }
 
-  /**
-   * For how long the tables have not been known to be right, in milliseconds; undefined while that is short enough. Where events report
-   * every change, silence is as good as a comparison.
-   */
+  /** The same, where that is too long ago; else undefined. */
   get unseenMs(): number | undefined {
-    if (this.#isSure) return undefined;
     const pauseMs = Math.max(this.#lookPauseMs, this.#comparePauseMs);
-    const ageMs = this.#monotonicMs() - this.#rightMs;
+    const { ageMs } = this;
     return ageMs > Math.max(limits.unseenMsMax, pauseMs * limits.unseenPausesMax) ? ageMs : undefined;
   }
 
   /** The tables were seen to be right, as after a change, which reads back what it wrote. */
   saw(): void {
     this.#rightMs = this.#monotonicMs();
+    this.#isRight = true;
   }
 
   /** When `look` is to be called next. */
@@ -79,10 +77,10 @@ export class Drift {
   /** @returns whether a comparison is due now */
   async look(): Promise<boolean> {
     if (!this.#changes && this.#monotonicMs() >= this.#watch.dueMs) {
-      const change = await this.#watch.look();
-      if (change) this.onEvent(change);
-      else this.saw();
-      this.#lookPauseMs = this.#watch.dueMs === Infinity ? 0 : this.#watch.dueMs - this.#monotonicMs();
+      const seen = await this.#watch.look();
+      if (typeof seen === 'object') this.onEvent(seen);
+      else if (seen === 'unchanged' && this.#isRight && !this.#changes) this.saw();
+      this.#lookPauseMs = this.#watch.dueMs - this.#monotonicMs();
     }
     return this.#changes !== undefined && this.#monotonicMs() >= this.#restUntilMs;
   }
@@ -100,6 +98,7 @@ export class Drift {
    */
   wasInterrupted(usedMs: number): void {
     const nowMs = this.#monotonicMs();
+    this.#isRight = false;
     this.#asideSinceMs ??= nowMs;
     this.#knownUntilMs = nowMs + Math.min(usedMs * limits.comparePauseFactor, limits.compareBegunMsMax);
   }
@@ -142,6 +141,7 @@ export class Drift {
 
   /** The content of the tables is not known: the next scan compares them. */
   doubted(): void {
+    this.#isRight = false;
     this.#knownUntilMs = -Infinity;
   }
 

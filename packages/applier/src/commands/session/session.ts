@@ -122,7 +122,7 @@ export async function openSession(
       decisions,
       hasSwitch,
       hasLostBpf: hasLostBpf({ journal, kernel }),
-      watch: (monotonicMs, onChange) => watchChanges(tools, run, own, monotonicMs, onChange, runsNft),
+      watch: (monotonicMs, onChange) => watchChanges(tools, run, own, count, monotonicMs, onChange, runsNft),
       backend: tools.backend,
       portsOf: async (backend) => ({ ...ports, kernel: await kernelOf(await detectTools(backend, run)) }),
       storeDoubt: () => storeDoubt(tools.backend, run),

@@ -1,8 +1,10 @@
 import { hash } from 'node:crypto';
 import { compareText } from '@sluice/netfilter';
 import { LinuxNft } from '../nft/nft-linux.ts';
+import type { ChangeCount } from './change-count.ts';
 import type { ForeignChange, ChangeWatch } from './foreign-change.ts';
 import type { Run } from '../command.ts';
+import { HeardChanges } from './heard-changes.ts';
 import { NftMonitor } from './nft-monitor.ts';
 import type { OwnProcesses } from './own-processes.ts';
 import { SavePoll } from './save-poll.ts';
@@ -10,6 +12,7 @@ import { findTool, type Tools } from '../tools.ts';
 
 /**
  * Watches events of nf_tables, where `xtables-monitor` runs; otherwise, and in the legacy store, polls every few seconds.
+ * @param count undefined: `xtables-monitor` is not installed
  * @param onChange called for events; it must not take long
  * @param isNft whether the node runs mode nftables now
  */
@@ -17,6 +20,7 @@ export function watchChanges(
   tools: Tools,
   run: Run,
   own: OwnProcesses,
+  count: ChangeCount | undefined,
   monotonicMs: () => number,
   onChange: (change: ForeignChange) => void,
   isNft: () => boolean = () => false,
@@ -26,16 +30,10 @@ export function watchChanges(
     isNft() ? tableDigest(run) : Promise.resolve(''),
   );
   const [program, stdbuf, setpriv] = [findTool('xtables-monitor'), findTool('stdbuf'), findTool('setpriv')];
-  if (tools.backend !== 'nft' || program === undefined || stdbuf === undefined || setpriv === undefined) return poll;
+  const lacks = program === undefined || stdbuf === undefined || setpriv === undefined || count === undefined;
+  if (tools.backend !== 'nft' || lacks) return poll;
   const monitor = new NftMonitor({ monitor: program, stdbuf, setpriv }, own, onChange, isNft, monotonicMs);
-  return {
-    get dueMs() {
-      return monitor.listens ? Infinity : Math.max(poll.dueMs, monitor.returnMs);
-    },
-    look: () => poll.look(),
-    forget: () => poll.forget(),
-    close: () => monitor.close(),
-  };
+  return new HeardChanges({ monitor, count, poll, monotonicMs });
 }
 
 /** The digest of the table of mode nftables, without what packets fill. @returns undefined if it cannot be read */

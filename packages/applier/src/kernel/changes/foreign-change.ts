@@ -10,10 +10,13 @@ export interface ForeignChange {
 
 /** Detects changes of the tables. */
 export interface ChangeWatch {
-  /** When `look` is to be called next, by the given clock; Infinity where events report changes. */
+  /** When `look` is to be called next, by the given clock. */
   readonly dueMs: number;
-  /** @returns a change since the last look; also when there was none */
-  look(): Promise<ForeignChange | undefined>;
+  /**
+   * @returns a change since the last look, maybe one of none; unchanged: every change until now was reported, or there was none; unknown:
+   *   this look could not find out
+   */
+  look(): Promise<ForeignChange | 'unchanged' | 'unknown'>;
   /** Sluice itself has changed the tables: earlier looks do not count. */
   forget(): void;
   close(): void;

@@ -35,8 +35,8 @@ export class NftEvents {
   /** Whether the change is certainly one of other tables. */
   #isOfOthers = false;
   readonly #isNft: () => boolean;
-  /** Whether any change was reported yet, including our own. */
-  tells = false;
+  /** Changes that were reported yet, including our own. */
+  told = 0;
 
   /**
    * @param isOwn called once for each change, with the process that made it according to the kernel
@@ -54,7 +54,7 @@ export class NftEvents {
       this.#take(line);
       return undefined;
     }
-    this.tells = true;
+    this.told += 1;
     const [what, concerns] = [this.#what, this.#concerns || (!this.#isOfOthers && this.#isNft())];
     this.#what = [];
     this.#concerns = false;

@@ -64,24 +64,24 @@ const runs = 'exec sleep 60';
 const overflows = `sleep ${(3 * soonMs) / 1000}; echo "error: No buffer space available" >&2; exit 1`;
 
 test('a monitor that the kernel told too much asks for one comparison, when it runs again, and counts as one that tells', async () => {
-  const { listens } = start(overflows, runs);
-  expect(listens).toBe(false);
+  const { state } = start(overflows, runs);
+  expect(state).toBe('away');
   await until('it runs', () => doubts === 1);
   await until('it has ended', () => monitor!.returnMs > performance.now());
   expect(doubts, 'not before it runs again').toBe(1);
   await until('it runs again', () => doubts === 2);
-  expect([monitor?.listens, monitor?.returnMs]).toEqual([true, -Infinity]);
+  expect([monitor?.state, monitor?.everTold, monitor?.returnMs]).toEqual(['hears', true, -Infinity]);
 });
 
 test('a monitor that cannot be started again asks for a comparison then', async () => {
   start(`sleep ${(3 * soonMs) / 1000}`, 'exit 1');
   await until('it runs', () => doubts === 1);
   await until('the second one has ended', () => doubts === 2);
-  expect([monitor?.listens, monitor?.returnMs]).toEqual([false, -Infinity]);
+  expect([monitor?.state, monitor?.returnMs]).toEqual(['away', -Infinity]);
 });
 
 test('a monitor that never ran asks for nothing', async () => {
   start('exit 1');
   await sleep(3 * soonMs);
-  expect([doubts, monitor?.listens, monitor?.returnMs]).toEqual([0, false, -Infinity]);
+  expect([doubts, monitor?.state, monitor?.returnMs]).toEqual([0, 'away', -Infinity]);
 });

@@ -2,6 +2,8 @@ import { createInterface } from 'node:readline';
 import { execa } from 'execa';
 import { limits } from '../../limits.ts';
 import type { ForeignChange } from './foreign-change.ts';
+import type { Heard } from './hearing.ts';
+import { activityOf, type Listener, listenerOf, listeningOf } from './netlink-sockets.ts';
 import { NftEvents } from './nft-events.ts';
 import type { OwnProcesses } from './own-processes.ts';
 import { toolEnvironment } from '../command.ts';
@@ -25,6 +27,9 @@ export class NftMonitor {
   readonly #isNft: () => boolean;
   readonly #monotonicMs: () => number;
   #stop = (): void => undefined;
+  #pid: number | undefined;
+  /** Its socket, and what it had lost when it was first looked at; undefined: not looked at yet, or the kernel does not tell. */
+  #socket: { readonly listener: Listener; readonly dropped: number } | undefined;
   #timer: NodeJS.Timeout | undefined;
   #failures = 0;
   #closed = false;
@@ -32,8 +37,10 @@ export class NftMonitor {
   #runs = false;
   /** When it runs again at the latest, monotonic, if it ended after it ran: then it asks for a comparison. */
   #returnMs: number | undefined;
+  /** Changes that all runs have reported, including our own. */
+  told = 0;
   /** Whether any run has ever reported anything: an old version may not be able to. */
-  #tells = false;
+  everTold = false;
 
   /** @param isNft whether the node runs mode nftables now */
   constructor(
@@ -51,9 +58,22 @@ export class NftMonitor {
     void this.#listen();
   }
 
-  /** Whether its events can be relied on. */
-  get listens(): boolean {
-    return this.#runs && this.#tells;
+  /** By the kernel's own account of its process and its socket. */
+  get state(): Heard['monitor'] {
+    if (!this.#runs || this.#pid === undefined) return 'away';
+    const activity = activityOf(this.#pid);
+    if (activity !== 'runs') return activity === 'ended' ? 'away' : 'behind';
+    const listener = this.#socket?.listener ?? listenerOf(this.#pid);
+    // Where its files may not be looked at, only its reports tell.
+    if (listener === undefined) return 'hears';
+    const { unreadBytes = 1, dropped = 0 } = listeningOf(listener) ?? {};
+    this.#socket ??= { listener, dropped };
+    return unreadBytes > 0 || dropped !== this.#socket.dropped ? 'behind' : 'hears';
+  }
+
+  /** Ends it, as it does not hear; another one follows, after a pause that grows until one reports something. */
+  restart(): void {
+    this.#stop();
   }
 
   /** When its next comparison comes, monotonic, in milliseconds: until then no other look is needed. -Infinity: none comes. */
@@ -80,22 +100,26 @@ export class NftMonitor {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     this.#stop = () => void child.kill('SIGKILL');
+    this.#pid = child.pid;
+    this.#socket = undefined;
     this.#timer = setTimeout(() => this.#relied(), limits.monitorTrustMs);
     let errors = '';
     child.stderr
       .setEncoding('utf8')
       .on('data', (part: string) => void (errors = `${errors}${part}`.slice(-errorCharactersMax)));
+    let told = 0;
     const events = new NftEvents((pid, name) => this.#own.made(pid, name), this.#isNft);
     createInterface({ input: child.stdout }).on('line', (line) => {
       const change = events.read(line);
-      this.#tells ||= events.tells;
+      if (events.told > told) this.#tells(events.told - told);
+      told = events.told;
       if (change) this.#onChange(change);
     });
     await child;
     clearTimeout(this.#timer);
     if (this.#closed) return;
     // The kernel told it of more changes than it could read.
-    this.#tells ||= errors.includes('No buffer space available');
+    if (errors.includes('No buffer space available')) this.#tells(0);
     // All earlier changes were reported; later ones are found by a comparison when it runs again, or by polling.
     if (this.#returnMs !== undefined) this.#doubt();
     const soonMs = this.#monotonicMs() + 2 * (limits.monitorRestartMs + limits.monitorTrustMs);
@@ -110,8 +134,13 @@ export class NftMonitor {
   #relied(): void {
     this.#runs = true;
     this.#returnMs = undefined;
-    this.#failures = 0;
     this.#doubt();
+  }
+
+  #tells(changes: number): void {
+    this.told += changes;
+    this.everTold = true;
+    this.#failures = 0;
   }
 
   #doubt(): void {

@@ -46,14 +46,14 @@ export class SavePoll implements ChangeWatch {
     // Nothing is open between two polls.
   }
 
-  async look(): Promise<ForeignChange | undefined> {
+  async look(): Promise<ForeignChange | 'unchanged'> {
     const usedMs = this.#processorMs();
     const digest = await this.#read();
     const before = this.#digest;
     this.#digest = digest;
     const pauseMs = Math.max(limits.pollPauseMs, (this.#processorMs() - usedMs) * limits.pollPauseFactor);
     this.dueMs = this.#monotonicMs() + pauseMs;
-    if (before === digest && digest !== undefined) return undefined;
+    if (before === digest && digest !== undefined) return 'unchanged';
     const isDoubt = before === undefined && digest !== undefined;
     return { by: undefined, what: [], ...(isDoubt ? { isDoubt } : {}) };
   }
