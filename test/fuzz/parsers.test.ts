@@ -28,7 +28,7 @@ import { readAnswer } from '../../packages/applier/src/kernel/scratch/answer.ts'
 import { RequestError } from '../../packages/applier/src/kernel/scratch/lines.ts';
 import { printRequest, readRequest } from '../../packages/applier/src/kernel/scratch/request.ts';
 import { readManifest } from '../../packages/renderer/src/registry/artifact.ts';
-import { readChallenge } from '../../packages/renderer/src/registry/challenge.ts';
+import { readChallenge } from '../../packages/renderer/src/registry/authority.ts';
 import { RegistryFailure } from '../../packages/renderer/src/registry/failure.ts';
 import { readReference } from '../../packages/renderer/src/registry/reference.ts';
 import { StateError } from '../../packages/applier/src/state/state-error.ts';

@@ -21,13 +21,13 @@ export interface FileFormat<File extends object, Resolved extends object, Scope 
 }
 
 /** The parts of a scope that a result depends on, as texts: of a file that is the same everywhere, and of others. */
-export interface ScopeKeys {
+interface ScopeKeys {
   readonly shared: string;
   readonly own: string;
 }
 
 /** The resolved files of one tool, in the order of loading. */
-export interface ResolvedAll<Resolved> {
+interface ResolvedAll<Resolved> {
   /** An unchanged file keeps its identity. */
   readonly files: readonly Resolved[];
   /** One per file, `<digest>  <file>\n`, for the digest of a node's version; empty when the file resolves to nothing. */

@@ -2,7 +2,7 @@ import { isReleaseFile } from './names.ts';
 import type { BundleTool } from '@sluice/netfilter';
 
 /** The meaning of a path inside a bundle. */
-export type BundlePath =
+type BundlePath =
   | { readonly kind: 'cluster' | 'git' | 'quarantine' }
   | { readonly kind: 'profile' | 'sysctl'; readonly profile: string }
   | {

@@ -14,7 +14,7 @@ export interface Log {
 }
 
 /** The sink of log lines. */
-export interface LogOutput {
+interface LogOutput {
   write(line: string): unknown;
   /** `isJournal`: the journal adds the time itself, and reads the priority from the line. */
   readonly isJournal: boolean;

@@ -17,7 +17,7 @@ export function perObject<O extends object, T>(make: (owner: O) => T): (owner: O
 }
 
 /** Results per object and key: `make` is called for the first of equal pairs. */
-export type PerKey<O extends object, T> = (owner: O, key: string, make: () => T) => T;
+type PerKey<O extends object, T> = (owner: O, key: string, make: () => T) => T;
 
 /** The results are freed with the object. */
 export function perKey<O extends object, T>(): PerKey<O, T> {

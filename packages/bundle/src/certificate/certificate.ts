@@ -25,7 +25,7 @@ export interface ParityCertificate {
 }
 
 /** What was compared. */
-export interface CertifiedCoverage {
+interface CertifiedCoverage {
   readonly frontends: number;
   readonly sources: number;
   readonly cases: number;
@@ -33,7 +33,7 @@ export interface CertifiedCoverage {
   readonly notCovered: readonly string[];
 }
 
-export interface ParityException {
+interface ParityException {
   /** Of the difference. */
   readonly id: string;
   /** Who accepted it: the signer's word. */
@@ -96,7 +96,7 @@ const notCoveredOf = ({ coverage }: ParityReport): readonly string[] =>
 const describe = ({ id, frontend, services, cause }: ParityReport['differences'][number]): string =>
   `${id} (${[...services, frontend].join(' ')}: ${cause})`;
 
-export interface CertificateTerms {
+interface CertificateTerms {
   /** Ids of differences. */
   readonly accepted: readonly string[];
   /** Who accepts them. */

@@ -57,7 +57,7 @@ export interface ParityConnection {
 }
 
 /** Another bundle, whose own differences from the node are left out: a review of a change looks at what the change makes different. */
-export interface ParityBase {
+interface ParityBase {
   /** Of the node's part of that bundle, 16 hex digits. */
   readonly version: string;
   /** Differences that both bundles have, and which are not here. */
@@ -68,9 +68,9 @@ export interface ParityBase {
  * `equivalent`: no packet that was traced is treated differently, but for documented differences of modes. `different`: at least one is.
  * `incomplete`: none was found, but not all could be traced.
  */
-export type ParityResult = 'equivalent' | 'different' | 'incomplete';
+type ParityResult = 'equivalent' | 'different' | 'incomplete';
 
-export interface ParityCoverage {
+interface ParityCoverage {
   /** Frontends of either side. */
   readonly frontends: number;
   /** Different sources, over all frontends. */
@@ -125,7 +125,7 @@ export interface ParityDifference {
   readonly advice: string;
 }
 
-export interface ParitySource {
+interface ParitySource {
   readonly class: 'pod-here' | 'pod-elsewhere' | 'node' | 'outside' | 'endpoint';
   /** The network that a rule matches. */
   readonly network?: string;

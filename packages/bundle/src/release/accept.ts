@@ -29,7 +29,7 @@ export interface Floor {
 }
 
 /** The state of a node that decides whether it accepts a release. */
-export interface AcceptanceState {
+interface AcceptanceState {
   readonly node: string;
   /** The cluster in its config. */
   readonly cluster?: string | undefined;

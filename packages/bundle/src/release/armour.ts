@@ -2,7 +2,7 @@ import { releaseLimits, releaseNamespace, type SignatureNamespace } from '../nam
 import { WireReader } from './wire.ts';
 
 /** The unverified content of a signature file; `ssh-keygen` verifies it. */
-export interface SignatureClaim {
+interface SignatureClaim {
   /** The public key, in base64, as in `allowed_signers`. */
   readonly key: string;
   readonly keyType: string;

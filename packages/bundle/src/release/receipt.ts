@@ -16,9 +16,9 @@ export const receiptOutcomes = [
 export type ReceiptOutcome = (typeof receiptOutcomes)[number];
 
 /** What became of the kube-proxy of a node: `kept-away` by `sluiced adopt`, so that it does not return. */
-export const kubeProxyStates = ['runs', 'kept-away', 'absent'] as const;
-export type KubeProxyState = (typeof kubeProxyStates)[number];
-export const servingModes = ['iptables', 'ipvs', 'nftables'] as const;
+const kubeProxyStates = ['runs', 'kept-away', 'absent'] as const;
+type KubeProxyState = (typeof kubeProxyStates)[number];
+const servingModes = ['iptables', 'ipvs', 'nftables'] as const;
 
 /** Which programs serve the Services of a node. */
 export interface Serving {

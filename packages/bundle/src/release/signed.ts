@@ -41,7 +41,7 @@ const besides: Readonly<Partial<Record<SignatureNamespace, SignatureNamespace>>>
 };
 
 /** The signatures to verify, and those that need no verification. */
-export interface SignaturePlan {
+interface SignaturePlan {
   readonly checks: readonly SignatureCheck[];
   /** `SHA256SUMS.x.sig: WHY`. */
   readonly passedOver: readonly string[];

@@ -5,7 +5,7 @@ import { type CauseCode, causes, precedenceOf } from './causes.ts';
  * How well the evidence supports a cause. `certain`: packets of the Service meet it. `likely`: counters or connections show its effect.
  * `note`: it is unusual, and does no harm that is known; notes never fail a command.
  */
-export type Certainty = 'certain' | 'likely' | 'note';
+type Certainty = 'certain' | 'likely' | 'note';
 
 /** One thing that is wrong. */
 export interface Finding {

@@ -58,7 +58,7 @@ export interface LinkRule extends Pick<Rule, 'chain' | 'target'> {
   readonly bare: string;
 }
 
-export type ReadLine = (text: string, family: Family) => LinkRule | RuleError;
+type ReadLine = (text: string, family: Family) => LinkRule | RuleError;
 
 /**
  * Reads one line of a rule file, `-A CHAIN …`, by the closed grammar of `rules`.

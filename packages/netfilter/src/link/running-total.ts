@@ -1,7 +1,7 @@
 import { differing } from '../layered.ts';
 
 /** How entries of a map add up. */
-export interface Adding<V, T> {
+interface Adding<V, T> {
   readonly none: T;
   readonly of: (key: string, value: V) => T;
   /** @param sign 1 or -1 */

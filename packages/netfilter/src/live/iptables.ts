@@ -16,7 +16,7 @@ const natPriorities: Readonly<Record<string, number>> = {
 const hooks: ReadonlySet<string> = new Set<HookName>(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']);
 
 /** One rule store of one family. */
-export interface SavedStore {
+interface SavedStore {
   readonly store: 'nft' | 'legacy';
   readonly family: Family;
   /** What `iptables-save` prints, without comments and counters. */
@@ -59,7 +59,7 @@ export function readIptables(
 }
 
 /** One table of a rule store. */
-export interface StoredTable {
+interface StoredTable {
   readonly store: 'nft' | 'legacy';
   readonly family: Family;
   readonly name: string;

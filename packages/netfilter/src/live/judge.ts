@@ -26,7 +26,7 @@ export type Decision = 'accept' | 'drop' | 'translate' | 'notrack';
  * Is called for each rule that decides. @param rule undefined: the policy of the base chain
  * @param isCertain false: an earlier rule may take the packet first, or the rule may not match
  */
-export type Meet = (rule: LiveRule | undefined, decision: Decision, isCertain: boolean) => void;
+type Meet = (rule: LiveRule | undefined, decision: Decision, isCertain: boolean) => void;
 
 /** Deeper than tools accept; chains may form no loop in the kernel. */
 const depthMax = 32;

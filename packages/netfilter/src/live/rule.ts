@@ -112,7 +112,7 @@ export interface LiveHook {
 }
 
 /** Parts of a packet that are not known: a test of one has no answer. */
-export interface HiddenFromTests {
+interface HiddenFromTests {
   readonly source: boolean;
   readonly mark: boolean;
 }

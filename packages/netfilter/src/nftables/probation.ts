@@ -8,7 +8,7 @@ import { tableOptions } from './table.ts';
 export const trialOff = 'flush set inet sluice trial4\nflush set inet sluice trial6\n';
 
 /** A release on probation, as changes of the table. */
-export interface ProbationChange {
+interface ProbationChange {
   /** The frontends that differ. */
   readonly changed: readonly string[];
   /** Its frontends beside the active ones. */

@@ -27,7 +27,7 @@ export type NftElement =
   | { readonly kind: 'pods' | 'keep' | 'node' | 'cidr'; readonly network: string };
 
 /** A line as a value. */
-export interface NftLine {
+interface NftLine {
   readonly family: Family;
   readonly elements: readonly NftElement[];
 }

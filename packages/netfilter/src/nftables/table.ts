@@ -25,7 +25,7 @@ export const nftTableName = 'inet sluice';
  * Services: old ones are read, from bundles and from kernels, and the newest is loaded.
  */
 export const tableEditions = [1, 2, 3, 4] as const;
-export type TableEdition = (typeof tableEditions)[number];
+type TableEdition = (typeof tableEditions)[number];
 
 /** What is rendered and loaded. A change of the text is another number. */
 const tableEdition: TableEdition = 4;

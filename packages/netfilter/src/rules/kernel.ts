@@ -1,9 +1,9 @@
 /** An inclusive range of kernel releases. */
-export interface KernelRange {
+interface KernelRange {
   readonly first: KernelRelease;
   readonly last: KernelRelease;
 }
-export type KernelRelease = readonly [major: number, minor: number];
+type KernelRelease = readonly [major: number, minor: number];
 
 const lineForm = /^@kernel=(0|[1-9]\d?)\.(0|[1-9]\d{0,2})\.\.(0|[1-9]\d?)\.(0|[1-9]\d{0,2}) (\S.*)$/;
 

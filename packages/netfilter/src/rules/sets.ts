@@ -4,7 +4,7 @@ import type { Family } from '../family.ts';
 export type SetType = 'hash:ip' | 'hash:ip,port' | 'hash:ip,port,ip' | 'hash:ip,port,net' | 'bitmap:port';
 
 /** A set of mode ipvs. */
-export interface KnownSet {
+interface KnownSet {
   readonly type: SetType;
   /** The comment of rules that match this set. */
   readonly comment: string;

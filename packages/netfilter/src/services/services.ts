@@ -121,7 +121,7 @@ export interface FrontendChange {
   readonly refused: BeforeAndAfter;
 }
 
-export interface BeforeAndAfter {
+interface BeforeAndAfter {
   readonly before: boolean;
   readonly after: boolean;
 }

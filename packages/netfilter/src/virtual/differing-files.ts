@@ -1,7 +1,7 @@
 import type { ResolvedVirtualFile } from './line.ts';
 
 /** A file of a node before and after a change; left out where it was added or removed. */
-export interface DifferingFile {
+interface DifferingFile {
   readonly path: string;
   readonly before?: ResolvedVirtualFile;
   readonly after?: ResolvedVirtualFile;

@@ -2,7 +2,7 @@ import { readServerLine } from './read-ipvs.ts';
 import { type RealServer, type VirtualServer, virtualKey } from './values.ts';
 
 /** The virtual servers of a kernel. */
-export interface ReadServers {
+interface ReadServers {
   /** By `virtualKey`. */
   readonly servers: ReadonlyMap<string, VirtualServer>;
   /** Keys of those that a bundle cannot have: with a firewall mark, direct routing, another mask. */

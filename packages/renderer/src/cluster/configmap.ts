@@ -8,7 +8,7 @@ import { refused, unexpectedResponse, unreadConfigMap } from './refusal.ts';
 import { get, type Patience } from './request.ts';
 
 /** kube-proxy's ConfigMap, or a note why it could not be read; neither if it does not exist. */
-export interface FoundConfigMap {
+interface FoundConfigMap {
   readonly object?: JsonObject;
   readonly note?: Problem;
 }

@@ -1,7 +1,7 @@
 import type { Problem, ProblemCode } from '@sluice/netfilter';
 
 /** The problem codes of failed requests to an API server. */
-export type ClusterCode = Extract<ProblemCode, `CLUSTER_${string}` | 'INPUT_TOO_LARGE'>;
+type ClusterCode = Extract<ProblemCode, `CLUSTER_${string}` | 'INPUT_TOO_LARGE'>;
 
 /** A failed request to an API server, as a problem. */
 export class ClusterFailure extends Error {

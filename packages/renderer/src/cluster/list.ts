@@ -12,7 +12,7 @@ import { get, type Patience } from './request.ts';
 // would lose fields of a newer API server: client-node.test.ts, "list.ts". client-node-equal.test.ts compares the lists of both.
 
 /** All objects of a kind at one resource version. */
-export interface ObjectList {
+interface ObjectList {
   readonly items: readonly JsonObject[];
   readonly resourceVersion: string;
 }

@@ -16,7 +16,7 @@ export interface PluginCall {
 }
 
 /** The credentials of a plugin, for a request. */
-export interface PluginCredentials {
+interface PluginCredentials {
   readonly cert?: string;
   readonly key?: string;
   readonly headers?: OutgoingHttpHeaders;

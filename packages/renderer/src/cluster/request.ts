@@ -74,7 +74,7 @@ interface LostConnection {
 }
 
 /** The method and the body of a request. */
-export interface ApiRequest {
+interface ApiRequest {
   readonly method: 'GET' | 'POST' | 'PUT';
   /** JSON. */
   readonly body?: string;

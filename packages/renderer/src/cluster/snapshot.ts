@@ -10,7 +10,7 @@ import { list, type KindListOptions } from './list.ts';
 import { unreadServiceCIDRs } from './refusal.ts';
 
 /** The scope of a snapshot. */
-export interface SnapshotScope {
+interface SnapshotScope {
   /** Only Services and endpoints of these namespaces; empty: all. */
   readonly namespaces: readonly string[];
   /** Only Services and endpoints with these labels: endpoint controllers copy the labels of a Service. */
@@ -25,7 +25,7 @@ export interface Snapshot {
   readonly notes: readonly Problem[];
 }
 
-export interface TakeOptions extends Pick<KindListOptions, 'pageObjects' | 'patience'> {
+interface TakeOptions extends Pick<KindListOptions, 'pageObjects' | 'patience'> {
   /** Called with the progress, such as `reading services: 500`. */
   readonly onProgress?: (what: string) => void;
 }

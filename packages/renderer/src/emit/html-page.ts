@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { html } from './html-text.ts';
 
 /** The parts of a page. The body is mark-up; style and script contain no input. */
-export interface PageParts {
+interface PageParts {
   readonly title: string;
   readonly body: string;
   readonly style: string;

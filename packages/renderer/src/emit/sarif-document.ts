@@ -27,7 +27,7 @@ export const sarifResult = ({ ruleId, ruleIndex, level, text, file, line, identi
   partialFingerprints: { 'sluice/v1': hash('sha256', identity, 'hex').slice(0, 32) },
 });
 
-export interface SarifRun {
+interface SarifRun {
   /** Of `sluice`. */
   readonly version: string;
   readonly rules: readonly object[];

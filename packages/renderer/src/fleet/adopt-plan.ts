@@ -8,14 +8,14 @@ export interface AdoptPlan {
   readonly blocked: readonly BlockedNode[];
 }
 
-export interface AdoptWave {
+interface AdoptWave {
   /** With a number where a wave is in parts: `equivalent-2`. */
   readonly name: `${'canary' | 'equivalent' | 'documented'}${'' | `-${number}`}`;
   /** Sorted. */
   readonly nodes: readonly string[];
 }
 
-export interface BlockedNode {
+interface BlockedNode {
   readonly node: string;
   readonly why: string;
 }

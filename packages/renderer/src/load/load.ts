@@ -1,4 +1,4 @@
-import { addAll, compareProblems, compareText, type Problem } from '@sluice/netfilter';
+import { addAll, compareProblems, compareText, type Problem, type Place } from '@sluice/netfilter';
 import type { JsonObject, KubeObject, Origin, Path } from '../render/model/kube.ts';
 import { findControlCharacters } from './control-characters.ts';
 import { splitDocuments } from './parse/documents.ts';
@@ -16,7 +16,6 @@ import {
   refusal,
   tooManyDocuments,
 } from './problems.ts';
-import { otherFormat } from './snapshot.ts';
 import type { SourceFile } from './sources.ts';
 
 /** The objects of the input, in the order of the sources and of the documents in each. */
@@ -134,4 +133,20 @@ function objectOf({ kind, apiVersion, value }: FoundObject & { is: 'object' }, o
 
 function startsWith(path: Path, start: Path): boolean {
   return start.every((key, index) => path[index] === key);
+}
+
+/** The only snapshot format: objects as in the API server, without irrelevant fields. */
+const format = { apiVersion: 'sluice.dev/v1alpha1', number: 1 } as const;
+
+/** Returns a problem for a snapshot header of an unknown format. */
+function otherFormat(header: JsonObject, at: Place): Problem | undefined {
+  if (header['apiVersion'] === format.apiVersion && header['format'] === format.number) return undefined;
+  const found = `${JSON.stringify(header['apiVersion'] ?? null)}, format ${JSON.stringify(header['format'] ?? null)}`;
+  return {
+    code: 'API_VERSION_UNKNOWN',
+    level: 'error',
+    at,
+    message: `Cannot read the Snapshot: its format is ${printable(found)}, and this program reads ${format.apiVersion}, format ${format.number}`,
+    hint: 'Take the snapshot again with this program, or render with the version of sluice that took it',
+  };
 }

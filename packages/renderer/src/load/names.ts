@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** Names in a bundle directory, sorted; empty for another directory. */
-export interface BundleNames {
+interface BundleNames {
   nodes(dir: string): readonly string[];
   /** As `namespace/name`. */
   services(dir: string): readonly string[];

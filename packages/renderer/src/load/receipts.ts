@@ -11,7 +11,7 @@ export interface ReceiptPath {
 }
 
 /** Why a folder of receipts cannot be read, with a hint. */
-export interface BeyondLimits {
+interface BeyondLimits {
   readonly why: string;
   readonly hint: string;
 }

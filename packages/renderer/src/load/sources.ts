@@ -19,7 +19,7 @@ export interface ReadSources {
   readonly problems: readonly Problem[];
 }
 
-export interface SourceOptions {
+interface SourceOptions {
   /** `-R`: read subdirectories as well. */
   readonly recursive: boolean;
   /** The input for `-`. */

@@ -30,7 +30,7 @@ export interface OciDescriptor {
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
-export interface OciManifest {
+interface OciManifest {
   readonly artifactType: string;
   readonly layers: readonly OciDescriptor[];
   readonly subject?: OciDescriptor;

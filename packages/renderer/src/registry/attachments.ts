@@ -20,7 +20,7 @@ import { referrersOf } from './referrers.ts';
 
 type AttachmentFiles = ReadonlyMap<string, string>;
 
-export interface Attachments {
+interface Attachments {
   /** Name → text: all signatures, and one opening. */
   readonly files: AttachmentFiles;
   /** Why others were ignored, in words. */

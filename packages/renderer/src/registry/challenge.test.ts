@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { readChallenge } from './challenge.ts';
+import { readChallenge } from './authority.ts';
 
 const bearer = { kind: 'bearer', realm: 'https://auth.example.com/token', service: undefined, scope: undefined };
 

@@ -4,7 +4,7 @@ import { backOff, mayPass, RegistryFailure, invalidContent } from './failure.ts'
 import { registryLimits } from './limits.ts';
 import { isLoopback, type Reference } from './reference.ts';
 
-export interface ClientOptions {
+interface ClientOptions {
   /** Use HTTP, also for a registry on another machine. */
   readonly plainHttp: boolean;
   readonly env: NodeJS.ProcessEnv;

@@ -5,7 +5,7 @@ import { pullBlob, pullManifest } from './blobs.ts';
 import type { RegistryClient } from './client.ts';
 import { invalidContent } from './failure.ts';
 
-export interface Pulled {
+interface Pulled {
   /** Path → text. */
   readonly files: ReadonlyMap<string, string>;
   /** Why referrers were ignored, in words. */

@@ -13,7 +13,7 @@ import { pushBlob, pushManifest } from './blobs.ts';
 import type { RegistryClient } from './client.ts';
 import { pushReferrer } from './referrers.ts';
 
-export interface Pushed {
+interface Pushed {
   /** The digest of the manifest, for `sluice pull`. */
   readonly digest: string;
   readonly layers: number;

@@ -24,7 +24,7 @@ export async function pushReferrer(
   await pushManifest(client, tagOf(subject.digest), mediaTypes.index, printIndex([...listed, own]));
 }
 
-export interface Referrers {
+interface Referrers {
   /** Signatures and openings, sorted by digest. */
   readonly referrers: readonly OciDescriptor[];
   /** Why others were ignored, in words. */

@@ -52,7 +52,7 @@ export interface Normalised {
   readonly services: readonly NumberedService[];
 }
 
-export interface NumberedService {
+interface NumberedService {
   readonly object: KubeObject;
   /** Ports by key as in `http/TCP`. */
   readonly numbers: Allocation;

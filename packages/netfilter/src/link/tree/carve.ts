@@ -1,5 +1,5 @@
 /** An item of a tree: a key, and its number of rules. Keys are unique and of equal length. */
-export interface WeightedKey {
+interface WeightedKey {
   /** Bits, 16 to a character. */
   readonly key: string;
   readonly weight: number;

@@ -30,7 +30,7 @@ export interface TreeOptions {
 }
 
 /** A tree program and its problems. Only a program without problems may be loaded. */
-export interface LinkedTree {
+interface LinkedTree {
   readonly program: TreeProgram;
   /** `RULE_REFUSED` in the order of the files, then `PROGRAM_LIMIT`. */
   readonly problems: readonly Problem[];
@@ -61,7 +61,7 @@ export function linkTree(
 }
 
 /** A linked table with its parts. */
-export interface TableParts {
+interface TableParts {
   readonly program: TreeTable;
   /** By base chain. */
   readonly dispatched: ReadonlyMap<string, Dispatch>;

@@ -13,7 +13,7 @@ import type { TreeChain } from './program.ts';
 import { type LinkState, type TableState, relink } from './relink.ts';
 
 /** A program outside of probation, and its problems. Only a program without problems may be loaded. */
-export interface LinkedProgram {
+interface LinkedProgram {
   readonly program: FamilyProgram;
   readonly problems: readonly Problem[];
 }

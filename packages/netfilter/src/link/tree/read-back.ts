@@ -9,7 +9,7 @@ import { providedChains } from './base-chains.ts';
 import { digestOf, stemOf } from './names.ts';
 
 /** Sluice's part of one table of the kernel. */
-export interface ReadBackTable {
+interface ReadBackTable {
   /** Tagged chains with the digest of their rules: equal to `TreeChain.digest` of an unmodified chain. */
   readonly chains: ReadonlyMap<string, string>;
   /** The rules of entry chains, base chains and provided chains of kube-proxy, as iptables-save prints them. */

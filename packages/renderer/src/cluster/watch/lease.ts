@@ -9,19 +9,19 @@ import { sleep } from '../sleep.ts';
 // The client library has no leader election: client-node.test.ts, "watch/lease.ts".
 
 /** The Lease and the identity of this process. */
-export interface LeaseName {
+interface LeaseName {
   readonly namespace: string;
   readonly name: string;
   readonly holder: string;
 }
 
-export interface LeaseBounds {
+interface LeaseBounds {
   readonly durationMs: number;
   readonly renewWithinMs: number;
   readonly retryMs: number;
 }
 
-export interface LeaseListener {
+interface LeaseListener {
   readonly gained: () => void;
   readonly lost: (why: string) => void;
   /** A request for the Lease failed. */

@@ -13,7 +13,7 @@ import { sleep } from '../sleep.ts';
 // events ends the process: client-node.test.ts, "watch/reflector.ts".
 
 /** Callbacks of a reflector. */
-export interface Sink {
+interface Sink {
   /** The complete list of objects; all others are deleted. */
   readonly replaced: (kind: ListedKind, objects: readonly JsonObject[]) => void;
   readonly changed: (kind: ListedKind, object: JsonObject) => void;

@@ -16,7 +16,7 @@ export type StreamEnd =
   /** The open stream was silent for too long: events may have been lost. */
   | { readonly kind: 'silent' };
 
-export interface StreamBounds extends Pick<CredentialPatience, 'credentialTimeoutMs'> {
+interface StreamBounds extends Pick<CredentialPatience, 'credentialTimeoutMs'> {
   /** Maximum time until the server opens the stream. */
   readonly requestTimeoutMs: number;
   /** Maximum time without data after that; bookmarks arrive every minute. */
@@ -24,7 +24,7 @@ export interface StreamBounds extends Pick<CredentialPatience, 'credentialTimeou
   readonly lineBytesMax: number;
 }
 
-export interface StreamReader {
+interface StreamReader {
   /** The server accepted the request. */
   readonly onOpen: () => void;
   /** Called for every line, in order; when it throws the stream is lost. */

@@ -13,7 +13,7 @@ import { readReports } from '../input/parity-reports.ts';
 import { printDocument } from '../output/output.ts';
 import { print, say } from '../output/progress.ts';
 
-export interface AdoptPlanOptions {
+interface AdoptPlanOptions {
   readonly output: Format;
   readonly nodes?: string;
   readonly by?: readonly string[];

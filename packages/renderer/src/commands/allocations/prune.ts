@@ -14,7 +14,7 @@ import { print, progress, say } from '../output/progress.ts';
 import { isStopped } from '../failure/problems.ts';
 import { printDocument, reportProblems } from '../output/output.ts';
 
-export interface PruneOptions extends Omit<InputOptions, 'output'> {
+interface PruneOptions extends Omit<InputOptions, 'output'> {
   /** Remove them instead of listing them. */
   readonly yes?: boolean;
   readonly output: 'text' | 'json';

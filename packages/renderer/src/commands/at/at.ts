@@ -10,7 +10,7 @@ import { reportProblems } from '../output/output.ts';
 import { print, progress } from '../output/progress.ts';
 import { type PacketOptions, questionOf } from '../question/question.ts';
 
-export interface AtOptions extends PacketOptions, ReceiptOptions {
+interface AtOptions extends PacketOptions, ReceiptOptions {
   readonly branch?: string;
   readonly output: 'text' | 'json';
 }

@@ -11,10 +11,11 @@ import { nodeRan, type ReceiptOptions } from '../evidence/node-ran.ts';
 import { Stopped } from '../failure/failure.ts';
 import { orStop } from '../failure/or-stop.ts';
 import { print, progress } from '../output/progress.ts';
-import { questionOf } from '../question/question.ts';
-import { readTraceWords, type TraceWords } from './words.ts';
+import { questionOf, type PacketOptions } from '../question/question.ts';
+import { Command, CommanderError } from 'commander';
+import { withPacket } from '../options/trace.ts';
 
-export interface BisectOptions extends Omit<ReceiptOptions, 'node'> {
+interface BisectOptions extends Omit<ReceiptOptions, 'node'> {
   readonly from: string;
   readonly to: string;
   readonly ignoreEndpoints?: boolean;
@@ -154,3 +155,32 @@ function noDifference(from: HistoryStep, to: HistoryStep): Problem {
     hint: 'Pass an older --from, or look at the two with `sluice at REV trace`; a change that was taken back in between cannot be found',
   };
 }
+
+/** `trace [DIR] --node …` as words. */
+interface TraceWords {
+  readonly dir: string;
+  readonly options: PacketOptions;
+}
+
+/** Parses the words after `--`. @throws Stopped with `USAGE_INVALID` */
+function readTraceWords(words: readonly string[]): TraceWords {
+  const [verb, ...rest] = words;
+  if (verb !== 'trace')
+    throw new Stopped(badWords(`${JSON.stringify(verb)} is not a command that it knows: it takes trace`));
+  const trace = withPacket(new Command('trace').argument('[DIR]', '', 'rendered').exitOverride().helpOption(false));
+  trace.configureOutput({ writeErr: () => undefined });
+  try {
+    trace.parse(rest, { from: 'user' });
+  } catch (error) {
+    if (error instanceof CommanderError) throw new Stopped(badWords(error.message.replace(/^error: /, '')));
+    throw error;
+  }
+  return { dir: (trace.processedArgs as readonly string[])[0]!, options: trace.opts<PacketOptions>() };
+}
+
+const badWords = (why: string): Problem => ({
+  code: 'USAGE_INVALID',
+  level: 'error',
+  message: `Cannot use the command after --: ${why}`,
+  hint: 'Put options of bisect, such as -o, before the --, and write it like: sluice bisect --from v1.4 -- trace --node node-a --from 10.244.1.7 --to shop/web:80',
+});

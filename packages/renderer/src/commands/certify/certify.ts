@@ -20,7 +20,7 @@ import { reading, Stopped, writing } from '../failure/failure.ts';
 import { printDocument, reportProblems } from '../output/output.ts';
 import { print } from '../output/progress.ts';
 
-export interface CertifyOptions {
+interface CertifyOptions {
   readonly output: Format;
   readonly key: string;
   readonly accept?: readonly string[];

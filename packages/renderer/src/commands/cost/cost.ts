@@ -8,7 +8,7 @@ import { print, progress } from '../output/progress.ts';
 import { budgetsIn } from '../input/settings.ts';
 import { reportProblems } from '../output/output.ts';
 
-export interface CostOptions {
+interface CostOptions {
   readonly output: 'text' | 'json';
   readonly config?: string;
   readonly layout: Layout;

@@ -9,7 +9,7 @@ import { print, progress } from '../output/progress.ts';
 import { type SideOptions, sideAt } from './side.ts';
 import { reportProblems } from '../output/output.ts';
 
-export interface DiffOptions extends SideOptions {
+interface DiffOptions extends SideOptions {
   /** `html` is the page of `sluice report`. */
   readonly output: DiffFormat | 'html';
   readonly raw?: boolean;

@@ -7,7 +7,7 @@ import { findReceipts, readReceiptTexts, type ReceiptPath } from '../../load/rec
 import { reading, Stopped } from '../failure/failure.ts';
 import { sshKeygen, whoSigned } from './ssh-keygen.ts';
 
-export interface GatheredReceipts {
+interface GatheredReceipts {
   /** Of every node in `allowed_receipts`. */
   readonly evidence: ReadonlyMap<string, Evidence>;
   /** Nodes with receipts that are not in `allowed_receipts`. */

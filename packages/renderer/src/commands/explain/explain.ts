@@ -10,7 +10,7 @@ import { Stopped } from '../failure/failure.ts';
 import { print, progress } from '../output/progress.ts';
 import { reportProblems } from '../output/output.ts';
 
-export interface ExplainOptions {
+interface ExplainOptions {
   readonly dir: string;
   readonly node?: string;
   readonly manifests?: string;

@@ -12,7 +12,7 @@ import { readReports } from '../input/parity-reports.ts';
 import { print, progress, say } from '../output/progress.ts';
 import { stagedRelease, targetOf } from '../evidence/target.ts';
 
-export interface FleetOptions {
+interface FleetOptions {
   readonly allowedReceipts: string;
   /** Results of `sluice parity`. */
   readonly parity?: readonly string[];

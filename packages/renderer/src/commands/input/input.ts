@@ -43,7 +43,7 @@ export async function readInput(options: InputOptions): Promise<Input> {
 }
 
 /** The layers to render, before they are parsed. */
-export interface Layers {
+interface Layers {
   readonly change: ReadSources;
   /** The current state of the cluster; undefined without a base. */
   readonly base: ReadSources | undefined;

@@ -27,7 +27,7 @@ import { reading, Stopped, writing } from '../failure/failure.ts';
 import { clearProgress, print, progress, say } from '../output/progress.ts';
 import { printDocument, reportProblems } from '../output/output.ts';
 
-export interface PackOptions {
+interface PackOptions {
   readonly node?: string;
   readonly all?: boolean;
   /** A release directory: its files (with `node`, that node's files) are left out. */

@@ -14,7 +14,7 @@ import { emptyInput } from '../input/empty.ts';
 import { reportProblems } from '../output/output.ts';
 import { reviewedInput } from './reviewed-input.ts';
 
-export interface PolicyOptions {
+interface PolicyOptions {
   readonly output: PolicyFormat;
   readonly base?: string;
   readonly filename?: readonly string[];

@@ -23,7 +23,7 @@ import { signText, sshKeygen } from '../evidence/ssh-keygen.ts';
 import { type StagedRelease, stagedRelease, targetOf } from '../evidence/target.ts';
 import { printDocument, reportProblems } from '../output/output.ts';
 
-export interface PromoteOptions {
+interface PromoteOptions {
   readonly output: Format;
   /** A folder of receipts; not needed for the first wave. */
   readonly receipts?: string;

@@ -9,7 +9,7 @@ import { bundleAt } from '../bundle/bundle-at.ts';
 import { print, progress } from '../output/progress.ts';
 import { reportProblems } from '../output/output.ts';
 
-export interface ProveOptions {
+interface ProveOptions {
   readonly output: 'text' | 'json';
   /** Compare modes and layouts with each other instead. */
   readonly alike?: boolean;

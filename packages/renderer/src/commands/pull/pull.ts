@@ -25,7 +25,7 @@ import { Stopped, writing } from '../failure/failure.ts';
 import { progress, say } from '../output/progress.ts';
 import { printDocument } from '../output/output.ts';
 
-export interface PullOptions {
+interface PullOptions {
   readonly output: string;
   readonly report: Format;
   readonly node?: string;

@@ -11,7 +11,7 @@ import { print, progress, say } from '../output/progress.ts';
 import { atRegistry } from '../failure/at-registry.ts';
 import { printDocument, reportProblems } from '../output/output.ts';
 
-export interface PushOptions {
+interface PushOptions {
   readonly output: Format;
   readonly plainHttp?: boolean;
 }

@@ -28,7 +28,7 @@ import { type Candidate, decideRelease } from './decide.ts';
 import { type FoundRelease, readFound, refuseRest, refuseReviewed } from './output.ts';
 import { readWavesFor } from './waves.ts';
 
-export interface ReleaseOptions {
+interface ReleaseOptions {
   /** Absent for an endpoint update. */
   readonly serial?: number | 'auto';
   /** Make an endpoint update of the release in the output directory. */

@@ -22,7 +22,7 @@ import { print, progress, say } from '../output/progress.ts';
 import { printDocument, reportProblems } from '../output/output.ts';
 import { some } from '../output/words.ts';
 
-export interface RenderOptions extends InputOptions {
+interface RenderOptions extends InputOptions {
   readonly output: string;
   readonly report: Format;
   readonly check?: boolean;

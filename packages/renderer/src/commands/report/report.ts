@@ -19,7 +19,7 @@ import { bundleAt } from '../bundle/bundle-at.ts';
 import type { ReportSides } from '../../emit/report/page-data.ts';
 import { reportProblems } from '../output/output.ts';
 
-export interface ReportOptions {
+interface ReportOptions {
   readonly output: 'html' | 'markdown' | Format;
   /** With a config, the report includes the results of its policy. */
   readonly config?: string;

@@ -9,11 +9,12 @@ import { print, say } from '../output/progress.ts';
 import { hostNotes, printHostNotes, readHostFile, ShownHost, type ShownLines } from './host.ts';
 import { printDocument, reportProblems } from '../output/output.ts';
 import type { NftPhase } from './nft-phases.ts';
-import { releasePhases } from './nftables.ts';
-import type { Shown, ShowTool } from './tool.ts';
-import { shownTools, toolsInOrder } from './tools.ts';
+import { releasePhases, tableTool } from './nftables.ts';
+import type { Shown, ShowTool, ShownTool } from './tool.ts';
+import { rulesTool } from './iptables.ts';
+import { virtualTool } from './ipvs.ts';
 
-export interface ShowOptions extends Shown {
+interface ShowOptions extends Shown {
   readonly node: string;
   /** A file of `sluiced observe`. */
   readonly host?: string;
@@ -152,4 +153,22 @@ function noService(service: string, dir: string): Problem {
     message: `Cannot show Service ${service}: the bundle in ${dir} has no rules for it in the profile of this node`,
     hint: 'Write it as <namespace>/<name>; headless and ExternalName Services have no rules',
   };
+}
+
+/** The tools in the order of loading: rules refer to sets. */
+const shownTools = {
+  ipset: virtualTool('ipset'),
+  iptables: rulesTool('iptables'),
+  ip6tables: rulesTool('ip6tables'),
+  ipvs: virtualTool('ipvs'),
+  nft: tableTool,
+  sysctl: { loader: 'sysctl -p -', text: sysctlText, lines: () => [] },
+} as const satisfies Record<ShowTool, ShownTool>;
+
+const toolsInOrder = Object.keys(shownTools) as readonly ShowTool[];
+
+function sysctlText(node: ResolvedNode, { service }: Shown, host: ShownHost): string {
+  if (service !== undefined) return '';
+  const lines = node.sysctls.flatMap((line) => host.sysctl(line));
+  return lines.map((line) => `${line}\n`).join('');
 }

@@ -24,7 +24,7 @@ import { sshKeygen } from '../evidence/ssh-keygen.ts';
 import { say } from '../output/progress.ts';
 import { printDocument } from '../output/output.ts';
 
-export interface SignOptions {
+interface SignOptions {
   readonly output: Format;
   readonly key: string;
   readonly as?: string;

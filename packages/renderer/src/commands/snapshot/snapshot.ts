@@ -7,7 +7,7 @@ import { type ClusterOptions, readCluster } from '../input/from-cluster.ts';
 import { print, say } from '../output/progress.ts';
 import { printDocument, reportProblems } from '../output/output.ts';
 
-export interface SnapshotOptions extends ClusterOptions {
+interface SnapshotOptions extends ClusterOptions {
   readonly report: Format;
   /** `-`, a file, or a directory. */
   readonly output: string;

@@ -12,7 +12,7 @@ import { reportProblems } from '../output/output.ts';
 import { print, progress } from '../output/progress.ts';
 import { badOption, type FlowOptions, liveQuestionOf, questionOf } from '../question/question.ts';
 
-export interface TraceOptions extends FlowOptions {
+interface TraceOptions extends FlowOptions {
   readonly node?: string;
   /** A file of `sluiced observe`. */
   readonly live?: string;

@@ -27,7 +27,7 @@ import { print, progress, say } from '../output/progress.ts';
 import { sshKeygen, whoSigned } from '../evidence/ssh-keygen.ts';
 import { reportProblems } from '../output/output.ts';
 
-export interface VerifyOptions {
+interface VerifyOptions {
   readonly allowedSigners: string;
   readonly threshold: number;
   readonly output: 'text' | 'json';

@@ -9,7 +9,7 @@ import type { WatchReport } from './report.ts';
 import { nextStep, type Situation, type Step } from './step.ts';
 
 /** The parts of the loop. It calls them, and takes what they return; none calls it. */
-export interface LoopParts {
+interface LoopParts {
   /** All current objects; undefined until every resource is listed. */
   readonly objects: () => ReadonlyMap<string, KubeObject> | undefined;
   readonly publisher: Pick<Publisher, 'changed' | 'start' | 'stop' | 'forget' | 'publish' | 'isWhole'>;

@@ -15,7 +15,7 @@ export interface Clock {
   readonly monotonic: () => number;
 }
 
-export interface PublisherParts {
+interface PublisherParts {
   readonly config: SluiceConfig;
   readonly tree: LiveTree;
   /** Reads a file that this process did not write. */

@@ -8,7 +8,7 @@ import { QuarantineWatch } from './quarantine-watch.ts';
 import { logProblems } from './start.ts';
 
 /** The directory and the server, for messages. */
-export interface ReportNames {
+interface ReportNames {
   readonly output: string;
   readonly server: string;
 }

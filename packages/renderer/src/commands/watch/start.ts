@@ -16,7 +16,7 @@ import { isStopped } from '../failure/problems.ts';
 import { BundleRepository } from './repository.ts';
 
 /** The output directory of `sluice watch` and its use of Git. */
-export interface WatchOutput {
+interface WatchOutput {
   readonly output: string;
   readonly commit?: boolean;
   readonly push?: boolean;

@@ -22,7 +22,7 @@ import { Publisher } from './publisher.ts';
 import { WatchReport } from './report.ts';
 import { checkOutput, readClusterConfig, type ClusterWait } from './start.ts';
 
-export interface WatchOptions {
+interface WatchOptions {
   readonly output: string;
   readonly kubeconfig?: string;
   readonly context?: string;

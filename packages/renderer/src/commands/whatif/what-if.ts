@@ -11,7 +11,7 @@ import { policyIn } from '../input/settings.ts';
 import { reportProblems } from '../output/output.ts';
 import { print, progress } from '../output/progress.ts';
 
-export interface WhatIfOptions {
+interface WhatIfOptions {
   /** `node=node-a` */
   readonly without?: readonly string[];
   readonly endpoints?: boolean;

@@ -8,8 +8,11 @@ import { countText } from '../policy/report.ts';
 import { factText, flowHead, packetText } from '../review/diff.ts';
 import { settingLines } from '../review/settings.ts';
 import { type DiffSize, webText } from './diff-size.ts';
-import { severityTable } from './severity-table.ts';
 import { turnOrder } from './flow-data.ts';
+import type { Effect } from '../../review/report/effect.ts';
+import { severities, severityLabels } from '../../review/report/severity.ts';
+import { severityCounts } from './effects-view.ts';
+import { shapes } from './shapes.ts';
 
 /** The first line of a comment, by which a pipeline finds and updates its own comment. */
 export const commentMark = '<!-- sluice: report -->';
@@ -138,4 +141,14 @@ function settingsPart({ diff }: ChangeReport): MarkdownSection {
 /** Escapes a URL as the target of a Markdown link in angle brackets. */
 export function urlOf(url: string): string {
   return url.replaceAll(/[<>\s]/g, (character) => encodeURIComponent(character));
+}
+
+/** The severities that a change has, with their counts; empty without an effect. */
+function severityTable(effects: readonly Effect[]): readonly string[] {
+  if (effects.length === 0) return [];
+  const counts = severityCounts(effects);
+  const rows = severities
+    .filter((severity) => counts[severity] > 0)
+    .map((severity) => `| ${shapes[severity].sign} | ${counts[severity]} | ${severityLabels[severity]} |`);
+  return ['| | | |', '|---|--:|---|', ...rows, ''];
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { sharedText } from './shared-text.ts';
+import { sharedText } from './findings.ts';
 
 test.each([
   [

@@ -21,7 +21,7 @@ const namesMax = 6;
 const nameCharactersMax = 130;
 
 /** What a summary names besides the report. */
-export interface SummaryOptions {
+interface SummaryOptions {
   /** The new bundle as the user named it. */
   readonly bundle: string;
   readonly reportUrl?: string;

@@ -6,7 +6,6 @@ import type { BundleDiff } from '../../review/diff/diff.ts';
 import type { ServiceChange } from '../../review/diff/service-changes.ts';
 import type { FactChange } from '../../review/facts/fact-changes.ts';
 import type { Destination } from '../../review/flows/flow.ts';
-import { foldDestinations } from './fold.ts';
 import { settingLines } from './settings.ts';
 import { destinationText, nodesText, outcomeText, sourceText, verdictText } from '../../review/report/words.ts';
 
@@ -132,4 +131,22 @@ function patchOf(path: string, old: BundleFiles, fresh: BundleFiles): string {
     headerOptions: { includeIndex: false, includeUnderline: false, includeFileHeaders: true },
   });
   return patch ?? `--- ${from}\n+++ ${to}\n(differs; too much to show)\n`;
+}
+
+/** A changed flow, and every destination with the same change. */
+interface FoldedFlow {
+  readonly flow: ChangedFlow;
+  /** The destination of the flow first. */
+  readonly to: readonly Destination[];
+}
+
+/**
+ * Merges flows that differ only in their destination, so that a change for all ports of ten thousand addresses is one line.
+ */
+function foldDestinations(flows: readonly ChangedFlow[]): readonly FoldedFlow[] {
+  const groups = Map.groupBy(flows, ({ nodes, family, destination, source, alsoFrom, old, new: fresh }) => {
+    const sources = [source, ...alsoFrom].map((one) => `${one.class} ${one.network ?? ''}`);
+    return JSON.stringify([nodes, family, destination.kind, sources, old.key, fresh.key]);
+  });
+  return [...groups.values()].map((all) => ({ flow: all[0]!, to: all.map(({ destination }) => destination) }));
 }

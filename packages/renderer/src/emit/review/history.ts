@@ -45,7 +45,7 @@ export interface Bisection {
   readonly ran?: NodeRan;
 }
 
-export interface FateAt {
+interface FateAt {
   readonly commit: Commit;
   readonly fate: Fate;
 }

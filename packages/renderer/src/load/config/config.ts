@@ -9,7 +9,7 @@ import { type KubeProxyInput, readKubeProxy } from './kubeproxy.ts';
 import type { SchemaFinding } from '../schema/schema.ts';
 import { parsePortRange } from '../schema/formats.ts';
 
-export interface ConfigInput {
+interface ConfigInput {
   /** `sluice.yaml`; absent: only defaults. */
   readonly sluice?: { readonly file: string; readonly text: string };
   /** Every KubeProxyConfiguration of the input, alone or in its ConfigMap. */

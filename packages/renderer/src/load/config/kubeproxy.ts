@@ -1,9 +1,8 @@
-import { addAll, compareText, modes, type Problem } from '@sluice/netfilter';
+import { addAll, compareText, modes, type Problem, type Place } from '@sluice/netfilter';
 import { isMap, type Json, type JsonObject, type Origin, type Path } from '../../render/model/kube.ts';
 import { configProblem, findingProblem } from './problems.ts';
 import { childOf, type Settings, settingsOf } from './settings.ts';
 import { type Locate, readText, type TextOrigin } from './text.ts';
-import { locateInside } from './kubeproxy-place.ts';
 import { unfollowedFields } from './unfollowed.ts';
 import { nodePortWords } from '../schema/formats.ts';
 import { checkSchema } from '../schema/schema.ts';
@@ -18,7 +17,7 @@ export interface KubeProxyInput {
   readonly text?: string;
 }
 
-export interface ReadKubeProxy {
+interface ReadKubeProxy {
   readonly settings: Settings;
   readonly problems: readonly Problem[];
 }
@@ -144,4 +143,25 @@ function shortPeriod(value: JsonObject, origin: TextOrigin, section: string): Pr
   const path = [section, 'minSyncPeriod'];
   const why = `it is longer than syncPeriod (${periodsOf(value, section).sync}s)`;
   return configProblem(origin.place(path), object, path, why, 'Make minSyncPeriod at most as long as syncPeriod');
+}
+
+/**
+ * Maps positions inside a string of a YAML file to positions in that file.
+ * Exact for a literal block scalar (`config.conf: |`), the usual form of a file inside a ConfigMap. For other strings, such as a quoted
+ * one with `\n`, it returns the place of the string.
+ * @param place of the string's value: the `|`
+ * @param text of the whole file; without it every result is `place`
+ */
+function locateInside(place: Place, text: string | undefined): Locate {
+  const here: Locate = () => place;
+  const lines = text?.split(/\r\n|\n/) ?? [];
+  const header = /^\|([1-9]?)[-+]?([1-9]?)[-+]?\s*(?:#.*)?$/.exec(
+    (lines[place.line - 1] ?? '').slice(place.column - 1),
+  );
+  if (!header) return here;
+  const first = lines.slice(place.line).find((line) => line.trim() !== '');
+  const indent = /^ */.exec(first ?? '')?.[0].length ?? 0;
+  // An indentation indicator counts from the parent's indentation, which the lines alone do not show.
+  if (header[1] !== '' || header[2] !== '') return here;
+  return (line, column) => ({ file: place.file, line: place.line + line, column: column + indent });
 }

@@ -21,7 +21,7 @@ export interface TextOrigin extends Origin {
   keyPlace(path: Path): Place;
 }
 
-export interface ReadText {
+interface ReadText {
   /** Absent when the text cannot be parsed. */
   readonly value?: Json;
   readonly origin: TextOrigin;

@@ -45,7 +45,7 @@ export interface SchemaFinding {
 }
 
 /** How empty values are treated. */
-export interface CheckOptions {
+interface CheckOptions {
   /** Whether `field: null` means unset, as in Kubernetes. */
   readonly nullIsUnset: boolean;
 }

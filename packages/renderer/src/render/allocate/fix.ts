@@ -13,7 +13,7 @@ export interface Move {
   readonly to: string | number;
 }
 
-export interface FixedAllocations {
+interface FixedAllocations {
   /** The changed files, by `namespace/name`. */
   readonly moved: readonly Allocation[];
   readonly moves: readonly Move[];

@@ -11,7 +11,7 @@ export interface Ledger {
   take(value: string | number, holder: NumberHolder): void;
 }
 
-export interface NumberHolder {
+interface NumberHolder {
   /** `shop/web`, or a description of another kind of object. */
   readonly service: string;
   /** The allocation file with the number. */

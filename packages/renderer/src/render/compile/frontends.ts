@@ -16,7 +16,7 @@ import {
  * The rules in shared chains that dispatch traffic to a frontend of one Service port, reject or drop it, as kube-proxy's
  * `syncProxyRules` (`pkg/proxy/iptables/proxier.go`) writes them at every sync.
  */
-export interface FrontendRules {
+interface FrontendRules {
   readonly filter: readonly GuardedRule[];
   readonly nat: readonly GuardedRule[];
 }

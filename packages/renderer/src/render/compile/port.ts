@@ -21,7 +21,7 @@ export interface CompiledPort {
 export type NodeScope = Guard | boolean;
 
 /** The target chain of traffic, with the nodes on which it has endpoints and those on which it has none. */
-export interface ChainTarget {
+interface ChainTarget {
   readonly chain: string;
   readonly served: NodeScope;
   readonly unserved: NodeScope;

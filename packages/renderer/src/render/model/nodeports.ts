@@ -2,7 +2,7 @@ import { type Cidr, cidrContains, compareText, type Family, modeFacts, parseCidr
 import type { Profile } from './config.ts';
 
 /** The addresses of a node on which node ports are open in one family. `any` may include the loopback addresses. */
-export type NodePortScope = { readonly kind: 'any' } | { readonly kind: 'primary' } | CidrScope;
+type NodePortScope = { readonly kind: 'any' } | { readonly kind: 'primary' } | CidrScope;
 
 interface CidrScope {
   readonly kind: 'cidrs';

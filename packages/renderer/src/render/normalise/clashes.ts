@@ -12,7 +12,7 @@ interface ServiceClaim {
   readonly path: Path;
 }
 
-export interface Clashes {
+interface Clashes {
   readonly problems: readonly Problem[];
   /** Services that lose an address or a node port, and those that keep it; the oldest first. */
   readonly lost: readonly LostClaim[];

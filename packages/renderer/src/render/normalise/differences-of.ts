@@ -16,7 +16,7 @@ export interface ServiceDifference {
 }
 
 /** The nodes of one profile of mode ipvs or nftables. */
-export interface ProfileNodes {
+interface ProfileNodes {
   readonly mode: Exclude<Mode, 'iptables'>;
   readonly fleet: NodeFleet;
   /** Names; empty if the input has no node of the profile, so that any node may be added. */

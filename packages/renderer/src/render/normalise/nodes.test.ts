@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { config, endpoint, lines, modelOf, node, normalised, profile, service, slice } from '../builders.fixture.ts';
 import type { LabelSelector } from '../model/config.ts';
-import { readQuantity } from '../read/quantity.ts';
-import { selectorMatches } from './selector.ts';
+import { readQuantity } from '../read/node.ts';
+import { selectorMatches } from './nodes.ts';
 import { endpointOnlyNodesMax } from './endpoint-only-nodes.ts';
 
 const onNodes = (...names: string[]) =>

@@ -1,11 +1,10 @@
 import { compareText, type Problem } from '@sluice/netfilter';
-import type { SluiceConfig, ConfigNode } from '../model/config.ts';
+import type { SluiceConfig, ConfigNode, LabelSelector } from '../model/config.ts';
 import { fillNode } from '../layer/fill.ts';
 import type { Node, PerFamily } from '../model/model.ts';
 import { familyOf } from '../read/addresses.ts';
 import { type ReadNode, zoneLabel } from '../read/node.ts';
 import type { ReadSlice } from '../read/slice.ts';
-import { selectorMatches } from './selector.ts';
 import { EndpointOnlyNodes } from './endpoint-only-nodes.ts';
 
 /** The sources of nodes besides the config. */
@@ -111,4 +110,21 @@ function countOf(names: readonly string[]): string {
 function shown(names: readonly string[]): string {
   const more = names.length > namesMax ? ` and ${names.length - namesMax} more` : '';
   return `${names.slice(0, namesMax).join(', ')}${more}`;
+}
+
+/**
+ * Whether a label selector matches labels, by the API server's rules (`LabelSelectorAsSelector`): every part must match, an
+ * empty selector matches everything, and `NotIn` also matches labels without the key.
+ */
+export function selectorMatches(selector: LabelSelector, labels: ReadonlyMap<string, string>): boolean {
+  for (const [key, value] of Object.entries(selector.matchLabels ?? {})) if (labels.get(key) !== value) return false;
+  for (const { key, operator, values = [] } of selector.matchExpressions ?? []) {
+    const value = labels.get(key);
+    const isIn = value !== undefined && values.includes(value);
+    if (operator === 'In' && !isIn) return false;
+    if (operator === 'NotIn' && isIn) return false;
+    if (operator === 'Exists' && value === undefined) return false;
+    if (operator === 'DoesNotExist' && value !== undefined) return false;
+  }
+  return true;
 }

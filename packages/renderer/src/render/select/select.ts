@@ -9,7 +9,7 @@ export interface NodeView {
 }
 
 /** The endpoints of one Service port in one family on one node. */
-export interface Selected {
+interface Selected {
   /** The endpoints of `KUBE-SVC-…`. */
   readonly cluster: readonly Endpoint[];
   /** The endpoints of `KUBE-SVL-…`. */

@@ -20,12 +20,12 @@ interface VersionDifference {
 }
 
 /** A difference in the Services and endpoints that kube-proxy uses. */
-export interface ObjectDifference extends VersionDifference {
+interface ObjectDifference extends VersionDifference {
   readonly older: Downgrade;
 }
 
 /** A difference in the rules themselves. */
-export interface RuleDifference extends VersionDifference {
+interface RuleDifference extends VersionDifference {
   /** The function that implements it. */
   readonly followedBy: string;
   /** Whether a Service has other rules with an older version. */
@@ -33,7 +33,7 @@ export interface RuleDifference extends VersionDifference {
 }
 
 /** A difference that rules do not reproduce, with the reason. */
-export interface OtherDifference extends VersionDifference {
+interface OtherDifference extends VersionDifference {
   readonly why: string;
 }
 

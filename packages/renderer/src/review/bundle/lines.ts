@@ -9,7 +9,7 @@ export function virtualLines(text: string): readonly string[] {
 }
 
 /** The parts of an entry of a set: `10.96.0.10,tcp:80,198.51.100.0/24`. */
-export interface EntryParts {
+interface EntryParts {
   /** An address; in a set of ports, a port. */
   readonly first: string;
   /** Empty where the set has none. */

@@ -2,7 +2,7 @@ import { type NftState, printNft, readListName } from '@sluice/netfilter';
 import type { NodeLoad } from './load-model.ts';
 
 /** The cost of a node of mode nftables. */
-export interface TableCost {
+interface TableCost {
   readonly load: NodeLoad;
   readonly bytes: number;
   readonly longestWalk: number;

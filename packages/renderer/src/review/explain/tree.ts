@@ -14,14 +14,14 @@ import { treeOf } from '../flows/layout.ts';
 import { nodeOf, ReviewStopped } from '../bundle/node.ts';
 
 /** The node that has a chain of layout `tree` that the linker made. */
-export interface TreePlace {
+interface TreePlace {
   readonly node: string;
   /** Keys of the Service ports that the chain leads to or belongs to. */
   readonly keys: readonly string[];
 }
 
 /** The result of a search for a chain. */
-export interface TreeSearch {
+interface TreeSearch {
   readonly found?: TreePlace;
   /** The nodes whose rules were linked. */
   readonly nodes: readonly string[];

@@ -3,7 +3,7 @@ import type { PortFacts, ServiceFacts } from './facts.ts';
 import { numberAndProtocolOf } from './port-key.ts';
 
 /** A port before and after; one side may be missing. */
-export interface PortPair {
+interface PortPair {
   readonly old?: PortFacts;
   readonly new?: PortFacts;
 }

@@ -28,7 +28,7 @@ export interface PortEffect {
 type LocalPolicy = 'internalTrafficPolicy Local' | 'externalTrafficPolicy Local';
 
 /** Why nodes have no endpoint where other nodes have some: a policy, or what their profile declares (`profile edge`). */
-export type OwnEndpoints = LocalPolicy | `profile ${string}`;
+type OwnEndpoints = LocalPolicy | `profile ${string}`;
 
 /** Whether a failure does more than leave fewer endpoints. @param mostShare the share that one endpoint may get, 0 to 1 */
 export function isBroken(effect: PortEffect, mostShare: number): boolean {

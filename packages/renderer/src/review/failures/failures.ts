@@ -15,7 +15,7 @@ export interface Failures {
   effects(places: readonly FailedPlace[]): FailureEffects;
 }
 
-export interface FailureEffects {
+interface FailureEffects {
   readonly outage: Outage;
   /** The declared endpoints that are lost, ready or not. */
   readonly endpoints: number;

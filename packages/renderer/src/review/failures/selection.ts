@@ -3,7 +3,7 @@ import type { Survivors } from './failure.ts';
 import type { DeclaredPort } from './ports.ts';
 
 /** The endpoints of a port that nodes use for a policy Cluster: by the node's name, else by its zone, else all. */
-export interface ClusterLists {
+interface ClusterLists {
   readonly byNode: ReadonlyMap<string, readonly HeaderNote[]>;
   readonly byZone: ReadonlyMap<string, readonly HeaderNote[]>;
   readonly rest: readonly HeaderNote[];

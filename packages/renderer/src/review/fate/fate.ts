@@ -20,7 +20,7 @@ export interface FateEnd {
 }
 
 /** What of a fate counts: all of it, or only whether packets are served, rejected, dropped or untouched. */
-export type FateAspect = 'all' | 'verdict';
+type FateAspect = 'all' | 'verdict';
 
 /** What a bundle does with a packet, or why it cannot be told. */
 export type TestedFate = { readonly fate: Fate } | { readonly problem: Problem };

@@ -18,7 +18,7 @@ export interface FlowRow extends Omit<TrafficFlow, 'outcome'> {
 }
 
 /** Selects the flows to trace. */
-export interface FlowQuestion {
+interface FlowQuestion {
   /** The profile of the nodes in each bundle. */
   readonly profiles: readonly string[];
   readonly family: Family;

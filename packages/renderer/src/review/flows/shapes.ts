@@ -17,7 +17,7 @@ import { toolAt } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';
 
 /** Two bundles with the compared profiles and the family. */
-export interface Sides {
+interface Sides {
   readonly views: readonly BundleView[];
   readonly profiles: readonly string[];
   readonly family: Family;

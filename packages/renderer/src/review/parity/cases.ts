@@ -16,7 +16,7 @@ import type { NodeProgram } from '../flows/planes/plane.ts';
 import type { ObservedNode } from '../observed/node.ts';
 
 /** What the observed rules do with a packet. */
-export type ObservedOutcome =
+type ObservedOutcome =
   | { readonly kind: 'traced'; readonly outcome: FlowOutcome }
   /** Rules that are not understood decide about it. */
   | { readonly kind: 'not-covered'; readonly gaps: readonly Gap[] };

@@ -5,7 +5,7 @@ import type { DifferingCase } from './differing-case.ts';
 import { versionDifference, type VersionDifference } from './versions.ts';
 
 /** What differs between two outcomes. */
-export type Aspect = 'frontend' | 'verdict' | 'endpoints' | 'shares' | 'affinity' | 'masquerade' | 'reject';
+type Aspect = 'frontend' | 'verdict' | 'endpoints' | 'shares' | 'affinity' | 'masquerade' | 'reject';
 
 export interface Cause {
   readonly cause: ParityCause;

@@ -41,7 +41,7 @@ interface LaterPacket {
 export const placeOfRule = ({ table, chain, rule }: RuleHit): string => `${table} ${chain}: ${rule}`;
 
 /** The cases of a node, and the rules for which there are no others. */
-export interface ConnectionCases {
+interface ConnectionCases {
   readonly cases: readonly ConnectionCase[];
   readonly gaps: readonly Gap[];
 }

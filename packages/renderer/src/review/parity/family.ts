@@ -9,6 +9,7 @@ import {
   trace,
   traceNotes,
   emptyProgram,
+  parseAddress,
 } from '@sluice/netfilter';
 import { type NodeOf, factOf } from '../bundle/node.ts';
 import type { BundleView } from '../bundle/view.ts';
@@ -26,11 +27,9 @@ import { desiredOutcome, type Gap, ObservedTracer, packetOf } from './cases.ts';
 import { aspectOf } from './causes.ts';
 import type { DifferingCase } from './differing-case.ts';
 import { frontendsOf } from './frontends.ts';
-import { otherAddresses } from './node-addresses.ts';
 import { observedNode, type ObservedNode } from '../observed/node.ts';
 import type { TrackedFrontends } from './tracked.ts';
 import { observedProxy } from './versions.ts';
-import { visible } from './visible.ts';
 
 /** What a comparison in one family found. */
 export interface FamilyComparison {
@@ -45,16 +44,13 @@ export interface FamilyComparison {
   readonly tracked: TrackedFrontends;
 }
 
-export interface FoundGap extends Pick<NotCovered, 'what' | 'why'> {
+interface FoundGap extends Pick<NotCovered, 'what' | 'why'> {
   readonly rule: LiveRule | undefined;
   readonly cases: number;
 }
 
 /** How many cases of a class differ in an aspect, and how many there are, by `pod-here cluster`. */
-export type AspectCounts = ReadonlyMap<
-  string,
-  { readonly all: number; readonly differing: ReadonlyMap<string, number> }
->;
+type AspectCounts = ReadonlyMap<string, { readonly all: number; readonly differing: ReadonlyMap<string, number> }>;
 
 interface Subject {
   readonly view: BundleView;
@@ -304,4 +300,44 @@ function isDeciding({ table, owner, rule }: RuleHit): boolean {
   if (/ -j (?:DROP|REJECT|DNAT|REDIRECT)\b|^-P |^policy drop|\b(?:drop|reject|dnat to|redirect)\b/.test(rule))
     return true;
   return table === 'nat' && / -j (?:ACCEPT|RETURN)\b/.test(rule);
+}
+
+/** Up to so many each one is tried with each node port. Nodes have a few: of the bridge of pods, of tunnels, of a DNS cache. */
+const allMax = 8;
+
+/**
+ * The addresses of a node besides its own, at which node ports may answer, too: of many, the first of each group that is treated alike.
+ * Link-local ones are left out: a packet to one names an interface as well.
+ * @param treatmentAt how packets to node ports there are treated, in words that are equal for addresses that are treated alike
+ */
+function otherAddresses(
+  { addresses }: ObservedNode,
+  own: string | undefined,
+  treatmentAt: (address: string) => string,
+): readonly string[] {
+  const others = addresses.filter((text) => {
+    const address = parseAddress(text);
+    return address && text !== own && !/^(?:127\.|::1$|fe[89ab])/.test(text);
+  });
+  if (others.length <= allMax) return others;
+  const first = new Map<string, string>();
+  for (const address of others) {
+    const treatment = treatmentAt(address);
+    if (!first.has(treatment)) first.set(treatment, address);
+  }
+  return [...first.values()];
+}
+
+/**
+ * What packets show of an outcome. A client that has one endpoint only keeps it, whether rules remember it or not, unless they send it
+ * elsewhere when it comes again; and a rule that accepts what no later one drops does nothing.
+ */
+export function visible({ branches, affinity, ...rest }: FlowOutcome): FlowOutcome {
+  const isSeen =
+    affinity !== undefined && (new Set(branches.map(({ to }) => to)).size > 1 || affinity.includes(' to '));
+  return {
+    ...rest,
+    branches: branches.map((branch) => (branch.verdict === 'accept' ? { ...branch, verdict: 'pass' } : branch)),
+    ...(isSeen ? { affinity } : {}),
+  };
 }

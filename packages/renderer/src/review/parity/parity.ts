@@ -20,8 +20,8 @@ import { compareFamily, type FamilyComparison } from './family.ts';
 import { observedFrontends, titleOf } from './frontends.ts';
 import { observedNode } from '../observed/node.ts';
 import { missingParts, observedModes } from '../observed/parts.ts';
-import { printOutcome } from './print-outcome.ts';
 import { trackedConnections } from './tracked.ts';
+import type { Branch, FlowOutcome } from '../flows/flow.ts';
 
 /**
  * Compares how a node's kernel treats packets of Services with how a bundle would: every frontend of either side from every class of
@@ -221,3 +221,20 @@ function differenceOf(
 /** A rule may name thousands of addresses. */
 const shortened = (text: string): string => (text.length > textMax ? `${text.slice(0, textMax)} …` : text);
 const textMax = 2_000;
+
+/** `masquerade dnat 10.244.1.5:8080 50 % | 10.244.2.7:8080 50 %; affinity 10800 s`: branches that are treated alike are listed together. */
+function printOutcome({ branches, affinity }: FlowOutcome): string {
+  const groups = Map.groupBy(branches, labelOf);
+  const texts = [...groups].map(([label, list]) => {
+    const ends = list.flatMap(({ to, share }) =>
+      to === undefined ? [] : [`${to}${shareText(share, branches.length)}`],
+    );
+    return [label, ends.join(' | ')].filter(Boolean).join(' ');
+  });
+  return [texts.join(', '), ...(affinity === undefined ? [] : [`affinity ${affinity}`])].join('; ');
+}
+
+const labelOf = ({ verdict, masquerade, reject }: Branch): string =>
+  [masquerade ? 'masquerade' : '', verdict, reject ?? ''].filter(Boolean).join(' ');
+
+const shareText = (share: number, count: number): string => (count < 2 ? '' : ` ${Number((share * 100).toFixed(2))} %`);

@@ -5,7 +5,7 @@ export type PolicyLevel = (typeof policyLevels)[number];
 export type FindingLevel = Exclude<PolicyLevel, 'off'>;
 
 /** A rule of the policy. */
-export interface PolicyRule {
+interface PolicyRule {
   /** The default level; `policy.levels` overrides it. */
   readonly level: PolicyLevel;
   /** One line: the forbidden state or change. */

@@ -9,7 +9,7 @@ export interface ReviewedInput {
   readonly notReady: ReadonlyMap<string, string>;
 }
 
-export interface InputService {
+interface InputService {
   /** `shop/web` */
   readonly service: string;
   readonly annotations: Readonly<Record<string, string>>;

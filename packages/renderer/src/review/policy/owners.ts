@@ -4,7 +4,7 @@ import { hostsOf } from '../facts/service-entries.ts';
 import type { PolicyContext } from './context.ts';
 
 /** The owner of an address that a Service must not have; undefined for a free address. */
-export type OwnerOf = (host: string, service: string) => string | undefined;
+type OwnerOf = (host: string, service: string) => string | undefined;
 
 /** The API's Service: the API server gives it the first address of the service network. */
 const apiService = 'default/kubernetes';

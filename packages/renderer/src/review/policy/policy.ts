@@ -20,7 +20,7 @@ import { survivals } from './survives.ts';
 import { waive } from './waivers.ts';
 
 /** The input of a policy check. */
-export interface PolicyInput {
+interface PolicyInput {
   readonly files: BundleFiles;
   /** The bundle that it replaces; without it rules about changes are not checked. */
   readonly base?: BundleFiles;
@@ -82,7 +82,7 @@ export function checkPolicy({ files, base, ...rest }: PolicyInput): PolicyResult
 }
 
 /** The input of a policy check whose bundles are parsed; they should share one memory. */
-export interface ViewedInput extends Pick<PolicyInput, 'input' | 'settings' | 'today'> {
+interface ViewedInput extends Pick<PolicyInput, 'input' | 'settings' | 'today'> {
   readonly view: BundleView;
   readonly base?: BundleView;
 }

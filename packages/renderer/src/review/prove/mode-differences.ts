@@ -23,7 +23,7 @@ export type ModeDifference = Extract<
 >;
 
 /** A flow that two modes treat differently. */
-export interface DifferingFlow {
+interface DifferingFlow {
   readonly row: Omit<FlowRow, 'outcomes'>;
   /** The declaration of the destination; undefined for one that no Service has. */
   readonly claim: Claim | undefined;

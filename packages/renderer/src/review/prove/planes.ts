@@ -11,7 +11,7 @@ import { ipvsPolicy } from './policy-ipvs.ts';
 import { nftPolicy } from './policy-nft.ts';
 
 /** What declarations demand of the nodes of a mode. */
-export interface ProvenMode {
+interface ProvenMode {
   /** The outcome that a Service's declaration demands; health checks are asked of `modeFacts`. */
   readonly expected: (connection: DeclaredConnection) => ExpectedOutcome;
   /** Reads the traffic policy of a profile from its base files and the rules of its Services. */

@@ -27,14 +27,14 @@ export interface ChangeReport {
   readonly whatIf?: WhatIf;
 }
 
-export interface ReportNode {
+interface ReportNode {
   readonly name: string;
   readonly zone?: string;
   readonly fate: Exclude<Fate, 'changed'>;
 }
 
 /** The input of a report. */
-export interface ReportInput {
+interface ReportInput {
   readonly old: BundleFiles;
   readonly fresh: BundleFiles;
   /** Present: check the policy too. */

@@ -23,7 +23,7 @@ export interface ServiceTarget {
 }
 
 /** The ClusterIP frontend of a Service port. */
-export interface ClusterFrontend extends Pick<Packet, 'family' | 'destination' | 'protocol' | 'port'> {
+interface ClusterFrontend extends Pick<Packet, 'family' | 'destination' | 'protocol' | 'port'> {
   /** `shop/web:http`, or `shop/web` for a port without a name. */
   readonly key: string;
 }

@@ -8,7 +8,7 @@ import type { PolicySettings } from '../policy/settings.ts';
 import { type BrokenRule, brokenRules, type RuleQuestion } from './broken-rules.ts';
 
 /** What to let fail. */
-export interface WhatIfQuestion {
+interface WhatIfQuestion {
   /** All of them fail at once. Empty: every node and every zone, one after the other. */
   readonly without: readonly FailedPlace[];
   /** With an empty `without`: every endpoint, too. */

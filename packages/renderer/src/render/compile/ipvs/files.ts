@@ -17,7 +17,7 @@ import { compileIpvsService, type IpvsService, type IpvsServiceOptions } from '.
 const tools = Object.entries(familyOf) as readonly (readonly [Tool, Family])[];
 
 /** The files of a profile of mode ipvs except its document and its sysctls, as path and text. */
-export type IpvsFiles = (profile: Profile, ipvs: IpvsProfile) => readonly [path: string, text: string][];
+type IpvsFiles = (profile: Profile, ipvs: IpvsProfile) => readonly [path: string, text: string][];
 
 /** Compiles Services once per set of options: most profiles of mode ipvs have the same. */
 export function ipvsCompiler(model: Model, fleet: NodeFleet, memo: Memo): IpvsFiles {

@@ -23,7 +23,7 @@ export interface IpvsServiceOptions {
 }
 
 /** The context in which all Services of a bundle are compiled. */
-export interface IpvsCompileContext {
+interface IpvsCompileContext {
   readonly fleet: NodeFleet;
   readonly nodes: ReadonlyMap<string, Node>;
 }

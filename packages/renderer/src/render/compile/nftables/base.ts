@@ -25,7 +25,7 @@ function detectorOf({ detectLocalMode }: Profile): NftTableOptions['detector'] {
 }
 
 /** What `base/last.nft` depends on besides the profile. */
-export interface NftBase {
+interface NftBase {
   /** The Service CIDRs of the cluster, where they are known. */
   readonly serviceCIDRs: PerFamily<readonly string[]>;
   readonly undetectedIn: (family: Family) => Undetected;

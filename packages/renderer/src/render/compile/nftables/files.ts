@@ -9,7 +9,7 @@ import { nftBaseText, nftTableText } from './base.ts';
 import { type NftServiceOptions, nftServiceText } from './service.ts';
 
 /** The base files of a profile of mode nftables, as path and text. */
-export type NftBaseFiles = (profile: Profile, nftables: NftablesProfile) => readonly [path: string, text: string][];
+type NftBaseFiles = (profile: Profile, nftables: NftablesProfile) => readonly [path: string, text: string][];
 
 export function nftBaseFiles(model: Model, config: SluiceConfig, fleet: NodeFleet): NftBaseFiles {
   return (profile, nftables) => {

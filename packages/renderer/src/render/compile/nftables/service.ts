@@ -17,7 +17,7 @@ export interface NftServiceOptions {
 }
 
 /** The context in which all Services of a bundle are compiled. */
-export interface NftCompileContext {
+interface NftCompileContext {
   readonly fleet: NodeFleet;
   readonly nodes: ReadonlyMap<string, Node>;
 }
