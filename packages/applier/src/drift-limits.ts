@@ -17,7 +17,7 @@ export const driftLimits = {
   comparePauseFactor: 50,
   comparisonsAtOnce: 8,
   /** Rules that were not read for this long do not count as healthy; where one reading is slow, for this many pauses between two. */
-  unseenMsMax: 60_000,
+  unseenMsMax: 30_000,
   unseenPausesMax: 3,
   /**
    * A scan compares the tables without an event once this many times the duration of the last comparison has passed (0.13 %). Where a

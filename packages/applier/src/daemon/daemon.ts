@@ -4,6 +4,7 @@ import type { ForeignChange } from '../kernel/changes/foreign-change.ts';
 import { limits } from '../limits.ts';
 import { messageOf } from '../message.ts';
 import { repairOf } from '../status/repairs.ts';
+import type { Sight } from '../status/status.ts';
 import { StillDiffers } from '../transaction/restore.ts';
 import { Bundles } from './bundles.ts';
 import { DriftLoop } from './drift-loop.ts';
@@ -114,11 +115,14 @@ export class Daemon {
     this.#early.look();
   }
 
-  /** Why the rules are not known to be right: they were not read for too long. Undefined during a change, which reads them itself. */
-  get unseen(): string | undefined {
-    const unseenMs = this.#bundles.isChanging ? undefined : this.#parts.drift?.unseenMs;
-    if (unseenMs === undefined) return undefined;
-    return `the tables were last known to hold the confirmed rules ${Math.round(unseenMs / 1000)} s ago; reading them again`;
+  /** Since when the kernel is known to hold the confirmed rules. A change reads them itself. */
+  get sight(): Sight {
+    const { drift } = this.#parts;
+    if (this.#bundles.isChanging || drift === undefined) return { ageMs: 0, why: undefined };
+    const { ageMs, unseenMs } = drift;
+    const seconds = Math.round(ageMs / 1000);
+    const why = `the tables were last known to hold the confirmed rules ${seconds} s ago; reading them again`;
+    return { ageMs, why: unseenMs === undefined ? undefined : why };
   }
 
   /** No release was ever put in, or the last one was removed. */

@@ -33,7 +33,8 @@ export const alarms = {
   },
   RULES_UNSEEN: {
     ...unhealthy,
-    meaning: 'the rules in the kernel were not compared with the active generation for too long',
+    meaning:
+      'the kernel has not been known to hold the active generation for too long: no comparison, and no proof that nothing changed',
     next: 'look for tools that hang, and for a machine that is out of memory or processor time',
   },
   NO_GENERATION: {

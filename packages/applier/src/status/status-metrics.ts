@@ -33,14 +33,14 @@ export class StatusMetrics {
   });
 
   /**
-   * @param alarms the codes of the present alarms
+   * @param report the present status
    * @param nowMs the time of day, for metrics with a timestamp
    */
-  constructor(alarms: () => readonly string[], nowMs: () => number) {
+  constructor(report: () => Told, nowMs: () => number) {
     this.proxy = new ProxyMetrics(this.registry, nowMs);
     this.#sizes = new StateSizes(this.registry);
     this.#traffic = new TrafficMetrics(this.registry);
-    this.#gauges = gauges(alarms);
+    this.#gauges = gauges(report);
     const { generation, alarm, ...later } = this.#gauges;
     const all: readonly Metric[] = [
       this.#outcomes,
@@ -126,11 +126,25 @@ export class StatusMetrics {
 const familyGauge = (name: string, help: string): Gauge<'family'> =>
   new Gauge({ name, help, labelNames: ['family'], registers: [] });
 
-function gauges(alarms: () => readonly string[]) {
+/** What metrics tell of the status. */
+interface Told {
+  readonly alarms: Readonly<Record<string, string>>;
+  readonly rulesSeenSeconds: number;
+}
+
+function gauges(report: () => Told) {
   const gauge = (name: string, help: string): Gauge => new Gauge({ name, help, registers: [] });
   return {
     generation: gauge('sluice_generation', 'The active generation; -1 before the first'),
-    alarm: alarmGauge(alarms),
+    alarm: alarmGauge(() => Object.keys(report().alarms)),
+    seen: new Gauge({
+      name: 'sluice_rules_seen_seconds',
+      help: 'How many seconds ago the kernel was last known to hold the active generation; 0 during a change',
+      registers: [],
+      collect() {
+        this.set(report().rulesSeenSeconds);
+      },
+    }),
     owned: gauge(
       'sluice_nft_table_owned',
       '1 while only sluiced can change the table of mode nftables, 0 while other programs can, or in other modes',

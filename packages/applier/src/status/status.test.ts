@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { StatusPort } from '../health/status-port.ts';
 import { limits } from '../limits.ts';
 import type { Generation } from '../ports/journal.ts';
-import { Status } from './status.ts';
+import { type Sight, Status } from './status.ts';
 
 const nat = {
   chains: new Map([['KUBE-SERVICES', ['-A KUBE-SERVICES -j RETURN', '-A KUBE-SERVICES -j RETURN']]]),
@@ -232,4 +232,27 @@ test('tells of connections to removed endpoints with their number where they are
   status.onEvent('flows-stale', { because: 'busy' });
   expect(status.report().alarms['FLOWS_STALE']).toContain('Cannot forget connections to');
   expect(await status.registry.metrics()).toContain('\nsluice_stale_flows 1\n');
+});
+
+test('says how old its knowledge of the rules is, and is unhealthy when that is too old', async () => {
+  const status = new Status('node-a', () => 0, 60_000);
+  status.activate(generation);
+  let sight: Sight = { ageMs: 1_400, why: undefined };
+  status.watches(() => sight);
+  const { port, close } = await serve(status);
+  try {
+    expect(await ask(port, '/healthz')).toMatchObject({
+      status: 200,
+      body: expect.stringContaining('"rulesSeenSeconds": 1'),
+    });
+    sight = { ageMs: 95_000, why: '95 s ago' };
+    const { status: code, body } = await ask(port, '/healthz');
+    expect([code, JSON.parse(body)]).toMatchObject([
+      503,
+      { rulesSeenSeconds: 95, alarms: { RULES_UNSEEN: '95 s ago' } },
+    ]);
+    expect(readExposition((await ask(port, '/metrics')).body).get('sluice_rules_seen_seconds')).toBe('95');
+  } finally {
+    close();
+  }
 });

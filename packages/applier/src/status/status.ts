@@ -31,6 +31,8 @@ export interface StatusReport {
   readonly release: Accepted | null;
   /** The wave that this node waits for with a release that is ready; null when it does not wait. */
   readonly waits: AwaitedWave | null;
+  /** How many seconds ago the kernel was last known to hold the active generation; a change that is in progress counts as 0. */
+  readonly rulesSeenSeconds: number;
   /** The last drift repair; null before the first. */
   readonly lastRepair: RepairAt | null;
   /** How the table of mode nftables is protected from other programs; null in other modes. */
@@ -49,6 +51,14 @@ export interface StatusReport {
   readonly notes: Readonly<Record<string, string>>;
   /** Problems, by code; empty when there are none. */
   readonly alarms: Readonly<Record<string, string>>;
+}
+
+/** What is known of the rules in the kernel. */
+export interface Sight {
+  /** How long ago they were last known to be right, in milliseconds. */
+  readonly ageMs: number;
+  /** Why that is too long; undefined while it is not. */
+  readonly why: string | undefined;
 }
 
 /** A closed wave: its number, from 1, and its name. */
@@ -107,7 +117,7 @@ export class Status {
     traffic: null,
   };
   #mode: ProxyView['mode'];
-  #unseen: () => string | undefined = () => undefined;
+  #sight: () => Sight = () => ({ ageMs: 0, why: undefined });
 
   /**
    * @param stallMs how long the main loop may make no progress before `/livez` fails
@@ -118,7 +128,7 @@ export class Status {
     this.#monotonicMs = monotonicMs;
     this.#nowMs = nowMs;
     this.#heartbeat = new Heartbeat(monotonicMs, stallMs);
-    this.#metrics = new StatusMetrics(() => Object.keys(this.report().alarms), nowMs);
+    this.#metrics = new StatusMetrics(() => this.report(), nowMs);
   }
 
   get registry(): Registry {
@@ -130,9 +140,9 @@ export class Status {
     this.#metrics.remembers(memory, this.#monotonicMs, nowMs);
   }
 
-  /** Makes health depend on `unseen`. @param unseen why the rules are not known to be right; undefined while they are */
-  watches(unseen: () => string | undefined): void {
-    this.#unseen = unseen;
+  /** Makes health depend on how old the knowledge of the rules is. */
+  watches(sight: () => Sight): void {
+    this.#sight = sight;
   }
 
   /** Takes an event of a transaction. */
@@ -164,7 +174,7 @@ export class Status {
     return (
       this.alive &&
       this.#metrics.transactions?.refusal === undefined &&
-      this.#unseen() === undefined &&
+      this.#sight().why === undefined &&
       ![...this.#alarms.keys()].some(isUnhealthy)
     );
   }
@@ -277,7 +287,7 @@ export class Status {
   }
 
   report(): StatusReport {
-    const derived = { KERNEL_REFUSES: this.#metrics.transactions?.refusal, RULES_UNSEEN: this.#unseen() };
+    const derived = { KERNEL_REFUSES: this.#metrics.transactions?.refusal, RULES_UNSEEN: this.#sight().why };
     const raised = [
       ...this.#alarms,
       ...this.#formerCodes(),
@@ -287,6 +297,7 @@ export class Status {
     return {
       node: this.#node,
       healthy: this.healthy,
+      rulesSeenSeconds: Math.round(this.#sight().ageMs / 1000),
       ...this.#facts,
       notes: Object.fromEntries(this.#notes),
       alarms,

@@ -72,7 +72,7 @@ async function startListening(
   sockets: Sockets,
   daemon: Daemon,
 ): Promise<Watcher> {
-  status.watches(() => daemon.unseen);
+  status.watches(() => daemon.sight);
   if (session.journal.active) await sockets.health.recall();
   await sockets.control.refresh();
   return watchBundle(config.bundle, {

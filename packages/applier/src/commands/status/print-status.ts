@@ -33,10 +33,11 @@ function nodeRows(summary: StatusSummary): readonly Row[] {
 }
 
 function daemonRows(daemon: DaemonStatus | null): readonly Row[] {
-  const { waits, protection, lastRepair, alarms = {}, notes = {} } = daemon ?? {};
+  const { waits, protection, rulesSeenSeconds, lastRepair, alarms = {}, notes = {} } = daemon ?? {};
   return [
     ['waits', waits ? `for wave ${waits.wave} (${waits.name}) to open` : undefined],
     ['table', protection ? describeProtection(protection) : undefined],
+    ['rules seen', rulesSeenSeconds === undefined ? undefined : `${rulesSeenSeconds} s ago`],
     [
       'last repair',
       lastRepair ? `${lastRepair.at}: rules were changed by ${lastRepair.by ?? 'another program'}` : undefined,

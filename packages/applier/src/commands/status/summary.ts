@@ -12,6 +12,7 @@ import type { KernelView } from './compare.ts';
 export interface DaemonStatus {
   readonly healthy?: boolean;
   readonly waits?: AwaitedWave | null;
+  readonly rulesSeenSeconds?: number;
   readonly lastRepair?: RepairAt | null;
   readonly protection?: NftProtection | null;
   readonly notes?: Readonly<Record<string, string>>;
