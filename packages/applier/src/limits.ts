@@ -166,7 +166,7 @@ export const limits = {
   probationSecondsDefault: 10,
   /** How long probation in manual mode waits for an operator. */
   decisionSecondsDefault: 600,
-  /** Attempts of the steps after the commit record before the node is halted. */
+  /** Attempts of the steps after the commit record in a row, as of a rollback. */
   finishAttemptsMax: 5,
 
   /** How long a change waits for the kernel to forget connections; the rest is forgotten after it. */
@@ -219,8 +219,10 @@ export const limits = {
   /** To all health-check node ports together. */
   healthConnectionsMax: 256,
 
-  /** Rollback attempts before the node is halted. */
+  /** Attempts of a rollback in a row. Then the node is halted if the kernel refuses, else it is tried again after a pause. */
   rollbackAttemptsMax: 5,
+  /** No further attempt in a row after this time: with a tool that hangs each takes `commandTimeoutMs`. */
+  attemptsMsMax: 20_000,
   rollbackIntervalMs: 1_000,
   /** Attempts to load the confirmed generation at boot, before the previous one is tried. */
   bootAttemptsMax: 3,

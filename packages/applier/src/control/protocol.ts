@@ -1,6 +1,7 @@
 import * as v from 'valibot';
 import type { NodeRecord } from '../state/record.ts';
 import type { Checkpoint } from '../state/generation-notes.ts';
+import type { Outcome } from '../ports/outcome.ts';
 import type { RepairAt } from '../status/repairs.ts';
 import type { StatusReport } from '../status/status.ts';
 import type { EndpointChange } from '../endpoints/endpoint-changes.ts';
@@ -123,4 +124,4 @@ export interface RollbackTarget {
 export type RollbackEnding =
   /** @property unwritten why the journal could not be updated; null when it was */
   | { readonly kind: 'done'; readonly unwritten: string | null }
-  | { readonly kind: 'held'; readonly because: string; readonly rollback: string };
+  | Extract<Outcome, { readonly kind: 'held' | 'pending' }>;

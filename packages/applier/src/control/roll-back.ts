@@ -62,7 +62,7 @@ export async function rollBack(order: RollbackOrder, { journal, reconciler }: Ro
   const refusal = await reconciler.refuseRollback(target);
   if (refusal) throw new CommandError(refusal.problems, exitCodes.refused);
   const outcome = await reconciler.rollBackTo(target, { stored: old, declines: order.endpoints === 'old' });
-  if (outcome.kind === 'held') return { kind: 'held', because: outcome.because, rollback: outcome.rollback };
+  if (outcome.kind === 'held' || outcome.kind === 'pending') return outcome;
   return { kind: 'done', unwritten: (outcome.kind === 'confirmed' && outcome.unwritten) || null };
 }
 

@@ -51,7 +51,7 @@ export function controlOf(holder: StateHolder): Control {
         await mustBeKnown(holder);
         decisions.over();
         const ending = await rollBack(plan, holder);
-        await holder.ended(ending.kind === 'held' ? accountOf(ending) : byHand);
+        await holder.ended(ending.kind === 'done' ? byHand : accountOf(ending));
         return ending;
       });
       // Not before: a refused order must cancel nothing.

@@ -4,7 +4,7 @@ import type { Daemon } from './daemon.ts';
 import { Drift } from './drift.ts';
 import type { ForeignChange } from '../kernel/changes/foreign-change.ts';
 import { limits } from '../limits.ts';
-import { StillDiffers } from '../transaction/restore.ts';
+import { StillDiffers } from '../ports/failure.ts';
 import { Status } from '../status/status.ts';
 
 const silent = {

@@ -48,7 +48,9 @@ export class Reports {
       case 'refused':
         return this.#status.refused(outcome.refusal.problems);
       case 'rolled-back':
-        return this.#status.raise('ROLLED_BACK', outcome.because);
+        return this.#status.raise('ROLLED_BACK', `${outcome.because}${outcome.again ? '; it is tried again' : ''}`);
+      case 'pending':
+        return this.#status.raise('KERNEL', describe(outcome));
       case 'held':
         return this.#status.raise('NODE_HELD', `${outcome.because}; ${outcome.rollback}`);
       case 'same':

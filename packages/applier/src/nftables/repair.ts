@@ -71,6 +71,12 @@ export function holdsByDefault(observed: ObservedNft, state: NftState): boolean 
   return added.length === 0 && removed.every(({ set }) => overlaySets.test(set));
 }
 
+/** Whether a table holds all that a placement says, also what is on probation. */
+export function holdsPlacement(observed: ObservedNft, placement: Placement): boolean {
+  if (!hasTable(observed, placement.state.settings)) return false;
+  return compareElements(observed, placement).added.length === 0;
+}
+
 const overlaySets = /^t(?:key|svc|out|none|fw|always|near|allow)[46]$/;
 
 /** The whole table in one transaction, also in place of another one. */

@@ -2,7 +2,7 @@ import { KernelError } from '../ports/failure.ts';
 import type { NftState, Placement, PlacementChange } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import { type NftTable, stepsOfChange } from '../nftables/plan.ts';
-import { repairTable } from '../nftables/repair.ts';
+import { holdsPlacement, repairTable } from '../nftables/repair.ts';
 import type { Kernel, Step } from '../ports/kernel.ts';
 
 const ofKernel = new WeakMap<Kernel, Placement>();
@@ -21,6 +21,14 @@ export async function applyStep(kernel: Kernel, step: Step): Promise<void> {
   learnPlacement(kernel, undefined);
   await kernel.apply(step);
   learnPlacement(kernel, step.leadsTo);
+}
+
+/** Whether the table holds what this process put into it last; true where that is not known. Reads all of it. */
+export async function isTableIntact(kernel: Kernel): Promise<boolean> {
+  const placement = knownPlacement(kernel);
+  if (!placement || !kernel.nft) return true;
+  const observed = await kernel.nft.observe();
+  return observed !== undefined && holdsPlacement(observed, placement);
 }
 
 /** What of the table need not be read. */

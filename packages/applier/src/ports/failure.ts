@@ -60,13 +60,23 @@ export class RehearsalError extends Error {
   }
 }
 
+/** The kernel differs from the desired state after a repair: another program undoes it, or a tool has not done what it reported. */
+export class StillDiffers extends Error {
+  override readonly name = 'StillDiffers';
+
+  /** @param steps that are missing still, in words */
+  constructor(steps: readonly string[]) {
+    super(`the kernel still differs: ${steps.join('; ')}`);
+  }
+}
+
 /**
- * Whether an error comes from the surroundings: a tool that did not run to its end, or a disk or memory without room. Everything else is an
- * answer of the kernel, or a fault of this program.
+ * Whether an error comes from the surroundings: a tool that did not run to its end, another program, or a disk or memory without room.
+ * Everything else is an answer of the kernel, or a fault of this program.
  */
 export function isOfSurroundings(error: unknown): boolean {
   if (error instanceof KernelError) return !isAnswer(error.kind);
-  if (error instanceof RehearsalError) return true;
+  if (error instanceof RehearsalError || error instanceof StillDiffers) return true;
   return (
     error instanceof Error && (error.name === 'StateError' || ('code' in error && /^E[A-Z]/.test(String(error.code))))
   );

@@ -101,8 +101,11 @@ export interface StoredGeneration {
 
 export type GenerationId = Pick<Generation, 'number' | 'revision'>;
 
-/** Why a transaction was rolled back: the bundle failed, the process crashed or could not continue, or it was asked to end. */
-export type Fault = 'bundle' | 'process' | 'asked';
+/**
+ * Why a transaction was rolled back: the bundle failed; what surrounds it did, such as a tool; the process crashed or could not continue; or it
+ * was asked to end.
+ */
+export type Fault = 'bundle' | 'surroundings' | 'process' | 'asked';
 
 /** The state that outlives the process. state/journal.ts implements it on disk; each call is durable when it returns. */
 export interface Journal {
@@ -156,18 +159,20 @@ export interface Journal {
    * @returns whether there was one
    */
   lift(quarantined: string): Promise<boolean>;
-  /** Closes a committed transaction after its last step. */
+  /** Closes a committed transaction after its last step; the node is not halted any more. */
   finish(): Promise<Generation>;
   /** Deferred work: updates the readable text of the active generation. Called now and then. */
   tidy(): Promise<void>;
   /**
-   * Closes an open transaction after its rollback: generation `from` is active.
-   * @param fault `bundle`: its version is quarantined; `process`: its version may be retried a few times; `asked`: its version may be
-   *   retried without limit
+   * Closes an open transaction after its rollback: generation `from` is active, and the node is not halted any more.
+   * @param fault `bundle`: its version is quarantined; `process`: its version may be retried a few times; `surroundings`, `asked`:
+   *   its version may be retried without limit
    */
   abandon(because: string, fault: Fault): Promise<void>;
   /** Counts one more process that tries to recover the open transaction. @returns their number, with this one */
   countRecovery(): Promise<number>;
+  /** This process has not crashed while it tried to recover: earlier ones do not count any more. */
+  outlived(): Promise<void>;
   /** Halts the node; the transaction stays open. */
   halt(because: string): Promise<void>;
   /** A manual rollback: this generation is active, and nothing is open or halted; the versions that are left are quarantined. */

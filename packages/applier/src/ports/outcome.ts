@@ -19,9 +19,16 @@ export type Outcome =
       /** Why the journal could not be written: the next process returns to the generation in the journal. */
       readonly unwritten?: string;
     }
-  /** The previous rules are in the kernel again. */
-  | { readonly kind: 'rolled-back'; readonly because: string }
-  /** The node is halted: the previous rules could not be restored. Manual intervention is required. */
+  | {
+      /** The previous rules are in the kernel again. */
+      readonly kind: 'rolled-back';
+      readonly because: string;
+      /** For its surroundings, such as a tool that did not run: the bundle is not to blame, and is tried again. */
+      readonly again?: true;
+    }
+  /** The rollback, or the end of a confirmed change, could not be tried; the change is open, and its end is tried again. */
+  | { readonly kind: 'pending'; readonly because: string; readonly rollback: string }
+  /** The node is halted: the kernel refuses the previous rules. Manual intervention is required. */
   | { readonly kind: 'held'; readonly because: string; readonly rollback: string };
 
 export { exitCodes };
@@ -38,6 +45,7 @@ const ratings = {
   same: { level: 'info', exitCode: exitCodes.done },
   confirmed: { level: 'info', exitCode: exitCodes.done },
   'rolled-back': { level: 'error', exitCode: exitCodes.rolledBack },
+  pending: { level: 'error', exitCode: exitCodes.problem },
   held: { level: 'fatal', exitCode: exitCodes.halted },
 } as const satisfies Record<Outcome['kind'], Rating>;
 
@@ -64,7 +72,9 @@ export function describe(outcome: Outcome): string {
     case 'confirmed':
       return `confirmed${outcome.failing ? ` with failing probes (${outcome.failing.join(', ')})` : ''}: version ${outcome.generation.version} is generation ${outcome.generation.number} (${outcome.steps} steps)${partialNote(outcome)}${delayNote(outcome)}`;
     case 'rolled-back':
-      return `rolled back to the previous rules: ${outcome.because}`;
+      return `rolled back to the previous rules: ${outcome.because}${outcome.again ? '; it is tried again' : ''}`;
+    case 'pending':
+      return `the change could not be ended yet, which is tried again: ${outcome.because} (${outcome.rollback})`;
     case 'held':
       return `halted, manual intervention required: ${outcome.because} (rollback: ${outcome.rollback})`;
   }

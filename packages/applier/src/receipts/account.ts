@@ -30,6 +30,8 @@ export function accountOf(
       return confirmed(ending.kind, ending.generation);
     case 'rolled-back':
       return { outcome: 'rolled-back', because: ending.because };
+    case 'pending':
+      return { outcome: 'rolled-back', because: `${ending.because}; the rollback goes on` };
     case 'held':
       return { outcome: 'held', because: `${ending.because}; the rollback failed: ${ending.rollback}` };
     case 'refused':

@@ -127,7 +127,7 @@ export class EarlyEndpoints {
     this.learn(files, target, ending);
     if (isDeclined(ending)) giveUp();
     const { outcome } = ending;
-    return outcome.kind === 'confirmed' || outcome.kind === 'held' ? outcome : undefined;
+    return outcome.kind === 'confirmed' || outcome.kind === 'held' || outcome.kind === 'pending' ? outcome : undefined;
   }
 }
 
@@ -137,7 +137,7 @@ const attemptAt = (version: string, active: Generation | undefined): string =>
 /** Whether the kernel refused a change or its rehearsal. A change that could not be rehearsed or written down is retried instead. */
 function isDeclined({ outcome, stale }: TransactionResult): boolean {
   if (outcome.kind === 'refused') return outcome.refusal.problems.some(({ code }) => code === 'NODE_REFUSES_RULES');
-  return outcome.kind === 'rolled-back' && stale !== true;
+  return outcome.kind === 'rolled-back' && stale !== true && outcome.again !== true;
 }
 
 interface EarlyChange {

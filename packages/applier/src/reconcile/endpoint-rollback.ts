@@ -56,7 +56,7 @@ async function rollBackEndpoints(
   if (failed.length === 0) return rolledBack('the newest endpoints stay: with them the probes pass again');
   report('endpoint-rollback', { probes: failed, endpoints: printEndpointChanges(differing) });
   const restored = await restoreEndpoints({ ...active, state: generation.state }, changes);
-  if (restored?.kind === 'held') return restored;
+  if (restored?.kind === 'held' || restored?.kind === 'pending') return restored;
   const names = failed.join(', ');
   if (restored?.kind !== 'confirmed')
     return rolledBack(`the newest endpoints fail ${names}, too, and the old ones cannot be restored`);
@@ -67,7 +67,7 @@ async function rollBackEndpoints(
     return rolledBack(`old endpoints restored, for the newest ones fail ${names}, too: ${what}`);
   }
   const newest = await restoreEndpoints(active, changes);
-  return newest?.kind === 'held'
+  return newest?.kind === 'held' || newest?.kind === 'pending'
     ? newest
     : rolledBack(`the newest endpoints stay: ${names} failed with the old ones, too`);
 }

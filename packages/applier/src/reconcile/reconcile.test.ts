@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { StillDiffers } from '../transaction/restore.ts';
+import { StillDiffers } from '../ports/failure.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { dataPlanes, kernelText } from '../testing/data-plane.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';

@@ -35,7 +35,7 @@ export async function reconcile(request: PutRequest, parts: ReconcileParts): Pro
     const { bundle, scope } = classified;
     if (classified.kind === 'change') baseline ??= await takeBaseline(classified.change, request, parts);
     const part = await earlyStep(early, request.files, bundle, scope, tried);
-    if (part?.kind === 'held') return part;
+    if (part?.kind === 'held' || part?.kind === 'pending') return part;
     if (part) continue;
     if (classified.kind === 'barred') return { kind: 'refused', refusal: classified.refusal };
     const { change } = classified;

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { Outcome } from '../ports/outcome.ts';
 import { stepsOf } from '../plan/transaction-plan.ts';
 import { dataPlanes } from '../testing/data-plane.fixture.ts';
 import { Countdown, failingKernel, mortalJournal, mortalKernel } from '../testing/faults.fixture.ts';
@@ -46,18 +47,28 @@ describe.each(dataPlanes)('faults in layout $layout, mode $mode', ({ layout, mod
     expect(late > 0).toBe(layout === 'tree');
   });
 
-  test('halts the node when every step from some step on fails, and allows a manual rollback', async () => {
+  test('halts the node when the kernel refuses every step from some step on, and the next process tries it again', async () => {
     const steps = await begin();
     const before = await everything();
+    const version = (await node.start()).journal.active?.version;
     for (let failing = 1; failing < steps; failing++) {
       const kernel = failingKernel(node.kernel, { fails: (index) => index >= failing, lies: false });
       const { reconciler } = await node.start({}, { kernel });
       expect((await reconciler.put(two, true)).kind).toBe('held');
+      const refusing = failingKernel(node.kernel, { fails: () => true, lies: false });
+      const halted = await node.start({}, { kernel: refusing });
+      for (const ending of [await halted.reconciler.recover(), await halted.reconciler.put(two, true)])
+        expect(ending?.kind).toBe('held');
+      expect(halted.journal.record.open?.recoveries).toBe(0);
       const next = await node.start();
-      expect((await next.reconciler.recover())?.kind).toBe('held');
-      expect((await next.reconciler.put(two, true)).kind).toBe('held');
-      const from = await next.journal.generation(next.journal.open?.from.number ?? -1);
-      expect(from && (await next.reconciler.rollBackTo(from)).kind).toBe('confirmed');
+      const byHand = async (): Promise<Outcome | undefined> => {
+        const from = await next.journal.generation(next.journal.open?.from.number ?? -1);
+        return from && next.reconciler.rollBackTo(from);
+      };
+      const ending = failing % 2 === 0 ? await next.reconciler.recover() : await byHand();
+      expect(ending?.kind).toMatch(/^(?:rolled-back|confirmed)$/);
+      if (next.journal.active?.version !== version) await next.reconciler.put(one, true);
+      expect(next.journal.halted).toBeUndefined();
       expect(await everything()).toBe(before);
     }
   });

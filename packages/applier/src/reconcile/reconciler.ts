@@ -5,7 +5,7 @@ import { refuseTakeOver } from '../admission/take-over.ts';
 import { LastEndpointDelay } from '../endpoints/last-endpoint-delay.ts';
 import type { Generation } from '../ports/journal.ts';
 import type { NodeFacts } from '../ports/node-facts.ts';
-import type { Outcome } from '../ports/outcome.ts';
+import { describe, type Outcome } from '../ports/outcome.ts';
 import type { Ports } from '../ports/ports.ts';
 import type { Refusal } from '../ports/refusal.ts';
 import { isBare, fallBack, rescue, resume } from '../recovery/recover.ts';
@@ -32,6 +32,11 @@ export interface ReconcilerOptions extends ChangeOptions, RepairOptions {
   readonly releasesPerHour: number;
   /** The last-endpoint delay; left out: none. */
   readonly lastEndpointAfterMs?: number;
+}
+
+/** The end of a change is still to be tried again. */
+export class Pending extends Error {
+  override readonly name = 'Pending';
 }
 
 /**
@@ -71,7 +76,10 @@ export class Reconciler {
     const families = familiesWithTools(this.#facts());
     const found = (await rescue(families, this.#ports)) ?? (await fallBack(families, this.#ports));
     if (found) return found;
-    if (journal.halted !== undefined) return { kind: 'held', because: journal.halted, rollback: 'not retried' };
+    // A node that was halted in the middle of a change tries its end again.
+    const isStuck = journal.open === undefined || journal.lost !== undefined || journal.damaged !== undefined;
+    if (journal.halted !== undefined && isStuck)
+      return { kind: 'held', because: journal.halted, rollback: 'not retried' };
     const ending = await resume(this.#ports, end);
     if (ending) this.#memory.remember(ending);
     return ending?.outcome;
@@ -83,10 +91,12 @@ export class Reconciler {
    *   tables is unknown
    * @param interrupt when it aborts before a difference was found, the comparison ends early, unless the state of the tables is unknown
    * @returns the number of steps; 0 if nothing differed
+   * @throws Pending when an open change cannot be ended yet
    */
   async repair(tables = true, interrupt?: AbortSignal): Promise<number | 'interrupted'> {
     const { journal } = this.#ports;
-    if (journal.open || (tables && journal.lost !== undefined)) await this.recover();
+    const left = journal.open || (tables && journal.lost !== undefined) ? await this.recover() : undefined;
+    if (left?.kind === 'pending') throw new Pending(describe(left));
     return this.#drift.repair(tables, interrupt);
   }
 
@@ -129,7 +139,7 @@ export class Reconciler {
     isUrgent = false,
   ): Promise<Outcome> {
     const left = await this.recover();
-    if (left?.kind === 'held') return left;
+    if (left?.kind === 'held' || left?.kind === 'pending') return left;
     const before = this.#ports.journal.active;
     const outcome = await reconcile({ files, byHand, offers, onlyEndpoints, isUrgent }, this.#parts);
     this.#parts.bounds.learn(files, onlyEndpoints, before, outcome);

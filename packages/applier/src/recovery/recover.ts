@@ -1,7 +1,7 @@
 import { limits } from '../limits.ts';
 import type { OpenTransaction, Generation } from '../ports/journal.ts';
 import type { Ports, Report } from '../ports/ports.ts';
-import { rollBack, halt, switchOff } from '../transaction/roll-back.ts';
+import { halt, outlived, rollBack, switchOff, waitingFor } from '../transaction/roll-back.ts';
 import { restoreCommitted } from '../transaction/finish.ts';
 import { decide, observeUnfinished, type UnfinishedTransaction } from './decide.ts';
 import type { TransactionResult } from '../transaction/planned-change.ts';
@@ -29,12 +29,22 @@ export async function resume(retrying: Ports, end?: AbortSignal): Promise<Transa
   if ((await journal.countRecovery()) > limits.recoveriesMax) {
     return halted(`${limits.recoveriesMax} processes ended while they tried to recover from a crash`, ports);
   }
-  const left = await observeUnfinished(open, from?.state ?? { families: {}, sysctls: new Map() }, to?.state, kernel);
+  let left: UnfinishedTransaction;
+  try {
+    left = await observeUnfinished(open, from?.state ?? { families: {}, sysctls: new Map() }, to?.state, kernel);
+  } catch (error) {
+    await outlived(journal);
+    throw error;
+  }
   const decision = decide(left);
   if (decision.do === 'halt') return halted(decision.because, ports);
   if (decision.do === 'finish') return restoreCommitted(from, ports);
   if (!from) return halted(`generation ${open.from.number}, to which to roll back, cannot be read`, ports);
-  return rollBack(describeCrash(open, left), from, 'process', ports);
+  const { because, fault } = waitingFor(journal) ?? {
+    because: journal.halted ?? describeCrash(open, left),
+    fault: 'process',
+  };
+  return rollBack(because, from, fault, ports);
 }
 
 /** For the history. */

@@ -18,7 +18,7 @@ import { Generations } from './generations.ts';
 import { type Checkpoint, GenerationNotes } from './generation-notes.ts';
 import { type OpenOptions, RecordFile } from './record-file.ts';
 import { recordFrom } from './remains.ts';
-import { backOffUntil, releasesBetween } from './transitions.ts';
+import { backOffUntil, partialOf, releasesBetween } from './transitions.ts';
 import { findGeneration, type GenerationRecord, type NodeRecord, openFrom, sysctlMap } from './record.ts';
 import { CurrentText } from './text.ts';
 import * as transitions from './transitions.ts';
@@ -272,7 +272,7 @@ export class DiskJournal implements Journal {
   async finish(): Promise<Generation> {
     const active = this.#active as Generation;
     if (this.record.open) {
-      this.#file.save({ ...this.record, open: null });
+      this.#file.save({ ...this.record, open: null, held: null });
       this.#sweep();
       this.#text.write(active, this.record.current?.manifest ?? '');
     } else this.#sweepSometimes();
@@ -374,10 +374,11 @@ export class DiskJournal implements Journal {
     return open.recoveries + 1;
   }
 
-  /**
-   * @param base the record of a generation that differs little
-   * @param isSynced see `Generations.write`
-   */
+  async outlived(): Promise<void> {
+    if (this.record.open?.recoveries) this.#file.save(transitions.recovering(this.record, 0));
+  }
+
+  /** @param base the record of a generation that differs little @param isSynced see `Generations.write` */
   #stored(generation: Generation, base?: GenerationRecord, isSynced = true): GenerationRecord {
     return this.#generations.write(generation, base && { record: base, read: () => this.#read(base)?.state }, isSynced);
   }
@@ -396,5 +397,3 @@ export class DiskJournal implements Journal {
     this.#generations.sweep(this.record, [...others, this.#text.manifest]);
   }
 }
-
-const partialOf = (partial: Generation['partial']): Pick<Generation, 'partial'> => (partial ? { partial } : {});

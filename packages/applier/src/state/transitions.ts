@@ -1,6 +1,6 @@
 import type { IpvsTimeouts } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
-import type { Fault, QuarantinedService, TransactionIntent } from '../ports/journal.ts';
+import type { Fault, Generation, QuarantinedService, TransactionIntent } from '../ports/journal.ts';
 import {
   findGeneration,
   type GenerationRecord,
@@ -114,12 +114,19 @@ export function abandoned(before: NodeRecord, open: OpenRecord, because: string,
   const { from, version, lane } = open;
   const ofLane = lane === 'endpoints' ? { lane } : {};
   const ending = { what: 'rolled-back', generation: from.number, version, because, ...ofLane } as const;
-  const record = { ...before, open: null, history: historyWith(before, at, ending) };
+  const known = fault === 'surroundings' ? withoutRow(before.history, ending) : before.history;
+  const record = { ...before, open: null, held: null, history: historyWith({ history: known }, at, ending) };
   const isBad = fault === 'bundle' || (fault === 'process' && endsTooOften(record.history, version, because));
   if (!isBad) return { ...record, history: withoutBlame(record.history) };
   const failures = record.failures + (lane === 'release' ? 1 : 0);
   return { ...record, failures, quarantined: quarantinedWith(record, open, because) };
 }
+
+/** So many processes have tried to recover the open transaction. */
+export const recovering = (record: NodeRecord, recoveries: number): NodeRecord =>
+  record.open ? { ...record, open: { ...record.open, recoveries } } : record;
+
+export const partialOf = (partial: Generation['partial']): Pick<Generation, 'partial'> => (partial ? { partial } : {});
 
 /** The node is halted; the transaction stays open. */
 export function halted(record: NodeRecord, because: string, at: string): NodeRecord {
@@ -242,6 +249,17 @@ export function updated(history: readonly HistoryEntry[], to: GenerationRecord, 
   const isRow = last?.what === 'updated' && last.generation === to.number;
   const failed = history.some(({ what, version }) => what === 'rolled-back' && version === last?.version);
   return [...(isRow && !failed ? history.slice(0, -1) : history), entry];
+}
+
+/**
+ * The history without its last entry if that is the same, but for its time: what fails for its surroundings is tried again until these are
+ * well, and one entry represents all tries.
+ */
+function withoutRow(history: readonly HistoryEntry[], entry: Omit<HistoryEntry, 'at'>): HistoryEntry[] {
+  const last = history.at(-1);
+  const { what, version, because = '' } = entry;
+  const isSame = last?.what === what && last.version === version && last.because === shortened(because);
+  return isSame ? history.slice(0, -1) : [...history];
 }
 
 /** Marks the last entry: its version is not to blame. */

@@ -18,12 +18,14 @@ const lasting = { ends: 'cause' } as const;
 export const alarms = {
   NODE_HELD: {
     ...unhealthy,
-    meaning: 'the node is halted: a change failed and its rollback failed too, so automatic work has stopped',
+    meaning:
+      'the node is halted: a change failed and the kernel refuses its rollback, too; that is tried again at every scan',
     next: 'follow the runbook of the halted node',
   },
   KERNEL: {
     ...unhealthy,
-    meaning: 'the kernel cannot be read, or cannot be made to hold the active generation',
+    meaning:
+      'the kernel cannot be read, or cannot be made to hold the active generation, such as for a tool that is missing or hangs',
     next: 'read the reason in the alarm; sluiced tries again',
   },
   KERNEL_REFUSES: {

@@ -1,3 +1,4 @@
+import { type FailureKind, isAnswer, KernelError, RehearsalError } from '../ports/failure.ts';
 import type { Journal } from '../ports/journal.ts';
 import type { Kernel, Step } from '../ports/kernel.ts';
 
@@ -117,6 +118,7 @@ export function mortalJournal(journal: Journal, countdown: Countdown): Journal {
     openFlows: () => journal.openFlows(),
     abandon: (because, fault) => countdown.through(() => journal.abandon(because, fault)),
     countRecovery: () => countdown.through(() => journal.countRecovery()),
+    outlived: () => countdown.through(() => journal.outlived()),
     halt: (because) => countdown.through(() => journal.halt(because)),
     choose: (target) => countdown.through(() => journal.choose(target)),
     chooseUnwritten: (target, stored) => journal.chooseUnwritten(target, stored),
@@ -155,4 +157,47 @@ export function refusingKernel(kernel: Kernel, refused: string): Kernel {
     await kernel.apply(step);
   };
   return { ...mortalKernel(kernel, new Countdown(-1, 'before')), apply };
+}
+
+/** Whether a call of the kernel fails, counted from 0, and how. */
+export type Trouble = (index: number, call: string) => FailureKind | undefined;
+
+/** A kernel whose tools fail at some calls, also at those that only read, before any effect. */
+export function troubledKernel(kernel: Kernel, trouble: Trouble): Kernel {
+  let index = 0;
+  const through = async <T>(call: string, work: () => Promise<T>): Promise<T> => {
+    const kind = trouble(index++, call);
+    if (kind !== undefined) throw new KernelError(call, `it is ${kind}`, kind);
+    return work();
+  };
+  const { nft, switch: its } = kernel;
+  return {
+    ...mortalKernel(kernel, new Countdown(-1, 'before')),
+    observe: (...asked) => through('observe', () => kernel.observe(...asked)),
+    observeChains: (...asked) => through('observeChains', () => kernel.observeChains(...asked)),
+    apply: (step) => through(`apply ${step.kind}`, () => kernel.apply(step)),
+    rehearse: (state) =>
+      through('rehearse', () => kernel.rehearse(state)).catch((error: unknown) => {
+        // As rehearsals report it.
+        throw error instanceof KernelError && !isAnswer(error.kind) ? new RehearsalError(error.message, '') : error;
+      }),
+    proxyTraces: () => through('proxyTraces', () => kernel.proxyTraces()),
+    ...(nft
+      ? {
+          nft: {
+            lack: (again) => nft.lack(again),
+            observe: (interrupt) => through('nft observe', () => nft.observe(interrupt)),
+            exists: () => through('nft exists', () => nft.exists()),
+          },
+        }
+      : {}),
+    switch: its && {
+      ...(its.isOnlyNft ? { isOnlyNft: true } : {}),
+      look: () => through('look', () => its.look()),
+      make: (...asked) => through('make', () => its.make(...asked)),
+      on: (seconds) => through('on', () => its.on(seconds)),
+      off: (table) => through('off', () => its.off(table)),
+      remove: () => through('remove', () => its.remove()),
+    },
+  };
 }

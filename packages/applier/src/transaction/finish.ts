@@ -9,7 +9,7 @@ import type { Ports } from '../ports/ports.ts';
 import type { NodeState } from '../ports/node-state.ts';
 import { firstDifference } from './verify.ts';
 import { ipvsLeft } from './verify-ipvs.ts';
-import { halt, ownedNames, switchOff } from './roll-back.ts';
+import { attempt, ended, halt, ownedNames, switchOff, unended } from './roll-back.ts';
 import type { PlannedChange, TransactionResult } from './planned-change.ts';
 import { stepsOf } from '../plan/transaction-plan.ts';
 import { nodePlaneOf } from '../planes/planes.ts';
@@ -74,33 +74,33 @@ export async function pin({ kernel }: Pick<Ports, 'kernel'>): Promise<void> {
 
 /**
  * Makes the kernel hold the committed generation, from whatever it shows: after a crash, and where planned steps failed. A rollback is
- * not possible any more, so if the kernel does not take the rules the node is halted. Sysctls that only the generation before it sets get
- * their original values.
+ * not possible any more: where it fails see `unended`. Sysctls that only the generation before it sets get their original values.
  * @param from the generation before it; undefined when it cannot be read any more
  */
 export async function restoreCommitted(from: Generation | undefined, ports: Ports): Promise<TransactionResult> {
-  const { journal, clock, report, kernel } = ports;
+  const { journal, kernel } = ports;
   const { active, originals } = journal;
-  let why = 'the committed generation cannot be read';
-  for (let attempts = 1; attempts <= limits.finishAttemptsMax; attempts++) {
-    if (!active) break;
-    try {
-      if (await kernel.switch?.look()) await pin(ports);
-      const state = from ? withDropped(active.state, from.state, originals) : active.state;
-      const desired = await restore(state, await ownedNames(from ?? active, ports), ports);
-      await switchOff(ports);
-      await kernel.switch?.remove();
-      await forgetAfter((await journal.openFlows()).old, ports);
-      return await confirmed(desired, 0, ports);
-    } catch (error) {
-      why = messageOf(error);
-      report('finish-failed', { attempt: attempts, because: why });
-      if (attempts < limits.finishAttemptsMax) await clock.sleep(limits.rollbackIntervalMs * attempts);
-    }
-  }
   const because = 'the confirmed change cannot be finished';
-  await halt(`${because}: ${why}`, ports);
-  return { outcome: { kind: 'held', because, rollback: why } };
+  if (!active) {
+    const rollback = 'the committed generation cannot be read';
+    await halt(`${because}: ${rollback}`, ports);
+    return { outcome: { kind: 'held', because, rollback } };
+  }
+  const once = async (): Promise<TransactionResult> => {
+    if (await kernel.switch?.look()) await pin(ports);
+    const state = from ? withDropped(active.state, from.state, originals) : active.state;
+    const desired = await restore(state, await ownedNames(from ?? active, ports), ports);
+    await switchOff(ports);
+    await kernel.switch?.remove();
+    await forgetAfter((await journal.openFlows()).old, ports);
+    return confirmed(desired, 0, ports);
+  };
+  const tried = await attempt(once, 'finish-failed', limits.finishAttemptsMax, ports);
+  if (tried.kind === 'done') {
+    ended(journal);
+    return tried.result;
+  }
+  return { outcome: await unended({ because, fault: 'process' }, 'its last steps failed', tried.error, ports) };
 }
 
 async function confirmed(desired: NodeState, steps: number, { journal, report }: Ports): Promise<TransactionResult> {

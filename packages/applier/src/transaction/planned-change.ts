@@ -45,9 +45,10 @@ export interface TransactionResult {
 /** Why a change must be rolled back. */
 export interface RollbackReason {
   /**
-   * The bundle's fault: the kernel refused it, a probe failed, the operator cancelled it. Not its fault: the process could not
-   * continue, or was asked to end (`asked`).
+   * The bundle's fault: the kernel refused it, a probe failed on rules that nothing else changed, the operator cancelled it. Not its fault:
+   * the kernel does not hold what it took (`differs`); a tool, the disk or another program stood in the way (`surroundings`); the process
+   * could not continue, or was asked to end (`asked`).
    */
-  readonly kind: 'kernel' | 'health' | 'operator' | 'process' | 'asked';
+  readonly kind: 'kernel' | 'health' | 'operator' | 'differs' | 'surroundings' | 'process' | 'asked';
   readonly because: string;
 }

@@ -4,7 +4,8 @@ import type { Kernel } from '../ports/kernel.ts';
 import type { Ports } from '../ports/ports.ts';
 import type { ProbePolicy, ProbeResult } from '../ports/probes.ts';
 import { familiesOf } from '../ports/node-state.ts';
-import type { Deadman } from './deadman.ts';
+import { type Deadman, Expired } from './deadman.ts';
+import { isOfSurroundings } from '../ports/failure.ts';
 import { meanwhile, type ProbationOffers } from './offers.ts';
 import { decidePartial, type FailedProbe } from '../partial/decide.ts';
 import type { QuarantinedService } from '../ports/journal.ts';
@@ -110,7 +111,9 @@ export class ProbationWatch {
         await this.#deadman.renew();
       }
     } catch (error) {
-      return { kind: 'process', because: messageOf(error) };
+      // A process that was stopped, or whose tools were slow, says nothing about the release.
+      const isBlameless = error instanceof Expired || isOfSurroundings(error);
+      return { kind: isBlameless ? 'surroundings' : 'process', because: messageOf(error) };
     }
   }
 
@@ -146,8 +149,7 @@ export class ProbationWatch {
     const isDue = this.#elapsedMs >= this.#seconds * 1000 && isJudged && this.#confirmed;
     if (isDue || clock.bootMs() - this.#lookedMs >= limits.invariantIntervalMs) {
       const difference = await invariant(this.#change.plan, this.#ports.kernel);
-      if (difference !== undefined)
-        return { kind: 'process', because: `another program changed the rules: ${difference}` };
+      if (difference !== undefined) return foreign(difference);
       this.#lookedMs = clock.bootMs();
     }
     if (isDue) return 'passed';
@@ -162,6 +164,8 @@ export class ProbationWatch {
     const { failed } = this.#judge;
     if (!this.#perService || failed.every(({ service }) => service === undefined)) return { kind: 'health', because };
     const { from, bundle, plan } = this.#change;
+    const difference = await invariant(plan, this.#ports.kernel);
+    if (difference !== undefined) return foreign(difference);
     const decision = decidePartial({ from, bundle, flip: plan.flip, failed, because });
     if (decision.kind === 'all')
       return { kind: 'health', because: `${because}; not rolled back by Service: ${decision.why}` };
@@ -196,6 +200,12 @@ export class ProbationWatch {
     return undefined;
   }
 }
+
+/** A release is not to blame for what happens on rules that are not its own. */
+export const foreign = (difference: string): RollbackReason => ({
+  kind: 'surroundings',
+  because: `another program changed the rules: ${difference}`,
+});
 
 /** Counts the bad answers of each probe that was good before the change. */
 export class ProbeJudge {

@@ -1,6 +1,7 @@
 import type { Family } from '@sluice/netfilter';
 import type { Drain } from '../ipvs/values.ts';
 import { messageOf } from '../message.ts';
+import { StillDiffers } from '../ports/failure.ts';
 import { adaptDesired, ownState } from '../plan/ownership.ts';
 import { describeStep, type Plan, plan } from '../plan/plan.ts';
 import type { Ports } from '../ports/ports.ts';
@@ -118,15 +119,5 @@ export async function orInterrupted<T>(work: Promise<T>): Promise<T | 'interrupt
   } catch (error) {
     if (error instanceof Interrupted) return 'interrupted';
     throw error;
-  }
-}
-
-/** The kernel differs from the desired state after a repair: another program undoes it, or the kernel changes the rules. */
-export class StillDiffers extends Error {
-  override readonly name = 'StillDiffers';
-
-  /** @param steps that are missing still, in words */
-  constructor(steps: readonly string[]) {
-    super(`the kernel still differs: ${steps.join('; ')}`);
   }
 }

@@ -1,6 +1,7 @@
 import { flowChange, pendingFlows } from '../plan/flows.ts';
 import { forgetAfter } from './forgetting.ts';
 import { messageOf } from '../message.ts';
+import { isOfSurroundings } from '../ports/failure.ts';
 import type { Generation } from '../ports/journal.ts';
 import type { Ports } from '../ports/ports.ts';
 import { restore, withDropped, withSysctls } from './restore.ts';
@@ -39,7 +40,8 @@ export async function rollBackTo(
     await kernel.switch?.remove();
   } catch (error) {
     const because = `generation ${target.number} cannot be loaded`;
-    return { outcome: { kind: 'held', because, rollback: messageOf(error) } };
+    const kind = isOfSurroundings(error) ? 'pending' : 'held';
+    return { outcome: { kind, because, rollback: messageOf(error) } };
   }
   if (active && declines) decline(declinedBy(target.state, active.state, ports), ports);
   if (active) await forgetAfter([...flowChange(active.state, old).old, ...pendingFlows(old, active.state)], ports);

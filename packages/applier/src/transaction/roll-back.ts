@@ -3,6 +3,8 @@ import { limits } from '../limits.ts';
 import { pendingFlows } from '../plan/flows.ts';
 import { forgetAfter } from './forgetting.ts';
 import { messageOf } from '../message.ts';
+import { isOfSurroundings } from '../ports/failure.ts';
+import type { Outcome } from '../ports/outcome.ts';
 import type { Fault, Generation } from '../ports/journal.ts';
 import type { TrackedFlow } from '../ports/kernel.ts';
 import type { Ports } from '../ports/ports.ts';
@@ -12,8 +14,8 @@ import { baseChainParts, leakedChains } from '../plan/side-by-side.ts';
 import type { TransactionResult } from './planned-change.ts';
 
 /**
- * Returns the kernel to the previous generation and closes the transaction; halts the node if that fails
- * `limits.rollbackAttemptsMax` times. Idempotent, and correct from wherever the change stopped: it plans from the observed state.
+ * Returns the kernel to the previous generation and closes the transaction. Idempotent, and correct from wherever the change stopped: it
+ * plans from the observed state. Where it fails `limits.rollbackAttemptsMax` times: see `unended`.
  *
  * The switch goes off first: that needs no table lock, and from then on packets meet the old program. nat before filter, because
  * packets that nat sent to the new program must still pass its filter.
@@ -26,31 +28,27 @@ export async function rollBack(
   fault: Fault,
   ports: Ports,
 ): Promise<TransactionResult> {
-  const { clock, report } = ports;
-  report('rolling-back', { because });
+  if (!isWaiting(ports.journal)) ports.report('rolling-back', { because });
   const isBySwitch = ports.journal.open?.flip === 'switch';
-  let why = '';
-  for (let attempts = 1; attempts <= limits.rollbackAttemptsMax; attempts++) {
-    try {
-      // Before anything is read: packets come first.
-      if (isBySwitch) await ports.kernel.switch?.off('nat');
-      const fresh = await freshFlows(from, ports);
-      await switchOff(ports);
-      // Only after packets meet the old program: a flow forgotten earlier would come back as it was.
-      if (isBySwitch) await forgetAfter(fresh, ports);
-      const kernelState = await restore(rollbackState(from.state, ports), await ownedNames(from, ports), ports);
-      if (!isBySwitch) await forgetAfter(fresh, ports);
-      await ports.kernel.switch?.remove();
-      await abandon(because, fault, ports);
-      return { outcome: { kind: 'rolled-back', because }, kernelState };
-    } catch (error) {
-      why = messageOf(error);
-      report('rollback-failed', { attempt: attempts, because: why });
-      if (attempts < limits.rollbackAttemptsMax) await clock.sleep(limits.rollbackIntervalMs * attempts);
-    }
-  }
-  await halt(`${because}; the rollback failed: ${why}`, ports);
-  return { outcome: { kind: 'held', because, rollback: why } };
+  const once = async (): Promise<NodeState> => {
+    // Before anything is read: packets come first.
+    if (isBySwitch) await ports.kernel.switch?.off('nat');
+    const fresh = await freshFlows(from, ports);
+    await switchOff(ports);
+    // Only after packets meet the old program: a flow forgotten earlier would come back as it was.
+    if (isBySwitch) await forgetAfter(fresh, ports);
+    const state = await restore(rollbackState(from.state, ports), await ownedNames(from, ports), ports);
+    if (!isBySwitch) await forgetAfter(fresh, ports);
+    await ports.kernel.switch?.remove();
+    await abandon(because, fault, ports);
+    return state;
+  };
+  const tried = await attempt(once, 'rollback-failed', limits.rollbackAttemptsMax, ports);
+  if (tried.kind === 'failed')
+    return { outcome: await unended({ because, fault }, 'the rollback failed', tried.error, ports) };
+  ended(ports.journal);
+  const again = fault === 'surroundings' ? ({ again: true } as const) : {};
+  return { outcome: { kind: 'rolled-back', because, ...again }, kernelState: tried.result };
 }
 
 /**
@@ -73,15 +71,6 @@ async function abandon(because: string, fault: Fault, { journal, report }: Ports
     await journal.abandon(because, fault);
   } catch (error) {
     report('abandon-not-written', { because: messageOf(error) });
-  }
-}
-
-/** Halts the node. If the disk takes no write, the halt lasts only as long as this process. */
-export async function halt(because: string, { journal, report }: Pick<Ports, 'journal' | 'report'>): Promise<void> {
-  try {
-    await journal.halt(because);
-  } catch (error) {
-    report('hold-not-written', { because: messageOf(error) });
   }
 }
 
@@ -118,4 +107,92 @@ export async function ownedNames(
 /** The state to roll back to: that of the generation, and the old values of the sysctls that only the open transaction set. */
 export function rollbackState(state: NodeState, { journal }: Pick<Ports, 'journal'>): NodeState {
   return { ...state, sysctls: new Map([...(journal.open?.sysctls ?? []), ...state.sysctls]) };
+}
+
+/** The result of work, or the error of its last attempt. */
+export type Attempted<T> =
+  | { readonly kind: 'done'; readonly result: T }
+  | { readonly kind: 'failed'; readonly error: unknown };
+
+/**
+ * Tries work that has to succeed, with growing pauses, up to a number of times and no longer than `limits.attemptsMsMax`: a tool that hangs
+ * must not keep the main loop from its other work. A node that is halted, or whose rollback waits, is tried once: the loop comes again.
+ * @param failed the event that is reported for each failed attempt
+ */
+export async function attempt<T>(
+  work: () => Promise<T>,
+  failed: string,
+  attemptsMax: number,
+  { clock, report, journal }: Pick<Ports, 'clock' | 'report' | 'journal'>,
+): Promise<Attempted<T>> {
+  const most = isWaiting(journal) ? 1 : attemptsMax;
+  const startMs = clock.bootMs();
+  for (let attempts = 1; ; attempts++) {
+    let error: unknown;
+    try {
+      return { kind: 'done', result: await work() };
+    } catch (thrown) {
+      error = thrown;
+    }
+    report(failed, { attempt: attempts, because: messageOf(error) });
+    if (attempts >= most || clock.bootMs() - startMs > limits.attemptsMsMax) return { kind: 'failed', error };
+    await clock.sleep(limits.rollbackIntervalMs * attempts);
+  }
+}
+
+/** Why a transaction is to be rolled back, as long as that could not be done. */
+interface Waiting {
+  readonly because: string;
+  readonly fault: Fault;
+}
+
+/** Known to this process alone: the next one knows that the transaction is open, and rolls it back for that. */
+const waitingOf = new WeakMap<Ports['journal'], Waiting>();
+
+/** Whether the end of the open transaction was tried before. */
+export const isWaiting = (journal: Ports['journal']): boolean => journal.halted !== undefined || waitingOf.has(journal);
+
+export const waitingFor = (journal: Ports['journal']): Waiting | undefined => waitingOf.get(journal);
+
+/** The open transaction came to an end. */
+export const ended = (journal: Ports['journal']): void => void waitingOf.delete(journal);
+
+/**
+ * What becomes of a transaction whose end failed. Where the surroundings failed, the end could not be tried: it is tried again until it can,
+ * with a back-off, by this process or the next one. Where the kernel answered and refused, the node is halted; also then it is tried again,
+ * now and then, because what the kernel refuses may depend on what others load into it.
+ * @param what the end that failed, for the history: `the rollback failed`
+ */
+export async function unended(
+  { because, fault }: Waiting,
+  what: string,
+  error: unknown,
+  { journal, report }: Pick<Ports, 'journal' | 'report'>,
+): Promise<Outcome> {
+  waitingOf.set(journal, { because, fault });
+  const rollback = messageOf(error);
+  await outlived(journal);
+  if (isOfSurroundings(error)) return { kind: 'pending', because, rollback };
+  await halt(`${because}; ${what}: ${rollback}`, { journal, report });
+  return { kind: 'held', because, rollback };
+}
+
+/** This process did not crash in its attempt. A disk that takes no write changes nothing about that. */
+export async function outlived(journal: Ports['journal']): Promise<void> {
+  try {
+    await journal.outlived();
+  } catch {
+    // Five processes that crash are needed before the count matters.
+  }
+}
+
+/** Halts the node. If the disk takes no write, the halt lasts only as long as this process. */
+export async function halt(because: string, { journal, report }: Pick<Ports, 'journal' | 'report'>): Promise<void> {
+  // Its first reason stays.
+  if (journal.halted !== undefined) return;
+  try {
+    await journal.halt(because);
+  } catch (error) {
+    report('hold-not-written', { because: messageOf(error) });
+  }
 }

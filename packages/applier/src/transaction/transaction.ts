@@ -1,5 +1,5 @@
-import { RehearsalError } from '../ports/failure.ts';
-import { firstDifference, updateDifference } from './verify.ts';
+import { isOfSurroundings, RehearsalError } from '../ports/failure.ts';
+import { firstDifference, foreignDifference, updateDifference } from './verify.ts';
 import { verifyIpvs } from './verify-ipvs.ts';
 import type { PlannedChange, TransactionResult, RollbackReason } from './planned-change.ts';
 import { carryOut } from './restore.ts';
@@ -18,7 +18,7 @@ import { endpointChanges, printEndpointChanges } from '../endpoints/endpoint-cha
 import { finish } from './finish.ts';
 import { quarantinedAfter } from '../partial/leave-out.ts';
 import type { ProbationOffers } from './offers.ts';
-import { type ProbationRules, ProbationWatch } from './probation.ts';
+import { foreign, type ProbationRules, ProbationWatch } from './probation.ts';
 
 /**
  * One transaction: brings the kernel from its observed state to the desired one, or rolls it back.
@@ -110,7 +110,7 @@ async function inPhases(
   } catch (error) {
     report('commit-failed', { because: messageOf(error) });
     return rollBackAfter(
-      { kind: 'process', because: `the commit record cannot be written: ${messageOf(error)}` },
+      { kind: 'surroundings', because: `the commit record cannot be written: ${messageOf(error)}` },
       change,
       ports,
     );
@@ -186,23 +186,52 @@ async function cutOver(
     if (plan.flip === 'ordered') await forgetAfter(change.flows.old, ports);
     return ipvs ? { ipvs } : {};
   } catch (error) {
-    return { failed: { kind: 'kernel', because: messageOf(error) } };
+    return { failed: { kind: isOfSurroundings(error) ? 'surroundings' : 'kernel', because: messageOf(error) } };
   }
 }
 
 function differs(difference: string): RollbackReason {
-  return { kind: 'kernel', because: `the kernel does not hold what was loaded: ${difference}` };
+  return { kind: 'differs', because: `the kernel does not hold what was loaded: ${difference}` };
 }
 
-async function rollBackAfter(failure: RollbackReason, change: PlannedChange, ports: Ports): Promise<TransactionResult> {
+async function rollBackAfter(seen: RollbackReason, change: PlannedChange, ports: Ports): Promise<TransactionResult> {
   enter('roll back', ports);
-  if (failure.kind === 'kernel') ports.report('kernel-refused', { because: failure.because, lane: change.changeKind });
-  const isStale = failure.kind === 'kernel' && !change.observed;
-  const ending = await rollBack(failure.because, change.from, isStale ? 'process' : faultOf(failure), ports);
+  const failure = seen.kind === 'health' ? await onOwnRules(seen, change, ports) : seen;
+  const isRefused = failure.kind === 'kernel' || failure.kind === 'differs';
+  if (isRefused || failure.kind === 'surroundings')
+    ports.report('kernel-refused', { because: failure.because, lane: change.changeKind });
+  const isStale = isRefused && !change.observed;
+  const ending = await rollBack(failure.because, change.from, isStale ? 'process' : faults[failure.kind], ports);
   return { ...ending, failed: failure.kind, ...(isStale ? { stale: true } : {}) };
 }
 
-const faultOf = ({ kind }: RollbackReason): Fault => (kind === 'process' || kind === 'asked' ? kind : 'bundle');
+/**
+ * Whether probes failed on the rules of the release: what another program did to them, the release is not to blame for.
+ * @returns the reason, or another one; also where that cannot be read
+ */
+async function onOwnRules(failure: RollbackReason, { plan }: PlannedChange, ports: Ports): Promise<RollbackReason> {
+  const { kernel } = ports;
+  try {
+    // Before anything is read: packets come first.
+    if (plan.flip === 'switch') await kernel.switch?.off('nat');
+    const difference = await foreignDifference(plan, kernel);
+    return difference === undefined ? failure : foreign(difference);
+  } catch (error) {
+    const kind = isOfSurroundings(error) ? 'surroundings' : failure.kind;
+    return { kind, because: `${failure.because}; on which rules is not known: ${messageOf(error)}` };
+  }
+}
+
+/** Who is to blame for each reason: only what the kernel or the probes say of a bundle counts against it. */
+const faults = {
+  kernel: 'bundle',
+  health: 'bundle',
+  operator: 'bundle',
+  differs: 'surroundings',
+  surroundings: 'surroundings',
+  process: 'process',
+  asked: 'asked',
+} as const satisfies Readonly<Record<RollbackReason['kind'], Fault>>;
 
 /**
  * Loads the rules in a scratch namespace before anything is touched. When the rehearsal itself cannot run, the change is not made, and
@@ -219,8 +248,9 @@ export async function rehearse(
     await rehearsal.ensure(bundle.state, touched, now);
     return undefined;
   } catch (error) {
-    if (error instanceof RehearsalError) {
-      const { message, hint } = error;
+    if (isOfSurroundings(error)) {
+      const message = messageOf(error);
+      const hint = error instanceof RehearsalError ? error.hint : 'Nothing was touched; it is tried again by itself';
       return { problems: [{ code: 'NODE_CANNOT_REHEARSE', level: 'error', message, hint }] };
     }
     const hint =

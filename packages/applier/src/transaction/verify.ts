@@ -1,6 +1,7 @@
 import { canonicalRule, changedChains, type Family, type TableName } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import { chainNames, familiesOf, type NodeState, tableOf, entryNames, isTree } from '../ports/node-state.ts';
+import { isTableIntact } from '../plan/nftables.ts';
 import { ownState } from '../plan/ownership.ts';
 import { describeStep, type Plan, plan } from '../plan/plan.ts';
 import type { Touched } from '../ports/rehearsal.ts';
@@ -50,6 +51,18 @@ function rulesDifference(
 ): string | undefined {
   const spell = (rules: readonly string[] | undefined): string | undefined => rules?.map(canonicalRule).join('\n');
   return spell(expected) === spell(actual) ? undefined : `${family} ${table} chain ${name}`;
+}
+
+/**
+ * Compares all that a plan put into the kernel, for what is decided by it: that probes fail says something about a release only on its rules.
+ * @returns the first difference, which is another program's
+ */
+export async function foreignDifference(
+  { afterCutOver }: Pick<TransactionPlan, 'afterCutOver'>,
+  kernel: Kernel,
+): Promise<string | undefined> {
+  if (!(await isTableIntact(kernel))) return 'table inet sluice';
+  return familiesOf(afterCutOver).length === 0 ? undefined : tablesDifference(afterCutOver, kernel);
 }
 
 async function tablesDifference(desired: NodeState, kernel: Kernel): Promise<string | undefined> {

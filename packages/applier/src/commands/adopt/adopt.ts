@@ -57,7 +57,8 @@ async function moveCommand(config: SluicedConfig, options: AdoptOptions, termina
   try {
     await control.refresh();
     const left = await session.reconciler.recover();
-    if (left?.kind === 'held') throw new CommandError([halted(left.because)], exitCodes.halted);
+    if (left?.kind === 'held' || left?.kind === 'pending')
+      throw new CommandError([halted(left.because)], ratingOf(left).exitCode);
     const parts = await partsOf(config, session, options, terminal);
     await mustBeHoldable(hold, session.journal.adoption, parts.kubeProxy);
     const { kernel } = await session.portsOf(session.backend);
@@ -206,7 +207,7 @@ function undoneText(ending: UndoEnding): string {
     case 'undone':
       return `undone: kube-proxy serves, and Sluice's rules are removed (${ending.steps} steps)`;
     case 'old-rules':
-      return ending.outcome.kind === 'held'
+      return ending.outcome.kind === 'held' || ending.outcome.kind === 'pending'
         ? describe(ending.outcome)
         : 'kube-proxy did not write its rules in time; those of generation 0 serve, with the endpoints of that time. Find out why kube-proxy does not run';
     case 'waits':

@@ -71,7 +71,7 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
     }
     const left = await session.reconciler.recover();
     if (left) linesOf(options, terminal)(`first: ${describe(left)}\n`);
-    if (left?.kind === 'held') return printOutcome(left, terminal, options);
+    if (left?.kind === 'held' || left?.kind === 'pending') return printOutcome(left, terminal, options);
     await session.reconciler.repair();
     const outcome = await session.reconciler.put(tree.files, true, undefined, onlyEndpoints);
     const account = accountOf(outcome);

@@ -155,6 +155,11 @@ async function recoverAndReconcile(
   // Finishing an open change may load rules before the node is halted. A failed check must not leave the node without rules.
   if (journal.open) found.wasBare ??= await reconciler.isBare().catch(() => undefined);
   found.left ??= await reconciler.recover(patience);
+  if (found.left?.kind === 'pending') {
+    const { because, rollback } = found.left;
+    found.left = undefined;
+    throw new Error(`${because}: ${rollback}`);
+  }
   return found.left?.kind === 'held' ? 0 : Number(await reconciler.repair());
 }
 

@@ -1,5 +1,5 @@
 import type { RollbackEnding, RollbackPlan } from '../../control/protocol.ts';
-import { describe, exitCodes } from '../../ports/outcome.ts';
+import { describe, exitCodes, ratingOf } from '../../ports/outcome.ts';
 import { CommandError } from '../../command-error.ts';
 import { printRollback } from './print-rollback.ts';
 import { withControl } from '../session/reach.ts';
@@ -42,8 +42,8 @@ export async function rollback(to: string | undefined, options: RollbackOptions,
       endpoints,
       removeAllServices,
     });
-    finish(ending, ending.kind === 'held' ? `${describe(ending)}\n` : done(plan));
-    if (ending.kind === 'held') return exitCodes.halted;
+    finish(ending, ending.kind === 'done' ? done(plan) : `${describe(ending)}\n`);
+    if (ending.kind !== 'done') return ratingOf(ending).exitCode;
     if (ending.unwritten !== null) terminal.err(unwritten(plan, ending.unwritten));
     return exitCodes.done;
   });

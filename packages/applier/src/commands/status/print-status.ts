@@ -61,7 +61,7 @@ function openRows({ probation, open, held, quarantined, quarantinedServices }: S
       ? []
       : ([
           ['halted', held],
-          ['', 'fix the cause, then run `sluiced rollback`'],
+          ['', 'fix the cause: sluiced tries again by itself'],
         ] as const)),
     ...Object.entries(quarantined).map(([version, why]): Row => ['quarantined', `${version}: ${why}`]),
     ...quarantinedServices.map(

@@ -135,7 +135,7 @@ function outcomeFields(outcome: Outcome): object {
     steps: outcome.kind === 'confirmed' ? outcome.steps : 0,
     because: 'because' in outcome ? outcome.because : null,
     partial: partialOf(outcome) ?? null,
-    rollbackFailed: outcome.kind === 'held' ? outcome.rollback : null,
+    rollbackFailed: outcome.kind === 'held' || outcome.kind === 'pending' ? outcome.rollback : null,
     failingProbes: (outcome.kind === 'confirmed' && outcome.failing) || [],
     lastEndpointsInMs: ('waitsMs' in outcome && outcome.waitsMs) || null,
   };
