@@ -1,10 +1,10 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
+import type { ForwardingState } from '@sluice/netfilter';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { sampleBundle, sampleNode } from '../testing/bundle.fixture.ts';
 import type { DeclaredHealth } from './declared.ts';
 import { HealthMemory } from './memory.ts';
-import type { ActiveRules } from './served.ts';
 import { ActiveHealth } from './active.ts';
 
 let state: string;
@@ -61,7 +61,7 @@ test('counts a first endpoint only when the active rules have it', async () => {
     '-A KUBE-SEP-B -m tcp -p tcp -j DNAT --to-destination 10.244.1.1:80',
   ];
   offered.set(path, `${offered.get(path) ?? ''}*nat\n${rules.join('\n')}\nCOMMIT\n`);
-  const stands = (to: string): ActiveRules => {
+  const stands = (to: string): ForwardingState => {
     const nat = { chains: new Map([[chain, [`-A ${chain} -p tcp -j DNAT --to-destination ${to}`]]]), jumps: [] };
     return { families: { ipv4: { filter: { chains: new Map(), jumps: [] }, nat } } };
   };

@@ -1,8 +1,9 @@
 import type { BundleFiles } from '@sluice/bundle';
+import type { ForwardingState } from '@sluice/netfilter';
 import { type DeclaredHealth, HealthReader, withCounts } from './declared.ts';
 import type { HealthMemory } from './memory.ts';
 import type { HealthPorts } from './ports.ts';
-import { type ActiveRules, servedBy } from './served.ts';
+import { servedBy } from './served.ts';
 
 /** What it works with. */
 export interface ActiveHealthParts {
@@ -44,7 +45,7 @@ export class ActiveHealth {
    * @param files whose endpoints reached the active generation, without the rest of them
    * @param rules the active generation, with these endpoints
    */
-  earlyEndpoints(files: BundleFiles, rules: ActiveRules): void {
+  earlyEndpoints(files: BundleFiles, rules: ForwardingState): void {
     if (!this.#active) return;
     const isServed = servedBy(rules, files, this.#parts.node);
     this.#active = withCounts(this.#active, this.#reader.read(files), isServed);

@@ -9,7 +9,7 @@ import {
   readPath,
   readProfile,
 } from '@sluice/bundle';
-import { compareText } from '@sluice/netfilter';
+import { compareText, healthCheckPortIn } from '@sluice/netfilter';
 
 /** A Service with a health-check node port: its load balancer checks each node for a local endpoint. */
 export interface HealthService {
@@ -48,9 +48,6 @@ export function withCounts(
   return { ...active, services };
 }
 
-/** The rule that accepts packets to the port, in mode iptables or ipvs. Not a comment, because endpoint keys may change comments. */
-const portLine =
-  /^(?:-A KUBE-NODEPORTS .* --dport (\d{1,5}) -j ACCEPT|add (?:KUBE|KUBE-6)-HEALTH-CHECK-NODE-PORT (\d{1,5}))$/m;
 const endpointLine = /^# endpoint (?:[a-z0-9-]+ )?(?:\[([0-9a-f:]+)\]|([0-9.]+)):\d+ ([^\s,]+)(.*)$/gm;
 
 /** The declaration in the file of one Service. */
@@ -140,9 +137,8 @@ function declaredIn(path: string, files: BundleFiles, profile: string, node: str
   const kind = readPath(path);
   if (kind?.kind !== 'service' || kind.profile !== profile) return undefined;
   const text = files.get(path) ?? '';
-  const [, ruled, listed] = portLine.exec(text) ?? [];
-  const port = Number(ruled ?? listed ?? 0);
-  if (port < 1 || port > 65_535) return undefined;
+  const port = healthCheckPortIn(kind.tool, text);
+  if (port === undefined) return undefined;
   return { service: `${kind.namespace}/${kind.name}`, port, addresses: [...localAddresses(text, node)] };
 }
 

@@ -65,6 +65,12 @@ describe('what a bundle declares', () => {
     expect(declaredHealth(files, sampleNode).services).toMatchObject([{ port: 32_000, localEndpoints: 1 }]);
   });
 
+  test.each(['4', '6'])('reads the port from set health%s in mode nftables', (suffix) => {
+    const lines = `# endpoint 10.244.1.5:80 node-a\nadd element inet sluice health${suffix} { 32000 }\n`;
+    const files = new Map([...sampleBundle({ mode: 'nftables' }), [path.replace('.iptables', '.nft'), lines]]);
+    expect(declaredHealth(files, sampleNode).services).toMatchObject([{ port: 32_000, localEndpoints: 1 }]);
+  });
+
   test("listens on the node's own address where the profile names it", () => {
     const edit = (text: string | undefined, from: string, to: string): string => (text ?? '').replace(from, to);
     const [profile, node] = ['profiles/default/profile.yaml', `nodes/${sampleNode}/node.yaml`];

@@ -37,6 +37,12 @@ const rules: Make = (here, there = [9]) => {
   return sampleBundle().set('profiles/default/services/shop/gate.iptables', `${lines.join('\n')}\n`);
 };
 
+/** A bundle of the mode without the Service. */
+function without(mode: string): BundleFiles {
+  if (mode.startsWith('ipvs')) return ipvsBundle;
+  return sampleBundle(mode === 'nftables' ? { mode } : {});
+}
+
 const servers =
   (frontend: string): Make =>
   (here, there = [9]) => {
@@ -53,8 +59,27 @@ const servers =
     return new Map([...ipvsBundle, ['profiles/default/services/shop/gate.ipvs', `${lines.join('\n')}\n`]]);
   };
 
+const table: Make = (here, there = [9]) => {
+  const own = here.map((n) => `10.244.1.${n}`);
+  const all = [...own, ...there.map((n) => `10.244.2.${n}`)];
+  const key = '203.0.113.50 . tcp . 80';
+  const line = (set: string, element: string, guard = ''): string =>
+    `${guard}add element inet sluice ${set} { ${element} }`;
+  const lines = [
+    line('svc4', `${key} : goto n\${count}`),
+    line('near4', key),
+    line('out4', `${key} : goto l\${localCount}`),
+    line('none4', `${key} : drop`),
+    ...all.map((one) => line('tcp4', `203.0.113.50 . 80 . \${slot} : ${one} . 8080`)),
+    ...own.map((one) => line('tcp4', `203.0.113.50 . 80 . \${localSlot} : ${one} . 8080`, `@node=${sampleNode} `)),
+    ...there.map((n) => line('tcp4', `203.0.113.50 . 80 . \${localSlot} : 10.244.2.${n} . 8080`, '@node=node-b ')),
+  ];
+  return sampleBundle({ mode: 'nftables' }).set('profiles/default/services/shop/gate.nft', `${lines.join('\n')}\n`);
+};
+
 describe.each([
   ['flat', rules],
+  ['nftables', table],
   ['tree', rules],
   ['ipvs', servers('203.0.113.50:80')],
   ['ipvs, by a node port', servers('${host.nodePortAddresses}:30090')],
@@ -79,7 +104,7 @@ describe.each([
     ['none does', make([]), make([5]), false],
     ['another one does', make([6]), make([5]), false],
     ['one of another node does', make([], [5]), make([], [5]), false],
-    ['the Service does not', mode.startsWith('ipvs') ? ipvsBundle : sampleBundle(), make([5]), false],
+    ['the Service does not', without(mode), make([5]), false],
   ])('%s', async (_title, stands, offered, served) => {
     expect(await isServed(stands, offered)).toBe(served);
   });
