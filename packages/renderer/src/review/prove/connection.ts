@@ -19,11 +19,11 @@ export type ExpectedOutcome =
 
 /** The traffic policy of a profile: what holds for all its Services. */
 export interface ProfileTrafficPolicy {
-  /** The match for traffic that is not from the node's pods, with its variable; `''`: all traffic is masqueraded. */
+  /** The match for traffic that is not from the node's pods, with its variable; `''`: without a detector. */
   readonly notLocal: string;
   /** The node's own addresses on which node ports are open. */
   readonly nodePorts: { readonly address: (address: string) => boolean; readonly localhost: boolean };
-  /** Mode nftables: all traffic to ClusterIPs is masqueraded, that of pods too. */
+  /** Modes iptables and nftables: all traffic to ClusterIPs is masqueraded, that of pods too. */
   readonly masqueradeAll?: boolean;
   /** Mode ipvs: the default scheduler, with its flags. */
   readonly scheduler?: string;

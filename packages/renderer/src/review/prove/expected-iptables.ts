@@ -8,11 +8,10 @@ import {
   isAllowed,
   isLocalPod,
   isOpen,
+  knowsPods,
   localEndpoints,
-  type ProfileTrafficPolicy,
   usable,
 } from './connection.ts';
-import type { FlowSource } from '../flows/flow.ts';
 import type { HeaderNote } from '../bundle/header.ts';
 
 /** kube-proxy's `syncProxyRules` in `pkg/proxy/iptables` and `CategorizeEndpoints`. */
@@ -21,7 +20,11 @@ export function expectedIptables(connection: DeclaredConnection): ExpectedOutcom
   const { role, destination, declared } = claim;
   const { notes } = declared;
   const endpoints = endpointsOf(claim);
-  if (usable(endpoints).length === 0) return { kind: 'reject' };
+  if (usable(endpoints).length === 0) {
+    // KUBE-EXTERNAL-SERVICES is in INPUT and FORWARD alone: at addresses that are not its own, the node itself is not refused.
+    const isUnseen = source.class === 'node' && (role === 'external' || role === 'load-balancer');
+    return { kind: isUnseen ? 'pass' : 'reject' };
+  }
   const isPods = isLocalPod(connection);
   const to = (list: readonly HeaderNote[], masquerade: boolean): ExpectedOutcome =>
     list.length === 0
@@ -29,24 +32,16 @@ export function expectedIptables(connection: DeclaredConnection): ExpectedOutcom
       : choice(list, notes, (text) => masquerade || addressOfEndpoint(text) === source.address);
   const cluster = (masquerade: boolean): ExpectedOutcome => to(clusterEndpoints(endpoints, node), masquerade);
   const local = (masquerade: boolean): ExpectedOutcome => to(localEndpoints(endpoints, node), masquerade);
-  if (role === 'cluster') return notes.internalPolicy === 'Local' ? local(!isPods) : cluster(!isPods);
+  const isMasked = trafficPolicy.masqueradeAll === true || !isPods;
+  if (role === 'cluster') return notes.internalPolicy === 'Local' ? local(isMasked) : cluster(isMasked);
   if (role === 'load-balancer' && !isAllowed(notes, node, family, source)) return { kind: 'drop' };
-  const outcome =
-    notes.externalPolicy === 'Local' ? externalLocal(source, isPods, trafficPolicy, cluster, local) : cluster(true);
-  const closed = role === 'node-port' && !isOpen(node, family, destination, trafficPolicy);
-  // Rules that reject or drop match every address of the node, not only open ones.
-  return closed && outcome.kind === 'endpoints' ? { kind: 'pass' } : outcome;
-}
-
-/** With policy Local only the node and its pods reach endpoints on other nodes; other sources get local endpoints or are dropped. */
-function externalLocal(
-  source: FlowSource,
-  isPods: boolean,
-  trafficPolicy: ProfileTrafficPolicy,
-  cluster: (masquerade: boolean) => ExpectedOutcome,
-  local: (masquerade: boolean) => ExpectedOutcome,
-): ExpectedOutcome {
-  const knowsPods = trafficPolicy.notLocal !== '';
-  if (knowsPods && isPods) return cluster(false);
+  const isLocal = notes.externalPolicy === 'Local';
+  if (role === 'node-port' && !isOpen(node, family, destination, trafficPolicy)) {
+    // Nothing translates there, so sources count no more; rules that drop match every address of the node, not only open ones.
+    return isLocal && localEndpoints(endpoints, node).length === 0 ? { kind: 'drop' } : { kind: 'pass' };
+  }
+  if (!isLocal) return cluster(true);
+  // With policy Local only the node and its pods reach endpoints on other nodes. Where pods are unknown, the rule for them is left out.
+  if (isPods && knowsPods(connection)) return cluster(false);
   return source.class === 'node' ? cluster(true) : local(false);
 }

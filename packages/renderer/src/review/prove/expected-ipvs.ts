@@ -25,10 +25,12 @@ export function expectedIpvs(connection: DeclaredConnection): ExpectedOutcome {
   const { role, destination, declared } = claim;
   const { notes } = declared;
   if (role === 'node-port' && !isOpen(node, family, destination, trafficPolicy)) return { kind: 'pass' };
-  // The node itself sends from the Service's address, and is admitted where its own address is in the ranges.
-  if (role === 'load-balancer' && !isAllowed(notes, node, family, source)) return { kind: 'drop' };
   const policy = role === 'cluster' ? notes.internalPolicy : notes.externalPolicy;
   const endpoints = servers(connection, policy === 'Local').filter(({ weight }) => weight > 0);
+  // Connections of the node itself meet the virtual server before any filter (`NF_INET_LOCAL_OUT`).
+  if (endpoints.length === 0 && source.class === 'node') return { kind: 'reject' };
+  // The node itself sends from the Service's address, and is admitted where its own address is in the ranges.
+  if (role === 'load-balancer' && !isAllowed(notes, node, family, source)) return { kind: 'drop' };
   // The kernel rejects connections to a virtual server without real servers.
   if (endpoints.length === 0) return { kind: 'reject' };
   const isMasked = role === 'cluster' ? !isLocalPod(connection) || isUndetectedNode(connection) : policy === 'Cluster';

@@ -20,8 +20,11 @@ export function iptablesPolicy(view: BundleView, profile: string, family: Family
   }
   const [first] = [...votes].toSorted(([a, x], [b, y]) => y - x || compareText(b, a));
   const tail = nodePortTail.exec(view.files.get(baseFile(profile, 'last', toolOf[family])) ?? '')?.[1];
+  const match = first?.[0];
+  // With masqueradeAll these rules have no match; those for the traffic of pods with policy Local still have it.
   return {
-    notLocal: first === undefined ? detectorOf(view, profile, family) : first[0],
+    notLocal: match === undefined || match === '' ? detectorOf(view, profile, family) : match,
+    masqueradeAll: match === '',
     nodePorts: openNodePorts(view, profile, family, tail),
   };
 }

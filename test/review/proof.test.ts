@@ -1,0 +1,62 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { atTier, randomOf, seed } from '@sluice/testing';
+import { describe, expect, test } from 'vitest';
+import { parse, stringify } from 'yaml';
+import { readConfig } from '../../packages/renderer/src/load/config/config.ts';
+import { load } from '../../packages/renderer/src/load/load.ts';
+import { render, type Rendered } from '../../packages/renderer/src/render/render.ts';
+import { printProof } from '../../packages/renderer/src/emit/review/prove.ts';
+import { proveBundle } from '../../packages/renderer/src/review/prove/prove.ts';
+import { type Example, listExamples } from '../../tools/examples.ts';
+import { renderIn, settings } from './random-bundle.ts';
+
+/** Right rules are proved, whether nodes know the networks of pods or not: `sluice prove` is a gate of CI. */
+
+const clusters = atTier({ quick: 3, test: 12, all: 80 });
+const modes = ['iptables', 'ipvs', 'nftables'] as const;
+const networks = { with: '10.244.0.0/16,fd00:10:244::/48', without: '' } as const;
+
+/** What `sluice prove` prints where it finds fault; `''` for a bundle that is proved. */
+function faultsIn({ files }: Rendered): string {
+  const proof = proveBundle(files);
+  if (!('counterExamples' in proof)) throw new Error(proof[0]?.message);
+  expect(proof.profiles.some(({ flows }) => flows > 1)).toBe(true);
+  return proof.counterExamples.length + proof.faults.length === 0 ? '' : printProof(proof, 'text');
+}
+
+interface ExampleConfig {
+  readonly profiles?: readonly Readonly<Record<string, unknown>>[];
+}
+
+/** The example with all of its profiles in one mode. */
+function renderExample({ input, config: file }: Example, mode: string, clusterCIDR: string): Rendered {
+  const written = file === undefined ? {} : (parse(readFileSync(file, 'utf8')) as ExampleConfig);
+  const profiles = (written.profiles ?? [{ name: 'default' }]).map((profile) => ({ ...profile, mode, clusterCIDR }));
+  const text = stringify({ apiVersion: 'sluice.dev/v1alpha1', kind: 'SluiceConfig', ...written, profiles });
+  const { config } = readConfig({ sluice: { file: 'sluice.yaml', text }, kubeProxy: [] });
+  const names = readdirSync(input, { recursive: true, encoding: 'utf8' }).filter((name) => /\.ya?ml$/.test(name));
+  const change = load(names.map((name) => ({ file: name, text: readFileSync(join(input, name), 'utf8') }))).objects;
+  return render({ base: [], change, config, allocations: [], allocate: true, snapshot: true, strict: false });
+}
+
+const cidrs = ['with', 'without'] as const;
+
+describe.each(listExamples().flatMap((example) => modes.map((mode) => ({ name: example.name, mode, example }))))(
+  '$name in mode $mode',
+  ({ example, mode }) => {
+    test.each(cidrs)('is proved %s clusterCIDR', (known) => {
+      expect(faultsIn(renderExample(example, mode, networks[known]))).toBe('');
+    });
+  },
+);
+
+describe.each(Array.from({ length: clusters }, (_, index) => ({ index, setting: settings[index % settings.length]! })))(
+  'cluster $index, $setting.title',
+  ({ index, setting }) => {
+    test.each(cidrs)('a node in each mode is proved %s clusterCIDR', { timeout: 120_000 }, (known) => {
+      const config = known === 'with' ? setting.config : { ...setting.config, clusterCIDR: '' };
+      expect(faultsIn(renderIn({ ...setting, ...(config ? { config } : {}) }, randomOf(seed + index)))).toBe('');
+    });
+  },
+);
