@@ -1,0 +1,100 @@
+// @module-tag test
+import { copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { needBackend, needKernel } from './privileges.ts';
+import { SluicedNode, until, webIn } from './sluiced-node.ts';
+
+/**
+ * The tools of the real kernel are away for a while, and a release arrives: it ends confirmed by itself, nothing is quarantined, the node is
+ * never halted, and is unhealthy meanwhile.
+ */
+
+let node: SluicedNode;
+beforeEach(needKernel);
+beforeEach(async () => {
+  node = await SluicedNode.make();
+});
+afterEach(() => node.remove());
+
+/** What a tool does instead of its work. */
+const troubles = {
+  'is missing': 'echo "sh: 1: $0: not found" >&2; exit 127',
+  crashes: 'kill -SEGV $$',
+  'is killed': 'kill -KILL $$',
+  'prints garbage and fails': 'echo qwertz; echo asdfg >&2; exit 1',
+  'prints garbage and succeeds': 'echo qwertz; exit 0',
+} as const;
+
+const multi = (family: string, what: string): readonly [string, string] => [
+  `${family}-nft${what}`,
+  `xtables-nft-multi ${family}-nft${what}`,
+];
+const wrapped = [
+  ...['iptables', 'ip6tables'].flatMap((family) => ['', '-save', '-restore'].map((what) => multi(family, what))),
+  ['nft', 'nft-real'],
+  ['ipset', 'ipset-real'],
+] as const;
+
+/** Tools that are in trouble while a file exists. @returns shell text that mounts them over those of the system */
+function wrap(trouble: string, flag: string): string {
+  const tools = `${node.directory}/tools`;
+  mkdirSync(tools);
+  for (const name of ['nft', 'ipset']) copyFileSync(`/usr/sbin/${name}`, `${tools}/${name}-real`);
+  for (const [name, real] of wrapped)
+    writeFileSync(`${tools}/${name}`, `#!/bin/sh\nif [ -e ${flag} ]; then ${trouble}; fi\nexec ${real} "$@"\n`, {
+      mode: 0o755,
+    });
+  return `mount -t overlay overlay -o lowerdir=${tools}:/usr/sbin /usr/sbin &&`;
+}
+
+/** How long the trouble lasts: longer than all attempts in a row. */
+const troubleMs = 25_000;
+/** The release is confirmed within this time of its end: back-offs, a probation, and a busy machine. */
+const healMs = 60_000;
+
+const confirmed = (number: number): boolean =>
+  node.journal()?.current?.number === number && node.journal()?.open === null;
+
+describe.each(['iptables', 'nftables'] as const)('in mode %s', (mode) => {
+  beforeEach((context) => needBackend(context, 'nft'));
+
+  test.each(Object.entries(troubles))('while each tool %s', { timeout: 180_000 }, async (what, trouble) => {
+    const flag = `${node.directory}/away`;
+    node.writeConfig('nft');
+    writeBundle(`${node.directory}/rendered`, webIn(mode, 1, 2));
+    node.start(wrap(trouble, flag));
+    await until('the first release is confirmed', async () => confirmed(1), 60_000);
+    writeFileSync(flag, '');
+    writeBundle(`${node.directory}/rendered`, webIn(mode, 11, 12));
+    await sleep(troubleMs);
+    expect(JSON.parse((await node.get()) ?? '{}').healthy).toBe(false);
+    expect(node.journal()).toMatchObject({ held: null, quarantined: {} });
+    rmSync(flag);
+    const startMs = performance.now();
+    await until('the release is confirmed', async () => confirmed(2), healMs);
+    console.info(`${mode}, each tool ${what}: healed ${Math.round(performance.now() - startMs)} ms after its end`);
+    expect(node.journal()).toMatchObject({ held: null, quarantined: {} });
+    await until('the daemon is healthy', async () => JSON.parse((await node.get()) ?? '{}').healthy === true, 60_000);
+  });
+});
+
+test('while another program holds the xtables lock', { timeout: 180_000 }, async (context) => {
+  needBackend(context, 'legacy');
+  const flag = `${node.directory}/lock`;
+  node.writeConfig('legacy');
+  writeBundle(`${node.directory}/rendered`, webIn('iptables', 1, 2));
+  // In the mount namespace of the daemon, which has a /run of its own.
+  const lock = `( while [ ! -e ${flag} ]; do sleep 0.1; done; flock /run/xtables.lock sleep 35; rm ${flag} ) &`;
+  node.start(lock);
+  await until('the first release is confirmed', async () => confirmed(1), 60_000);
+  writeFileSync(flag, '');
+  writeBundle(`${node.directory}/rendered`, webIn('iptables', 11, 12));
+  await sleep(34_000);
+  expect(node.journal()).toMatchObject({ held: null, quarantined: {} });
+  const startMs = performance.now();
+  await until('the release is confirmed', async () => confirmed(2), healMs);
+  console.info(`xtables lock: healed ${Math.round(performance.now() - startMs)} ms after its end`);
+  expect(node.journal()).toMatchObject({ held: null, quarantined: {} });
+});
