@@ -30,6 +30,14 @@ export const limits = {
   /** The objects of one request to git have at most this many bytes; a larger object is requested alone. */
   gitBatchBytesMax: 16 * 1024 * 1024,
 
+  /** Damaged files of the state directory are named for a day, the newest of them. */
+  damageToldMs: 24 * 3600_000,
+  /** The alarm of a file that was written anew. */
+  damageAlarmMs: 3600_000,
+  damagedFilesKept: 20,
+  /** The active generation's files are read again, 20 MB at 10,000 Services, after each release and so often. */
+  stateCheckMs: 3600_000,
+
   /** Retries of a read that failed for want of memory, files or a bus that is being reset. */
   readAttemptsMax: 4,
   readPauseMs: 200,

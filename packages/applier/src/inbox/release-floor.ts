@@ -1,5 +1,5 @@
 import { mkdirSync } from 'node:fs';
-import { type Accepted, type Floor, isSerial } from '@sluice/bundle';
+import { type Accepted, fileDigest, type Floor, isSerial } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
 import * as v from 'valibot';
 import { readIfThere, writeDurably, writing } from '../state/files.ts';
@@ -34,7 +34,7 @@ type StoredFloor = v.InferOutput<typeof schema>;
 
 /**
  * The last release that this node accepted, and the last endpoint update of it; a file in the state directory, beside the journal. Neither
- * ever decreases.
+ * ever decreases. The file has a copy with its digest, which is written first: a damaged file costs nothing.
  */
 export class ReleaseFloor {
   readonly #directory: string;
@@ -54,14 +54,37 @@ export class ReleaseFloor {
   }
 
   #record(): StoredFloor | undefined | { readonly problem: Problem } {
+    const copy = this.#copy();
     try {
       const text = readIfThere(this.#path);
-      return text === undefined ? undefined : v.parse(schema, JSON.parse(text));
+      const record = text === undefined ? undefined : v.parse(schema, JSON.parse(text));
+      return copy === undefined || (record && isNewer(record, copy)) ? record : copy;
     } catch (error) {
+      if (copy) return copy;
       const message = `Cannot read the last accepted release: ${this.#path} is damaged (${error instanceof Error ? error.message : String(error)})`;
-      const hint = `Set \`signatures.floor\` in sluiced.yaml to the newest serial that this node ran, then remove the file. The rules stay as they are`;
+      const hint = `Set \`signatures.floor\` in sluiced.yaml to the newest serial that this node ran, then remove the file and \`release.json.copy\`. The rules stay as they are`;
       return { problem: { code: 'NODE_STATE_INVALID', level: 'error', message, hint } };
     }
+  }
+
+  get #copyPath(): string {
+    return `${this.#path}.copy`;
+  }
+
+  /** @returns undefined where it is not whole: the file counts then */
+  #copy(): StoredFloor | undefined {
+    try {
+      const [digest, text = ''] = (readIfThere(this.#copyPath) ?? '').split('\n', 2);
+      return fileDigest(text) === digest ? v.parse(schema, JSON.parse(text)) : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  #write(record: StoredFloor): void {
+    const text = JSON.stringify(record);
+    writeDurably(this.#copyPath, `${fileDigest(text)}\n${text}\n`);
+    writeDurably(this.#path, `${text}\n`);
   }
 
   /** Whether the wave of this node was open for the last accepted release, if its `SHA256SUMS` has this digest. */
@@ -77,7 +100,7 @@ export class ReleaseFloor {
   open(digest: string): void {
     const record = this.#record();
     if (record === undefined || 'problem' in record || record.digest !== digest) return;
-    writeDurably(this.#path, `${JSON.stringify({ ...record, opened: true })}\n`);
+    this.#write({ ...record, opened: true });
   }
 
   /**
@@ -88,8 +111,21 @@ export class ReleaseFloor {
     writing(this.#directory, () => mkdirSync(this.#directory, { recursive: true, mode: 0o700 }));
     const record = this.#record();
     const before = record === undefined || 'problem' in record ? undefined : record;
-    writeDurably(this.#path, `${JSON.stringify(raised(before, accepted))}\n`);
+    this.#write(raised(before, accepted));
   }
+}
+
+/**
+ * Whether a file is that of an older `sluiced`, which wrote no copy, after the copy. A damaged byte changes a number or a digest; a newer
+ * record has others of both.
+ */
+function isNewer(record: StoredFloor, copy: StoredFloor): boolean {
+  const { update } = record;
+  const isLater = record.serial > copy.serial || (record.revision ?? 0) > (copy.revision ?? 0);
+  if (record.digest !== copy.digest) return isLater;
+  return (
+    update !== undefined && update.digest !== copy.update?.digest && update.revision > (copy.update?.revision ?? 0)
+  );
 }
 
 function floorOf({

@@ -87,6 +87,25 @@ describe('a valid release', () => {
 const other = sampleBundle({ services: { 'shop/web': [7] } });
 const web = 'profiles/default/services/shop/web.iptables';
 
+const loseCopy = (): void => rmSync(join(state, 'release.json.copy'));
+
+test.each([
+  ['cut', (text: string) => text.slice(0, 20)],
+  ['empty', () => ''],
+  ['changed in its serial', (text: string) => text.replace('"serial":5', '"serial":9')],
+  ['changed in its digest', (text: string) => text.replace(/"digest":"./, (all) => `${all.slice(0, -1)}x`)],
+  ['changed in its digest to another digit', (text: string) => text.replace(/(?<="digest":").{64}/, 'a'.repeat(64))],
+])('a record that is %s costs nothing: its copy counts', async (_title, damage) => {
+  await acceptFive();
+  const path = join(state, 'release.json');
+  writeFileSync(path, damage(readFileSync(path, 'utf8')));
+  publish({ serial: 4 });
+  expect(await said()).toMatch(/^refused RELEASE_SERIAL/);
+  publish({ serial: 6 });
+  expect(await said()).toBe('serial 6 by alice');
+  expect(JSON.parse(readFileSync(path, 'utf8'))).toMatchObject({ serial: 6 });
+});
+
 describe('attacks', () => {
   const attacks: readonly (readonly [string, () => void, string, Partial<GateRules>?])[] = [
     ['rollback: an older release', () => publish({ serial: 4 }), 'RELEASE_SERIAL'],
@@ -97,17 +116,19 @@ describe('attacks', () => {
       { floor: 5 },
     ],
     [
-      'rollback after the record was cut',
-      () => writeFileSync(join(state, 'release.json'), '{"schema":1'),
+      'rollback after the record was cut, and its copy',
+      () => (writeFileSync(join(state, 'release.json'), '{"schema":1'), loseCopy()),
       'NODE_STATE_INVALID',
     ],
     [
       'rollback by a record of serial 0',
-      () =>
+      () => (
         writeFileSync(
           join(state, 'release.json'),
           JSON.stringify({ schema: 1, cluster: 'test', serial: 0, digest: 'a'.repeat(64), signers: [] }),
         ),
+        loseCopy()
+      ),
       'NODE_STATE_INVALID',
     ],
     [
@@ -305,9 +326,9 @@ describe('an accepted release stays accepted', () => {
     vi.stubEnv('TMPDIR', join(scratch, 'nowhere'));
     try {
       expect(await said(), 'the state directory is enough').toBe('serial 5 by alice');
-      expect(readdirSync(state)).toEqual(['release.json']);
-      // The longest path that takes `/release.json` takes no longer name.
-      const full = { state: state + '/.'.repeat(Math.floor((4095 - state.length - '/release.json'.length) / 2)) };
+      expect(readdirSync(state)).toEqual(['release.json', 'release.json.copy']);
+      // The longest path that takes `/release.json.copy` takes no longer name.
+      const full = { state: state + '/.'.repeat(Math.floor((4095 - state.length - '/release.json.copy'.length) / 2)) };
       expect(await said(full)).toBe('serial 5 by alice RELEASE_SIGNERS_CHANGED');
       publish({ serial: 6 });
       expect(await said(full)).toMatch(/^refused RELEASE_UNSIGNED .*cannot run the check/);

@@ -138,6 +138,7 @@ describe('an update of endpoints', () => {
       signers: ['ends'],
       onlyEndpoints: true,
     };
+    rmSync(join(state, 'release.json.copy'), { force: true });
     writeFileSync(join(state, 'release.json'), JSON.stringify(record));
     expect(await said()).toBe('serial 5.2 by ends, endpoints only');
     update(3);

@@ -8,7 +8,8 @@ import type { NodeFacts } from '../ports/node-facts.ts';
 import { describe, type Outcome } from '../ports/outcome.ts';
 import type { Ports } from '../ports/ports.ts';
 import type { Refusal } from '../ports/refusal.ts';
-import { isBare, fallBack, rescue, resume } from '../recovery/recover.ts';
+import { fallBack } from '../recovery/fall-back.ts';
+import { isBare, rescue, resume } from '../recovery/recover.ts';
 import { load } from '../recovery/load-generation.ts';
 import { recognise } from '../recovery/recognise.ts';
 import { staleFlows, udpFamilies } from '../plan/flows.ts';
@@ -74,7 +75,12 @@ export class Reconciler {
   async recover(end?: AbortSignal): Promise<Outcome | undefined> {
     const { journal } = this.#ports;
     const families = familiesWithTools(this.#facts());
-    const found = (await rescue(families, this.#ports)) ?? (await fallBack(families, this.#ports));
+    const node = {
+      families,
+      hasKubeProxy: () => this.#facts().kubeProxies().length > 0,
+      recognise: async () => recognise(this.#facts(), this.#ports),
+    };
+    const found = (await rescue(families, this.#ports)) ?? (await fallBack(node, this.#ports));
     if (found) return found;
     // A node that was halted in the middle of a change tries its end again.
     const isStuck = journal.open === undefined || journal.lost !== undefined || journal.damaged !== undefined;

@@ -1,4 +1,4 @@
-import { appendFileSync } from 'node:fs';
+import { appendFileSync, rmSync } from 'node:fs';
 import { sysctlKeys } from '@sluice/netfilter';
 import { afterEach, describe, expect, test } from 'vitest';
 import { peek } from '../state/peek.ts';
@@ -24,7 +24,10 @@ describe.each(dataPlanes)('layout $layout, mode $mode', ({ layout, mode }) => {
     const kept = peek(self.directory)?.kept ?? [];
     const own = (number: number): readonly string[] =>
       kept.filter((one) => one.number === number).map(({ manifest }) => manifest);
-    for (const digest of numbers.flatMap(own)) appendFileSync(`${self.directory}/store/${digest}`, ' ');
+    for (const digest of numbers.flatMap(own)) {
+      appendFileSync(`${self.directory}/store/${digest}`, ' ');
+      rmSync(`${self.directory}/copies/${digest}`, { force: true });
+    }
   }
 
   const booted = (): FakeKernel => new FakeKernel({ sysctls: Object.fromEntries(sysctlKeys.map((key) => [key, 0])) });
@@ -49,19 +52,41 @@ describe.each(dataPlanes)('layout $layout, mode $mode', ({ layout, mode }) => {
     });
   });
 
-  test('leaves the rules and halts while the kernel still holds some', async () => {
+  test('takes the rules in the kernel, where their names tell them, and an older generation elsewhere', async () => {
     await damage(2);
     const before = kernelText(self.kernel);
     const { reconciler, journal } = await self.start();
-    expect(await reconciler.recover()).toMatchObject({ kind: 'held' });
-    expect(await reconciler.repair()).toBe(0);
-    expect(kernelText(self.kernel)).toBe(before);
-    expect(journal.halted).toContain('has no whole copy of');
+    const isKnown = layout === 'tree';
+    expect(await reconciler.recover()).toMatchObject({
+      kind: 'rolled-back',
+      because: expect.stringContaining(isKnown ? 'the rules in the kernel are active' : 'generation 1 is active'),
+    });
+    expect([await reconciler.repair(), journal.halted]).toEqual([0, undefined]);
+    if (isKnown) expect(kernelText(self.kernel)).toBe(before);
+    expect(endpointNumbers(self.kernel)).toEqual(isKnown ? [3, 4] : [1, 2]);
+    expect((await self.start()).journal.active?.number, 'the next process finds the same').toBe(isKnown ? 2 : 1);
+    expect(await reconciler.put(bundleOf(5), false)).toMatchObject({ kind: 'confirmed' });
+    expect(endpointNumbers(self.kernel)).toEqual([5]);
+    expect(await reconciler.put(bundleOf(3, 4), false), 'nothing foreign is left').toMatchObject({ kind: 'confirmed' });
   });
 
-  test('halts if no generation can be read', async () => {
+  test('leaves the rules and halts where they cannot be told from those of a running kube-proxy', async () => {
+    await damage(2);
+    const before = kernelText(self.kernel);
+    self.kubeProxies = [4711];
+    const { reconciler, journal } = await self.start();
+    expect(await reconciler.recover()).toMatchObject({ kind: layout === 'flat' ? 'held' : 'rolled-back' });
+    expect(kernelText(self.kernel)).toBe(before);
+    if (layout === 'flat') expect(journal.halted).toContain('has no whole copy of');
+  });
+
+  test('takes the next bundle after a boot if no generation can be read', async () => {
     await damage(0, 1, 2);
-    const { reconciler } = await self.start({}, { kernel: booted() });
-    expect(await reconciler.recover()).toMatchObject({ kind: 'held' });
+    const kernel = booted();
+    const { reconciler } = await self.start({}, { kernel });
+    expect(await reconciler.recover()).toMatchObject({ kind: 'rolled-back' });
+    expect(await reconciler.repair()).toBe(0);
+    expect(await reconciler.put(bundleOf(3, 4), false)).toMatchObject({ kind: 'confirmed' });
+    expect(endpointNumbers(kernel)).toEqual([3, 4]);
   });
 });

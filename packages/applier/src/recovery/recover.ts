@@ -124,39 +124,6 @@ async function takeBack(found: Generation, observed: Observed, ports: Ports): Pr
   await ports.kernel.switch?.remove();
 }
 
-/**
- * Replaces an active generation that cannot be read any more. As long as the kernel holds rules they stay, and the node stays halted.
- * After a boot the kernel holds none: old rules are then better than no Service at all, so the newest older generation that can be read
- * becomes active.
- * @param families those that the node has tools for
- * @returns the outcome; undefined if nothing is damaged, or the rules stay
- */
-export async function fallBack(
-  families: readonly Family[],
-  { journal, kernel, report }: Pick<Ports, 'journal' | 'kernel' | 'report'>,
-): Promise<Outcome | undefined> {
-  const { damaged } = journal;
-  if (!damaged) return undefined;
-  if (!(await isBare(await kernel.observe(families), { kernel }))) return undefined;
-  const target = await newestBefore(damaged.number, journal);
-  if (!target) return undefined;
-  const because = `generation ${damaged.number} cannot be read, so generation ${target.number} is active: ${damaged.because}`;
-  await journal.fallBack(target, because);
-  report('fell-back', { from: damaged.number, to: target.number });
-  return { kind: 'rolled-back', because };
-}
-
-async function newestBefore(
-  number: number,
-  journal: Pick<Ports['journal'], 'generation'>,
-): Promise<Generation | undefined> {
-  for (let older = number - 1; older >= 0; older--) {
-    const generation = await journal.generation(older);
-    if (generation) return generation;
-  }
-  return undefined;
-}
-
 /** Whether a kernel holds no rules for Services of any program, as after a boot. @param observed its tables */
 export async function isBare(observed: Observed, { kernel }: Pick<Ports, 'kernel'>): Promise<boolean> {
   if (countNames(foreignProxyChains(observed, {})) > 0 || (await kernel.nft?.exists())) return false;

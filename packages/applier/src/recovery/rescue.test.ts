@@ -99,7 +99,10 @@ describe.each(
 
   test.each([
     ['rules that no generation has', () => strange(layout, mode)],
-    ['a store that holds no generation', () => rmSync(`${node.directory}/store`, { recursive: true })],
+    [
+      'a store that holds no generation',
+      () => ['store', 'copies'].forEach((one) => rmSync(`${node.directory}/${one}`, { recursive: true })),
+    ],
   ] as const)('changes nothing and stays halted with %s in the kernel or on the disk', async (_title, change) => {
     const { reconciler } = await node.start();
     await reconciler.put(one, false);

@@ -3,7 +3,7 @@ import type { NodeState } from '../ports/node-state.ts';
 import { getState, ManifestMemory, objectsOf, putState } from './manifest.ts';
 import { flowsOf, type GenerationRecord, generationsOf, type NodeRecord } from './record.ts';
 import { remainsOf } from './remains.ts';
-import { Store, type Texts } from './store.ts';
+import { Store, type StoreOptions, type Texts } from './store.ts';
 
 /** The states of generations in the store, by the digests of their manifests. */
 export class Generations {
@@ -13,9 +13,42 @@ export class Generations {
   /** The manifests of states that were read from the store: rolling back to one needs no disk space. */
   readonly #manifests = new WeakMap<NodeState, string>();
 
-  constructor(directory: string, isShared: boolean) {
+  /** @param onDamage as of a store */
+  constructor(directory: string, isShared: boolean, onDamage: NonNullable<StoreOptions['onDamage']>) {
     this.#directory = directory;
-    this.#store = new Store(`${directory}/store`, undefined, isShared);
+    const copies = copiesIn(`${directory}/copies`, isShared);
+    this.#store = new Store(`${directory}/store`, { isShared, onDamage, ...(copies ? { copies } : {}) });
+  }
+
+  /** Keeps a second copy of the objects of manifests, and of these alone. @throws StateError as of `Store.copy` */
+  copy(manifests: readonly string[]): void {
+    this.#store.copy(this.#objectsOf(manifests));
+  }
+
+  /**
+   * The same, and reads all of them again.
+   * @returns whether the store has all of them
+   * @throws StateError as of `Store.check`
+   */
+  check(manifests: readonly string[]): boolean {
+    return this.#store.check(this.#objectsOf(manifests));
+  }
+
+  /** Whether an object is there and whole. @param digest its name */
+  has(digest: string): boolean {
+    return this.#store.get(digest) !== undefined;
+  }
+
+  #objectsOf(manifests: readonly string[]): readonly string[] {
+    const digests = manifests.filter((one) => one !== '').flatMap((one) => objectsOf(one, this.#store));
+    return [...new Set(digests)];
+  }
+
+  /** Stores a generation anew, whose objects are lost. @throws StateError when the disk takes no write */
+  writeAnew(generation: Generation): GenerationRecord {
+    this.#manifests.delete(generation.state);
+    this.#memory.tables.clear();
+    return this.write(generation);
   }
 
   /** @param known generations that this process has in memory */
@@ -93,6 +126,15 @@ export class Generations {
     } catch {
       // The next transaction sweeps again.
     }
+  }
+}
+
+/** @returns undefined where there is no room for a directory: without copies a node runs as well */
+function copiesIn(directory: string, isShared: boolean): Store | undefined {
+  try {
+    return new Store(directory, { isShared });
+  } catch {
+    return undefined;
   }
 }
 

@@ -1,5 +1,5 @@
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { basename } from 'node:path';
+import { basename, dirname } from 'node:path';
 import { expect, test } from 'vitest';
 import { confirm, here, nothing, one, open, opening, two, inOwnDirectory } from './journal.fixture.ts';
 import { slotBytes } from './slots.ts';
@@ -52,12 +52,15 @@ test('counts a journal without a record as lost where the node has had rules', a
   expect(open).toThrow('has no record, but the node has had rules');
 });
 
+/** The files of the store, and their copies. */
+const objects = (): readonly string[] =>
+  ['store', 'copies'].flatMap((one) => readdirSync(`${here()}/${one}`).map((name) => `${here()}/${one}/${name}`));
+
 test('replaces a generation that is damaged on disk', async () => {
   const journal = open();
   await confirm(journal, 'aaaa', one);
   await confirm(journal, 'bbbb', two);
-  for (const name of readdirSync(`${here()}/store`)) {
-    const path = `${here()}/store/${name}`;
+  for (const path of objects()) {
     const text = readFileSync(path, 'utf8');
     if (text.includes('-j ACCEPT')) writeFileSync(path, text.replace('ACCEPT', 'DROP'));
   }
@@ -72,15 +75,15 @@ test('replaces a generation that is damaged on disk', async () => {
 
 /** Puts something else in the place of each object that holds some words. @returns what puts them back */
 function replace(words: string, target: string): () => void {
-  const paths = readdirSync(`${here()}/store`).map((name) => `${here()}/store/${name}`);
-  const [found, aside] = [paths.filter((path) => readFileSync(path, 'utf8').includes(words)), `${here()}/aside`];
+  const [found, aside] = [objects().filter((path) => readFileSync(path, 'utf8').includes(words)), `${here()}/aside`];
   mkdirSync(aside);
+  const asideOf = (path: string): string => `${aside}/${basename(dirname(path))}-${basename(path)}`;
   for (const path of found) {
-    renameSync(path, `${aside}/${basename(path)}`);
+    renameSync(path, asideOf(path));
     symlinkSync(target, path);
   }
   return () => {
-    for (const path of found) renameSync(`${aside}/${basename(path)}`, path);
+    for (const path of found) renameSync(asideOf(path), path);
   };
 }
 /** No process may read it, not even one of root. */

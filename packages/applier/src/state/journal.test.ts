@@ -96,7 +96,7 @@ test('finds the native text that a killed process was replacing', async () => {
   expect(() => DiskJournal.look(here(), 'node-a', () => new Date(0))).toThrow('the store has programs');
   const journal = DiskJournal.open(here(), 'node-a', () => new Date(0), false);
   expect([...journal.storedGenerations()][0]).toMatchObject({ generation: { version: 'aaaa' }, wasActive: true });
-  expect(readdirSync(here())).toEqual(['current', 'store']);
+  expect(readdirSync(here())).toEqual(['copies', 'current', 'store']);
 });
 
 test('quarantines a failed version at once, a crashing one after the third time', async () => {

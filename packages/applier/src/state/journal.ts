@@ -14,24 +14,16 @@ import type {
   StoredGeneration,
 } from '../ports/journal.ts';
 import type { NodeState } from '../ports/node-state.ts';
+import { Damage, Upkeep } from './damage.ts';
 import { Generations } from './generations.ts';
 import { type Checkpoint, GenerationNotes } from './generation-notes.ts';
 import { type OpenOptions, RecordFile } from './record-file.ts';
+import type { InFlight } from './in-flight.ts';
 import { recordFrom } from './remains.ts';
 import { backOffUntil, partialOf, releasesBetween } from './transitions.ts';
 import { findGeneration, type GenerationRecord, type NodeRecord, openFrom, sysctlMap } from './record.ts';
 import { CurrentText } from './text.ts';
 import * as transitions from './transitions.ts';
-
-/** What this process knows of the open transaction. */
-interface InFlight {
-  /** The generation that it leads to, and its flows. */
-  readonly next?: Generation;
-  readonly flows?: FlowDifference;
-  readonly offered?: { readonly from: Generation; readonly to: Generation; readonly flows: FlowDifference };
-  /** This process is counted in its recoveries. */
-  readonly isCounted?: true;
-}
 
 /**
  * The journal on disk. Every method that changes something returns when the change is durable; the write of one slot decides it. Programs
@@ -47,6 +39,7 @@ export class DiskJournal implements Journal {
   readonly #text: CurrentText;
   /** Releases and checkpoints, for operators. */
   readonly notes: GenerationNotes;
+  readonly #upkeep: Upkeep;
   #active: Generation | undefined;
   #inFlight: InFlight = {};
   /** Updates since the last sweep. */
@@ -54,22 +47,21 @@ export class DiskJournal implements Journal {
 
   private constructor(directory: string, node: string, now: () => Date, options: OpenOptions) {
     this.#file = new RecordFile(directory, node, now, options);
-    this.#generations = new Generations(directory, options.isShared);
+    const damage = new Damage(directory, now, options.isShared);
+    this.#generations = new Generations(directory, options.isShared, (...found) => damage.found(...found));
     this.notes = new GenerationNotes(directory);
     this.#text = new CurrentText(`${directory}/current`, () => now().getTime());
-    this.#active = this.record.current ? this.#read(this.record.current) : undefined;
-    if (!options.isShared) this.#settleOpen();
+    this.#upkeep = new Upkeep(this.#generations, this.#text, damage, () => now().getTime());
+    const { current } = this.record;
+    this.#active = current ? (this.#read(current) ?? this.#earlierRevision(current)) : undefined;
+    const { open } = this.record;
+    if (open && !options.isShared) this.#file.settleAgain(() => this.#generations.syncAgain(open));
   }
 
-  /** An earlier process may have ended between the beginning of an endpoint update and the disk. */
-  #settleOpen(): void {
-    const { open } = this.record;
-    if (!open) return;
-    try {
-      this.#file.settleAgain(() => this.#generations.syncAgain(open));
-    } catch {
-      // The next write says so, and recovery needs none.
-    }
+  #earlierRevision(damaged: GenerationRecord): Generation | undefined {
+    const earlier = this.#upkeep.earlierRevision(damaged);
+    if (earlier) this.#file.record = transitions.replaced(this.record, damaged, earlier.record);
+    return earlier?.generation;
   }
 
   /**
@@ -274,7 +266,7 @@ export class DiskJournal implements Journal {
     if (this.record.open) {
       this.#file.save({ ...this.record, open: null, held: null });
       this.#sweep();
-      this.#text.write(active, this.record.current?.manifest ?? '');
+      this.#upkeep.wrote(active, this.record.current?.manifest ?? '');
     } else this.#sweepSometimes();
     this.#inFlight = {};
     return active;
@@ -282,7 +274,15 @@ export class DiskJournal implements Journal {
 
   async tidy(): Promise<void> {
     if (this.#updates >= limits.updatesPerSweep) this.#sweep();
-    if (this.#active) this.#text.catchUp(this.#active, this.record.current?.manifest ?? '');
+    const { current } = this.record;
+    if (!this.#active || !current) return;
+    this.#text.catchUp(this.#active, current.manifest);
+    const anew = this.#upkeep.check(this.#active, current, this.record.open === null);
+    if (anew) this.#file.save(transitions.replaced(this.record, current, anew));
+  }
+
+  get damage(): Damage {
+    return this.#upkeep.damage;
   }
 
   async abandon(because: string, fault: Fault): Promise<void> {
@@ -332,7 +332,7 @@ export class DiskJournal implements Journal {
   #stands(target: Generation, { manifest }: GenerationRecord): void {
     this.#active = target;
     this.#inFlight = {};
-    this.#text.write(target, manifest);
+    this.#upkeep.wrote(target, manifest);
   }
 
   async forget(): Promise<void> {

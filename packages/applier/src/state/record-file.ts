@@ -17,6 +17,8 @@ const ownFiles: ReadonlySet<string> = new Set([
   'repairs.json',
   'health.json',
   'release.json',
+  'release.json.copy',
+  'damage.json',
   'receipts.json',
 ]);
 
@@ -93,17 +95,25 @@ export class RecordFile {
     writing(this.#path, () => syncPath(this.#path));
   }
 
-  /** As `settle`, for the record of an earlier process. */
+  /** As `settle`, for the record of an earlier process, which may have ended between the beginning of an endpoint update and the disk. */
   settleAgain(objects: () => void): void {
     this.#owed = objects;
-    this.settle();
+    try {
+      this.settle();
+    } catch {
+      // The next write says so, and recovery needs none.
+    }
   }
 
   #write(record: NodeRecord, isSynced: boolean): void {
     if (this.lost !== undefined) throw new Error(`the journal is lost: ${this.lost}`);
     const { saved, text } = fitted(withSchema(record), slotBytes - 256);
     // After a failed write the next one goes to the same slot: the other slot has the newest whole record.
-    writing(this.#path, () => writeSlot(this.#path, this.#sequence + 1, text, isSynced));
+    writing(this.#path, () => {
+      // Removed while this process runs: it knows the record.
+      allocateSlots(this.#path, true);
+      writeSlot(this.#path, this.#sequence + 1, text, isSynced);
+    });
     this.#sequence += 1;
     this.record = saved;
   }

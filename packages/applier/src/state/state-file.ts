@@ -33,12 +33,17 @@ export class StateFile<T> {
     }
   }
 
+  /** Holds it for this process alone. */
+  remember(value: T): void {
+    this.#known = value;
+  }
+
   /**
    * Writes it, unless the content is that of the last write.
    * @throws StateError when the disk takes no write; this process remembers it nevertheless
    */
   write(value: T): void {
-    this.#known = value;
+    this.remember(value);
     const text = `${JSON.stringify(value)}\n`;
     if (text === this.#last) return;
     writeDurably(this.#path, text);

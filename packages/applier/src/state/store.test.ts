@@ -50,9 +50,11 @@ test('retries a read that fails once', () => {
   renameSync(path, `${directory}/aside`);
   symlinkSync('/proc/self/mem', path);
   let pauses = 0;
-  const store = new Store(directory, () => {
-    pauses += 1;
-    if (pauses === 2) renameSync(`${directory}/aside`, path);
+  const store = new Store(directory, {
+    pause: () => {
+      pauses += 1;
+      if (pauses === 2) renameSync(`${directory}/aside`, path);
+    },
   });
   expect(store.get(digest)).toBe('rules');
   expect([pauses, store.has(digest)]).toEqual([2, true]);
@@ -65,7 +67,7 @@ test('waits once for a broken disk, not for each text', () => {
     symlinkSync('/proc/self/mem', `${directory}/${digest}`);
   }
   let pauses = 0;
-  const store = new Store(directory, () => void (pauses += 1));
+  const store = new Store(directory, { pause: () => void (pauses += 1) });
   expect(digests.map((digest) => store.get(digest))).toEqual([undefined, undefined, undefined]);
   expect(pauses).toBe(limits.readAttemptsMax - 1);
 });
@@ -76,7 +78,7 @@ test('still retries after a missing text', () => {
   const path = `${directory}/${digest}`;
   renameSync(path, `${directory}/aside`);
   symlinkSync('/proc/self/mem', path);
-  const store = new Store(directory, () => renameSync(`${directory}/aside`, path));
+  const store = new Store(directory, { pause: () => renameSync(`${directory}/aside`, path) });
   expect([store.get(gone), store.get(digest)]).toEqual([undefined, 'rules']);
 });
 

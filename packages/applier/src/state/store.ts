@@ -4,6 +4,7 @@ import { fileDigest } from '@sluice/bundle';
 import { limits } from '../limits.ts';
 import {
   discardParts,
+  isThere,
   type Pause,
   readIfThere,
   readWithRetry,
@@ -21,9 +22,21 @@ export interface Texts {
   has(digest: string): boolean;
 }
 
+/** How a store is opened. */
+export interface StoreOptions {
+  /** Between two attempts to read. */
+  readonly pause?: Pause | undefined;
+  /** Another process may write to it: nothing is created, discarded or written anew. */
+  readonly isShared?: boolean;
+  /** Second copies of the texts that are needed most. */
+  readonly copies?: Store;
+  /** Called with the path of each file that is damaged or missing. @param isMended a copy replaced it */
+  readonly onDamage?: (path: string, isMended: boolean) => void;
+}
+
 /**
  * Texts by their digest. What two generations share is stored once, and a text that does not match its name is not read. An object appears
- * under its name when it is whole, and on the disk unless it waits for `sync`.
+ * under its name when it is whole, and on the disk unless it waits for `sync`. A damaged file with a copy is written anew from it.
  */
 export class Store implements Texts {
   readonly #directory: string;
@@ -31,17 +44,14 @@ export class Store implements Texts {
   readonly #known = new Set<string>();
   /** Those of them that may not be on the disk yet. */
   readonly #unsynced = new Set<string>();
-  readonly #pause: Pause | undefined;
+  readonly #options: StoreOptions;
   /** Whether the last read succeeded. On a broken disk, waiting for each of thousands of texts would take too long. */
   #answers = true;
 
-  /**
-   * @param pause between two attempts to read
-   * @param isShared another process may write to it: nothing is created or discarded
-   */
-  constructor(directory: string, pause?: Pause, isShared = false) {
+  constructor(directory: string, options: StoreOptions = {}) {
+    const { pause, isShared } = options;
     this.#directory = directory;
-    this.#pause = pause;
+    this.#options = options;
     if (!isShared) {
       writing(directory, () => mkdirSync(directory, { recursive: true, mode: 0o700 }));
       discardParts(directory, pause);
@@ -59,12 +69,7 @@ export class Store implements Texts {
     const digests = texts.map((text) => {
       const digest = fileDigest(text);
       if (!this.#known.has(digest)) {
-        const path = this.#pathOf(digest);
-        writing(path, () => {
-          writeSynced(`${path}.tmp`, text, isSynced);
-          renameSync(`${path}.tmp`, path);
-        });
-        this.#known.add(digest);
+        this.#write(digest, text, isSynced);
         if (!isSynced) this.#unsynced.add(digest);
         isNew = true;
       }
@@ -72,6 +77,15 @@ export class Store implements Texts {
     });
     if (isNew && isSynced) writing(this.#directory, () => syncPath(this.#directory));
     return digests;
+  }
+
+  #write(digest: string, text: string, isSynced: boolean): void {
+    const path = this.#pathOf(digest);
+    writing(path, () => {
+      writeSynced(`${path}.tmp`, text, isSynced);
+      renameSync(`${path}.tmp`, path);
+    });
+    this.#known.add(digest);
   }
 
   /**
@@ -111,17 +125,63 @@ export class Store implements Texts {
    * @throws StateError when it cannot be read now
    */
   get(digest: string): string | undefined {
-    const text = /^[0-9a-f]{64}$/.test(digest) ? this.#read(digest) : undefined;
+    if (!/^[0-9a-f]{64}$/.test(digest)) return undefined;
+    const text = this.#read(digest);
     if (text !== undefined && fileDigest(text) === digest) return text;
+    const wasKnown = this.#known.has(digest);
     // So that it is written again when it is stored again.
     this.#known.delete(digest);
-    return undefined;
+    const copy = this.#options.copies?.get(digest);
+    if (copy === undefined && !wasKnown) return undefined;
+    this.#options.onDamage?.(this.#pathOf(digest), copy !== undefined && this.#mend(digest, copy));
+    return copy;
+  }
+
+  /** @returns whether the disk took it */
+  #mend(digest: string, text: string): boolean {
+    if (this.#options.isShared) return false;
+    try {
+      this.#write(digest, text, true);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /**
+   * Keeps copies of texts, and of these alone.
+   * @throws StateError when the disk does not take one, or a text cannot be read now
+   */
+  copy(digests: readonly string[]): void {
+    const { copies } = this.#options;
+    for (const digest of digests) {
+      const text = copies?.has(digest) === false ? this.get(digest) : undefined;
+      // Not synced: a copy that a power cut tears is written anew.
+      if (text !== undefined) copies?.put([text], false);
+    }
+    copies?.sweep(new Set(digests));
+  }
+
+  /**
+   * Reads texts again, with their copies: those that are damaged are written anew.
+   * @returns whether the store has all of them
+   * @throws StateError as `copy`
+   */
+  check(digests: readonly string[]): boolean {
+    const { copies, onDamage } = this.#options;
+    const damaged = digests.filter(
+      (digest) => copies?.get(digest) === undefined && copies && isThere(copies.#pathOf(digest)),
+    );
+    const isWhole = digests.filter((digest) => this.get(digest) === undefined).length === 0;
+    this.copy(digests);
+    for (const digest of damaged) if (copies && copies.has(digest)) onDamage?.(copies.#pathOf(digest), true);
+    return isWhole;
   }
 
   #read(digest: string): string | undefined {
     const path = `${this.#directory}/${digest}`;
     const attempts = this.#answers ? limits.readAttemptsMax : 1;
-    const text = readWithRetry(path, () => readIfThere(path) ?? null, this.#pause, attempts);
+    const text = readWithRetry(path, () => readIfThere(path) ?? null, this.#options.pause, attempts);
     this.#answers = text !== undefined;
     return text ?? undefined;
   }

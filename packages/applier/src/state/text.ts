@@ -1,6 +1,7 @@
 import { limits } from '../limits.ts';
 import type { Generation } from '../ports/journal.ts';
 import { publishDirectory } from './files.ts';
+import type { GenerationRecord } from './record.ts';
 import { activeGenerationFile, stoodLast } from './remains.ts';
 import { printSysctl } from '@sluice/netfilter';
 import { nativeFilesBeside } from '../planes/planes.ts';
@@ -42,6 +43,11 @@ export class CurrentText {
     } catch {
       // The next one is written again.
     }
+  }
+
+  /** The last active generation that was written, as the journal names it; undefined where the directory does not say. */
+  get last(): GenerationRecord | undefined {
+    return stoodLast(this.#directory);
   }
 
   /** Writes it when the active generation has changed, but not often: at 10,000 Services it is 25 MB. */

@@ -161,6 +161,18 @@ export function fellBack(record: NodeRecord, { number, version }: Target, becaus
   return { ...record, open: null, history };
 }
 
+/** A generation is stored elsewhere, perhaps as an older revision: what it was stored as cannot be read. */
+export function replaced(record: NodeRecord, damaged: GenerationRecord, by: GenerationRecord): NodeRecord {
+  const now = (one: GenerationRecord): GenerationRecord => (one.manifest === damaged.manifest ? by : one);
+  const { kept, current, open } = record;
+  return {
+    ...record,
+    kept: kept.map(now),
+    current: current && now(current),
+    open: open && { ...open, from: now(open.from), to: now(open.to) },
+  };
+}
+
 /** The rules of Sluice were removed; history and quarantined versions stay. */
 export function forgotten(record: NodeRecord, at: string): NodeRecord {
   const { originalTimeouts: _, adoption: _adoption, ...others } = record;

@@ -131,6 +131,11 @@ export const alarms = {
     meaning: 'a health-check node port cannot be opened',
     next: 'find the program that has the port',
   },
+  STATE_DAMAGED: {
+    ...lasting,
+    meaning: 'files of the state directory were damaged within the last hour, or could not be written anew',
+    next: 'look at the disk (dmesg, smartctl); sluiced status names the files; a bundle that goes in writes all that is needed anew',
+  },
   STATUS_PORT: {
     ...lasting,
     meaning: 'the port of /healthz, /livez, /metrics and /status cannot be opened',

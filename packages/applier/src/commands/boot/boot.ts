@@ -131,6 +131,10 @@ export async function bootAsUsual(node: BootNode, time: BootTime, terminal: Boot
   if (found.left) note(`first: ${describe(found.left)}\n`, terminal);
   if (steps === undefined) return bootEarlier(node, time, terminal);
   const { active } = journal;
+  if (isDamaged && active?.number === 0) {
+    terminal.err('Cannot load any generation with Services: this node has none until a bundle goes in\n');
+    return exitCodes.halted;
+  }
   if (active) printLoaded(active, ` (${steps} steps)`, terminal);
   else terminal.out('no generation is confirmed yet: nothing to load\n');
   return active && isDamaged ? exitCodes.rolledBack : exitCodes.done;

@@ -12,7 +12,8 @@ type MachineAlarm =
   | 'BACKEND_DOUBTFUL'
   | 'NFT_CANNOT_WRITE'
   | 'AFFINITY_NEARLY_FULL'
-  | 'CONTROL_SOCKET';
+  | 'CONTROL_SOCKET'
+  | 'STATE_DAMAGED';
 
 /** Raises an alarm while a resource is missing; logs it as well, because the status port may be what is missing. */
 export function lastingAlarm(code: MachineAlarm, status: Status, log: DaemonLog): (why: string | undefined) => void {

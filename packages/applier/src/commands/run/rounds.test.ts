@@ -29,6 +29,7 @@ class Rounds {
         status: this.status,
         session: {
           reconciler: { endpointShare: 0 },
+          journal: { damage: { alarm: undefined } },
           storeDoubt: async () => undefined,
           nftLack: async () => undefined,
           affinityFills: async () => [],

@@ -12,6 +12,7 @@ type RoundParts = Pick<RunningNode, 'monotonicMs' | 'status'> & {
   readonly session: Pick<RunningNode['session'], 'storeDoubt' | 'nftLack' | 'affinityFills'> & {
     readonly counting: Pick<RunningNode['session']['counting'], 'counts' | 'traffic'>;
     readonly reconciler: Pick<RunningNode['session']['reconciler'], 'endpointShare'>;
+    readonly journal: { readonly damage: Pick<RunningNode['session']['journal']['damage'], 'alarm'> };
   };
 };
 
@@ -25,6 +26,7 @@ export function roundOf(
 ): () => Promise<void> {
   const backend = lastingAlarm('BACKEND_DOUBTFUL', status, log);
   const nft = lastingAlarm('NFT_CANNOT_WRITE', status, log);
+  const state = lastingAlarm('STATE_DAMAGED', status, log);
   const countClients = clientCount({ config, log, monotonicMs, session, status });
   const countEndpoints = endpointCount({ config, log, monotonicMs, session, status });
   const countTraffic = trafficCount({ config, log, monotonicMs, session, status });
@@ -33,6 +35,7 @@ export function roundOf(
     const share = session.reconciler.endpointShare;
     if (share > config.endpoints.alarmShare) status.raise('ENDPOINT_CHANGES_MANY', manyChanges(share));
     else status.clear('ENDPOINT_CHANGES_MANY');
+    state(session.journal.damage.alarm);
     if (monotonicMs() >= storesDueMs) {
       const doubt = await session.storeDoubt();
       backend(doubt && `${doubt.message}. ${doubt.hint}`);

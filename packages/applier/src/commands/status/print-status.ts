@@ -3,6 +3,7 @@ import type { NftProtection } from '../../nftables/ports.ts';
 import type { Adoption } from '../../ports/adoption.ts';
 import { describePartial } from '../../ports/outcome.ts';
 import { formerAlarmCodes } from '../../status/alarms.ts';
+import { describeDamage } from '../../state/damage.ts';
 import type { KernelView } from './compare.ts';
 import type { DaemonStatus, StatusSummary } from './summary.ts';
 
@@ -28,6 +29,7 @@ function nodeRows(summary: StatusSummary): readonly Row[] {
     ['signatures', summary.signatures === 'none' ? 'NOT REQUIRED: any bundle is accepted' : 'required'],
     ['rehearsals', summary.rehearse === 'off' ? 'OFF: new rules are applied without a rehearsal' : undefined],
     ['release', release ? describeRelease(release) : undefined],
+    ...summary.damagedFiles.map((one): Row => ['damaged', describeDamage(one)]),
     ['back-off', waitsUntil === null ? undefined : `a newer release waits until ${waitsUntil}`],
   ];
 }

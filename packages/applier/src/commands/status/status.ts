@@ -1,6 +1,7 @@
 import type { Accepted } from '@sluice/bundle';
 import type { SluicedConfig } from '../../config.ts';
 import { ReleaseFloor } from '../../inbox/release-floor.ts';
+import { Damage } from '../../state/damage.ts';
 import { peek } from '../../state/peek.ts';
 import type { NodeRecord } from '../../state/record.ts';
 import { backOffUntil } from '../../state/transitions.ts';
@@ -62,6 +63,7 @@ function summarise(
     held: record?.held ?? null,
     quarantined: record?.quarantined ?? {},
     quarantinedServices: record?.quarantinedServices ?? [],
+    damagedFiles: new Damage(config.state, () => new Date(), true).files,
     waitsUntil: record ? waitsUntil(record, Date.now()) : null,
     ...seen,
   };

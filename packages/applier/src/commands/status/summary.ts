@@ -4,6 +4,7 @@ import type { ProbationStatus } from '../../control/protocol.ts';
 import type { NftProtection } from '../../nftables/ports.ts';
 import type { Adoption } from '../../ports/adoption.ts';
 import type { PartialRelease, QuarantinedService } from '../../ports/journal.ts';
+import type { DamagedFile } from '../../state/damage.ts';
 import type { RepairAt } from '../../status/repairs.ts';
 import type { AwaitedWave } from '../../status/status.ts';
 import type { KernelView } from './compare.ts';
@@ -41,6 +42,8 @@ export interface StatusSummary {
   readonly held: string | null;
   readonly quarantined: Readonly<Record<string, string>>;
   readonly quarantinedServices: readonly QuarantinedService[];
+  /** Files of the state directory that were found damaged within a day. */
+  readonly damagedFiles: readonly DamagedFile[];
   /** Until when a newer release waits after failed ones; null when none does. */
   readonly waitsUntil: string | null;
   readonly kernel: KernelView;

@@ -1,0 +1,159 @@
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename } from 'node:path';
+import { fileDigest } from '@sluice/bundle';
+import { sysctlKeys } from '@sluice/netfilter';
+import { atTier, randomOf, seed } from '@sluice/testing';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { FakeKernel } from '../kernel/fake/fake.ts';
+import { sampleBundle } from '../testing/bundle.fixture.ts';
+import { endpointNumbers } from '../testing/data-plane.fixture.ts';
+import { scene, type Scene } from '../testing/scene.fixture.ts';
+
+/**
+ * Each file of a state directory × what a bad disk does to it × what the node does next: the node ends with Services, takes the next release,
+ * and has whole files again. `test/faults/damaged-files.test.ts` has the same with the programs and a kernel.
+ */
+
+const planes = [
+  { layout: 'flat', mode: 'iptables' },
+  { layout: 'tree', mode: 'iptables' },
+  { layout: 'tree', mode: 'nftables' },
+  { layout: 'flat', mode: 'ipvs' },
+] as const;
+type Plane = (typeof planes)[number];
+
+const damages: Readonly<Record<string, (bytes: Buffer, random: () => number) => Buffer | undefined>> = {
+  'one byte changed': (bytes, random) => {
+    // A byte that has a meaning: most of the journal is zeros.
+    const places = [...bytes.keys()].filter((at) => bytes[at] !== 0);
+    const at = places[Math.floor(random() * places.length)];
+    if (at !== undefined) bytes.writeUInt8((bytes.readUInt8(at) ^ (1 + Math.floor(random() * 255))) & 0xff, at);
+    return bytes;
+  },
+  half: (bytes) => bytes.subarray(0, bytes.length / 2),
+  empty: () => Buffer.alloc(0),
+  missing: () => undefined,
+};
+
+const nexts = ['a boot', 'the next release', 'a restart with the rules in the kernel'] as const;
+
+const newest = [5, 6, 7];
+const bundleOf = ({ mode }: Plane, ...web: readonly number[]): ReadonlyMap<string, string> =>
+  sampleBundle({ services: { 'shop/web': web, 'shop/cart': [3] }, mode });
+const bare = (): FakeKernel => new FakeKernel({ sysctls: Object.fromEntries(sysctlKeys.map((key) => [key, 0])) });
+
+/** The numbers of the endpoints that packets are sent to. */
+async function served(kernel: FakeKernel): Promise<readonly number[]> {
+  const { servers } = await kernel.ipvs.observe();
+  const real = [...servers.values()].flatMap((one) => [...one.real.values()]).map(({ address }) => address);
+  const own = real.map((address) => Number(address.split('.').at(-1)) - 1);
+  return [...new Set([...endpointNumbers(kernel), ...own])].toSorted((a, b) => a - b);
+}
+
+/** A state directory after two releases and endpoint updates of the second one, in which drift was looked for in between. */
+async function history(plane: Plane): Promise<string> {
+  const self = scene();
+  self.layout = plane.layout;
+  const { reconciler } = await self.start();
+  for (const web of [[1], [1, 2]]) await reconciler.put(bundleOf(plane, ...web), false);
+  await reconciler.put(
+    sampleBundle({ services: { 'shop/web': [4], 'shop/cart': [3], 'shop/new': [9] }, mode: plane.mode }),
+    false,
+  );
+  await reconciler.put(bundleOf(plane, 5), false);
+  await reconciler.repair();
+  for (const web of [[5, 6], newest]) await reconciler.put(bundleOf(plane, ...web), false);
+  const directory = mkdtempSync(`${existsSync('/dev/shm') ? '/dev/shm' : tmpdir()}/sluiced-damaged-`);
+  cpSync(self.directory, directory, { recursive: true });
+  self.end();
+  return directory;
+}
+
+const filesIn = (directory: string): readonly string[] =>
+  readdirSync(directory, { recursive: true, encoding: 'utf8' })
+    .filter((name) => statSync(`${directory}/${name}`).isFile())
+    .toSorted();
+
+/** The objects of the active generation, and their copies, that are not what their names say. */
+const damagedObjects = (directory: string): readonly string[] =>
+  readdirSync(`${directory}/copies`)
+    .flatMap((name) => [`store/${name}`, `copies/${name}`])
+    .filter((name) => fileDigest(readFileSync(`${directory}/${name}`, 'utf8')) !== basename(name));
+
+describe.each(planes)('layout $layout, mode $mode', (plane) => {
+  let template = '';
+  let files: readonly string[] = [];
+  beforeAll(async () => {
+    template = await history(plane);
+    files = filesIn(template);
+  });
+  afterAll(() => rmSync(template, { recursive: true, force: true }));
+
+  test.each(Object.keys(damages).flatMap((damage) => nexts.map((next) => [damage, next] as const)))(
+    'each file, %s, before %s',
+    { timeout: 120_000 },
+    async (damage, next) => {
+      expect(files.length).toBeGreaterThan(10);
+      const random = randomOf(seed);
+      const isTried = (): boolean => random() < atTier({ quick: 0.3, test: 1 });
+      for (const file of files) if (isTried()) await surviving(plane, template, file, [damage, next], random);
+    },
+  );
+});
+
+async function surviving(
+  plane: Plane,
+  template: string,
+  file: string,
+  [damage, next]: readonly [string, (typeof nexts)[number]],
+  random: () => number,
+): Promise<void> {
+  const self: Scene = scene();
+  self.layout = plane.layout;
+  cpSync(template, self.directory, { recursive: true });
+  let kernel = bare();
+  let node = await self.start({}, { kernel });
+  await node.reconciler.recover();
+  await node.reconciler.repair();
+  expect(await served(kernel)).toEqual([3, ...newest]);
+  if (next !== 'the next release') {
+    // The process before ended before it looked for drift, which writes copies.
+    rmSync(self.directory, { recursive: true });
+    cpSync(template, self.directory, { recursive: true });
+  }
+
+  const path = `${self.directory}/${file}`;
+  if (!existsSync(path)) return self.end();
+  const bytes = damages[damage]?.(readFileSync(path), random);
+  if (bytes) writeFileSync(path, bytes);
+  else rmSync(path);
+
+  const place = `${file}, ${damage}, before ${next}`;
+  if (next !== 'the next release') {
+    if (next === 'a boot') kernel = bare();
+    node = await self.start({}, { kernel });
+    const outcome = await node.reconciler.recover();
+    expect(outcome?.kind, `${place}: ${JSON.stringify(outcome)}`).not.toBe('held');
+    await node.reconciler.repair();
+    expect(await served(kernel), `${place}: Services`).toEqual(expect.arrayContaining([3, 5]));
+  }
+  // What the daemon finds in the bundle directory, and then a release.
+  const again = await node.reconciler.put(bundleOf(plane, ...newest), true);
+  expect(['same', 'confirmed', 'updated'], `${place}: ${JSON.stringify(again)}`).toContain(again.kind);
+  const release = sampleBundle({ services: { 'shop/web': [8], 'shop/cart': [3], 'shop/new': [9] }, mode: plane.mode });
+  const outcome = await node.reconciler.put(release, true);
+  expect(outcome.kind, `${place}: ${JSON.stringify(outcome)}`).toBe('confirmed');
+  await node.reconciler.repair();
+  expect(await served(kernel), place).toEqual([3, 8, 9]);
+  expect(damagedObjects(self.directory), `${place}: damaged files that stay`).toEqual([]);
+  expect(readdirSync(`${self.directory}/copies`).length).toBeGreaterThan(2);
+
+  const booted = bare();
+  const last = await self.start({}, { kernel: booted });
+  expect(last.journal.halted, place).toBeUndefined();
+  await last.reconciler.recover();
+  await last.reconciler.repair();
+  expect(await served(booted), `${place}: after a boot`).toEqual([3, 8, 9]);
+  self.end();
+}
