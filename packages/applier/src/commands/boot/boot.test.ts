@@ -101,11 +101,21 @@ describe.each(['flat', 'tree'] as const)('a halted node after a boot, in layout 
     const [first] = await put([1, 2], [3, 4]);
     const { journal } = await node.start();
     await journal.halt('the rollback failed');
-    rmSync(`${node.directory}/store/${journal.record.current?.manifest}`);
+    for (const one of ['store', 'copies']) rmSync(`${node.directory}/${one}/${journal.record.current?.manifest}`);
     node.kernel.reboot();
     expect(await asUsual(await node.start())).toBe(5);
     expect(said.out).toContain('generation 1');
     expect(rules()).toBe(first);
+  });
+
+  test('says that a node has no Services when no generation with some can be read, and takes the next bundle', async () => {
+    await put([1, 2], [3, 4]);
+    for (const one of ['store', 'copies']) rmSync(`${node.directory}/${one}`, { recursive: true });
+    node.kernel.reboot();
+    expect(await asUsual(await node.start())).toBe(5);
+    expect(said.err).toContain('Cannot load any generation with Services');
+    await put([5, 6]);
+    expect(rules()).toContain('10.244.0.6:8080');
   });
 
   test('keeps the rules that are in the kernel', async () => {
