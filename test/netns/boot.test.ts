@@ -72,7 +72,16 @@ describe.each(plainPlanes)('after a boot, on $backend, mode $mode', ({ backend, 
     expect((await node.sluiced('boot')).exitCode).toBe(0);
     expect(await node.forwarding(plane)).toBe(second);
     await forget();
-    writeFileSync(`${node.directory}/state/store/${node.journal()?.current?.manifest}`, 'damaged');
+    const manifest = node.journal()?.current?.manifest;
+    const damage = (directory: string): void =>
+      writeFileSync(`${node.directory}/state/${directory}/${manifest}`, 'damaged');
+    damage('store');
+    expect((await node.sluiced('boot')).exitCode, 'from the copy').toBe(0);
+    expect(await node.forwarding(plane)).toBe(second);
+    expect((await node.sluiced('status')).stdout).toMatch(new RegExp(`damaged +store/${manifest} .*written anew`));
+    await forget();
+    damage('store');
+    damage('copies');
     expect(await node.sluiced('boot')).toMatchObject({
       exitCode: 4,
       stdout: expect.stringContaining('generation 1'),
@@ -136,7 +145,8 @@ describe.each(plainPlanes)('after a boot, on $backend, mode $mode', ({ backend, 
       stderr: expect.stringContaining('Remount its file system read-write'),
     });
     expect(await node.forwarding(plane)).toBe(confirmed);
-    writeFileSync(`${state}/store/${node.journal()?.current?.manifest}`, 'damaged');
+    for (const one of ['store', 'copies'])
+      writeFileSync(`${state}/${one}/${node.journal()?.current?.manifest}`, 'damaged');
     expect(await node.sluiced('cleanup')).toMatchObject({
       exitCode: 2,
       stderr: expect.stringContaining('generation 1 cannot be read'),

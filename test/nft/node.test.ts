@@ -170,7 +170,8 @@ describe('after a boot', () => {
     expect((await node.sluiced('boot')).exitCode).toBe(0);
     expect(await node.frontends()).toBe(second);
     await forget();
-    writeFileSync(`${node.directory}/state/store/${node.journal()?.current?.manifest}`, 'damaged');
+    for (const one of ['store', 'copies'])
+      writeFileSync(`${node.directory}/state/${one}/${node.journal()?.current?.manifest}`, 'damaged');
     expect((await node.sluiced('boot')).exitCode).toBe(4);
     expect(await node.frontends()).toBe(first);
   });

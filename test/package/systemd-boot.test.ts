@@ -91,6 +91,7 @@ describe.each(['nft', 'legacy'] as const)('at the next boot, on %s', (backend) =
     const newest = await machine.must('sh', '-c', 'ls -t /var/lib/sluice/store | head -n 1');
     expect(newest).not.toBe('');
     machine.write(`/var/lib/sluice/store/${newest}`, 'damaged');
+    await machine.must('rm', '-f', `/var/lib/sluice/copies/${newest}`);
     const found = await bootAgain();
     expect(found).toMatch(/-j DNAT --to-destination 10\.244\.0\.2:8080/);
     expect(await machine.property('sluiced-boot.service', 'Result')).toBe('success');

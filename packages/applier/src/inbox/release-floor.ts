@@ -58,7 +58,7 @@ export class ReleaseFloor {
     try {
       const text = readIfThere(this.#path);
       const record = text === undefined ? undefined : v.parse(schema, JSON.parse(text));
-      return copy === undefined || (record && isNewer(record, copy)) ? record : copy;
+      return copy === undefined || (record && isBeyond(record, copy)) ? record : copy;
     } catch (error) {
       if (copy) return copy;
       const message = `Cannot read the last accepted release: ${this.#path} is damaged (${error instanceof Error ? error.message : String(error)})`;
@@ -119,7 +119,7 @@ export class ReleaseFloor {
  * Whether a file is that of an older `sluiced`, which wrote no copy, after the copy. A damaged byte changes a number or a digest; a newer
  * record has others of both.
  */
-function isNewer(record: StoredFloor, copy: StoredFloor): boolean {
+function isBeyond(record: StoredFloor, copy: StoredFloor): boolean {
   const { update } = record;
   const isLater = record.serial > copy.serial || (record.revision ?? 0) > (copy.revision ?? 0);
   if (record.digest !== copy.digest) return isLater;

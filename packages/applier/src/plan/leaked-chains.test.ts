@@ -33,7 +33,8 @@ async function leaveOnProbation(): Promise<void> {
 /** The store loses the generation that an open change leads to, or that it comes from. */
 async function lose(which: 'from' | 'to'): Promise<void> {
   const { open } = (await node.start()).journal.record;
-  rmSync(`${node.directory}/store/${open?.[which].manifest}`);
+  for (const folder of ['store', 'copies'])
+    rmSync(`${node.directory}/${folder}/${open?.[which].manifest}`, { force: true });
 }
 
 test('leaves no chain of an unreadable release after its rollback', async () => {

@@ -12,7 +12,7 @@ import { scene, type Scene } from '../testing/scene.fixture.ts';
 
 /**
  * Each file of a state directory × what a bad disk does to it × what the node does next: the node ends with Services, takes the next release,
- * and has whole files again. `test/faults/damaged-files.test.ts` has the same with the programs and a kernel.
+ * and has whole files again. `test/netns/boot.test.ts` damages files of the programs on a kernel.
  */
 
 const planes = [
@@ -97,26 +97,34 @@ describe.each(planes)('layout $layout, mode $mode', (plane) => {
       expect(files.length).toBeGreaterThan(10);
       const random = randomOf(seed);
       const isTried = (): boolean => random() < atTier({ quick: 0.3, test: 1 });
-      for (const file of files) if (isTried()) await surviving(plane, template, file, [damage, next], random);
+      const wrong: string[] = [];
+      for (const file of files)
+        if (isTried()) wrong.push(...(await wrongAfter(plane, template, file, [damage, next], random)));
+      expect(wrong).toEqual([]);
     },
   );
 });
 
-async function surviving(
+/** Damages a file of a node, and lets it go on. @returns what is wrong with it then */
+async function wrongAfter(
   plane: Plane,
   template: string,
   file: string,
   [damage, next]: readonly [string, (typeof nexts)[number]],
   random: () => number,
-): Promise<void> {
+): Promise<readonly string[]> {
   const self: Scene = scene();
   self.layout = plane.layout;
+  const wrong: string[] = [];
+  const must = (isRight: boolean, what: string): void => {
+    if (!isRight) wrong.push(`${file}: ${what}`);
+  };
   cpSync(template, self.directory, { recursive: true });
   let kernel = bare();
   let node = await self.start({}, { kernel });
   await node.reconciler.recover();
   await node.reconciler.repair();
-  expect(await served(kernel)).toEqual([3, ...newest]);
+  must((await served(kernel)).join() === [3, ...newest].join(), 'not served before');
   if (next !== 'the next release') {
     // The process before ended before it looked for drift, which writes copies.
     rmSync(self.directory, { recursive: true });
@@ -124,36 +132,38 @@ async function surviving(
   }
 
   const path = `${self.directory}/${file}`;
-  if (!existsSync(path)) return self.end();
-  const bytes = damages[damage]?.(readFileSync(path), random);
-  if (bytes) writeFileSync(path, bytes);
-  else rmSync(path);
+  if (existsSync(path)) {
+    const bytes = damages[damage]?.(readFileSync(path), random);
+    if (bytes) writeFileSync(path, bytes);
+    else rmSync(path);
+  }
 
-  const place = `${file}, ${damage}, before ${next}`;
   if (next !== 'the next release') {
     if (next === 'a boot') kernel = bare();
     node = await self.start({}, { kernel });
-    const outcome = await node.reconciler.recover();
-    expect(outcome?.kind, `${place}: ${JSON.stringify(outcome)}`).not.toBe('held');
+    const found = await node.reconciler.recover();
+    must(found?.kind !== 'held', JSON.stringify(found));
     await node.reconciler.repair();
-    expect(await served(kernel), `${place}: Services`).toEqual(expect.arrayContaining([3, 5]));
+    const now = await served(kernel);
+    must(now.includes(3) && now.includes(5), `serves ${now.join()} after ${next}`);
   }
   // What the daemon finds in the bundle directory, and then a release.
   const again = await node.reconciler.put(bundleOf(plane, ...newest), true);
-  expect(['same', 'confirmed', 'updated'], `${place}: ${JSON.stringify(again)}`).toContain(again.kind);
-  const release = sampleBundle({ services: { 'shop/web': [8], 'shop/cart': [3], 'shop/new': [9] }, mode: plane.mode });
-  const outcome = await node.reconciler.put(release, true);
-  expect(outcome.kind, `${place}: ${JSON.stringify(outcome)}`).toBe('confirmed');
+  must(['same', 'confirmed', 'updated'].includes(again.kind), JSON.stringify(again));
+  const services = { 'shop/web': [8], 'shop/cart': [3], 'shop/new': [9] };
+  const outcome = await node.reconciler.put(sampleBundle({ services, mode: plane.mode }), true);
+  must(outcome.kind === 'confirmed', JSON.stringify(outcome));
   await node.reconciler.repair();
-  expect(await served(kernel), place).toEqual([3, 8, 9]);
-  expect(damagedObjects(self.directory), `${place}: damaged files that stay`).toEqual([]);
-  expect(readdirSync(`${self.directory}/copies`).length).toBeGreaterThan(2);
+  must((await served(kernel)).join() === '3,8,9', `serves ${(await served(kernel)).join()}`);
+  must(damagedObjects(self.directory).length === 0, `stay damaged: ${damagedObjects(self.directory).join()}`);
+  must(readdirSync(`${self.directory}/copies`).length > 2, 'no copies');
 
   const booted = bare();
   const last = await self.start({}, { kernel: booted });
-  expect(last.journal.halted, place).toBeUndefined();
+  must(last.journal.halted === undefined, 'halted at last');
   await last.reconciler.recover();
   await last.reconciler.repair();
-  expect(await served(booted), `${place}: after a boot`).toEqual([3, 8, 9]);
+  must((await served(booted)).join() === '3,8,9', `serves ${(await served(booted)).join()} after another boot`);
   self.end();
+  return wrong;
 }

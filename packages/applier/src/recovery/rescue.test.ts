@@ -101,7 +101,7 @@ describe.each(
     ['rules that no generation has', () => strange(layout, mode)],
     [
       'a store that holds no generation',
-      () => ['store', 'copies'].forEach((one) => rmSync(`${node.directory}/${one}`, { recursive: true })),
+      () => ['store', 'copies'].forEach((name) => rmSync(`${node.directory}/${name}`, { recursive: true })),
     ],
   ] as const)('changes nothing and stays halted with %s in the kernel or on the disk', async (_title, change) => {
     const { reconciler } = await node.start();

@@ -54,7 +54,9 @@ test('counts a journal without a record as lost where the node has had rules', a
 
 /** The files of the store, and their copies. */
 const objects = (): readonly string[] =>
-  ['store', 'copies'].flatMap((one) => readdirSync(`${here()}/${one}`).map((name) => `${here()}/${one}/${name}`));
+  ['store', 'copies'].flatMap((folder) =>
+    readdirSync(`${here()}/${folder}`).map((name) => `${here()}/${folder}/${name}`),
+  );
 
 test('replaces a generation that is damaged on disk', async () => {
   const journal = open();

@@ -60,7 +60,7 @@ export class DiskJournal implements Journal {
 
   #earlierRevision(damaged: GenerationRecord): Generation | undefined {
     const earlier = this.#upkeep.earlierRevision(damaged);
-    if (earlier) this.#file.record = transitions.replaced(this.record, damaged, earlier.record);
+    if (earlier) this.#file.record = transitions.storedElsewhere(this.record, damaged, earlier.record);
     return earlier?.generation;
   }
 
@@ -278,7 +278,7 @@ export class DiskJournal implements Journal {
     if (!this.#active || !current) return;
     this.#text.catchUp(this.#active, current.manifest);
     const anew = this.#upkeep.check(this.#active, current, this.record.open === null);
-    if (anew) this.#file.save(transitions.replaced(this.record, current, anew));
+    if (anew) this.#file.save(transitions.storedElsewhere(this.record, current, anew));
   }
 
   get damage(): Damage {

@@ -162,7 +162,7 @@ export function fellBack(record: NodeRecord, { number, version }: Target, becaus
 }
 
 /** A generation is stored elsewhere, perhaps as an older revision: what it was stored as cannot be read. */
-export function replaced(record: NodeRecord, damaged: GenerationRecord, by: GenerationRecord): NodeRecord {
+export function storedElsewhere(record: NodeRecord, damaged: GenerationRecord, by: GenerationRecord): NodeRecord {
   const now = (one: GenerationRecord): GenerationRecord => (one.manifest === damaged.manifest ? by : one);
   const { kept, current, open } = record;
   return {
