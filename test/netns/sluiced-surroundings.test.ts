@@ -1,5 +1,5 @@
 // @module-tag test
-import { copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
@@ -37,15 +37,20 @@ const wrapped = [
   ['ipset', 'ipset-real'],
 ] as const;
 
-/** Tools that are in trouble while a file exists. @returns shell text that mounts them over those of the system */
-function wrap(trouble: string, flag: string): string {
+/**
+ * Tools that are in trouble while a file exists. Where another one exists, the trouble begins in the middle of a change: when its switch is
+ * made, or looked at.
+ * @returns shell text that mounts them over those of the system
+ */
+function wrap(trouble: string, flag: string, armed: string): string {
   const tools = `${node.directory}/tools`;
   mkdirSync(tools);
   for (const name of ['nft', 'ipset']) copyFileSync(`/usr/sbin/${name}`, `${tools}/${name}-real`);
-  for (const [name, real] of wrapped)
-    writeFileSync(`${tools}/${name}`, `#!/bin/sh\nif [ -e ${flag} ]; then ${trouble}; fi\nexec ${real} "$@"\n`, {
-      mode: 0o755,
-    });
+  const begins = `case "$(basename $0) $*" in "ipset restore"* | *"list set inet sluice trial4"*) [ ! -e ${armed} ] || touch ${flag} ;; esac`;
+  for (const [name, real] of wrapped) {
+    const script = ['#!/bin/sh', begins, `if [ -e ${flag} ]; then ${trouble}; fi`, `exec ${real} "$@"`, ''];
+    writeFileSync(`${tools}/${name}`, script.join('\n'), { mode: 0o755 });
+  }
   return `mount -t overlay overlay -o lowerdir=${tools}:/usr/sbin /usr/sbin &&`;
 }
 
@@ -61,16 +66,19 @@ describe.each(['iptables', 'nftables'] as const)('in mode %s', (mode) => {
   beforeEach((context) => needBackend(context, 'nft'));
 
   test.each(Object.entries(troubles))('while each tool %s', { timeout: 180_000 }, async (what, trouble) => {
-    const flag = `${node.directory}/away`;
+    const [flag, armed] = [`${node.directory}/away`, `${node.directory}/armed`];
     node.writeConfig('nft');
     writeBundle(`${node.directory}/rendered`, webIn(mode, 1, 2));
-    node.start(wrap(trouble, flag));
+    node.start(wrap(trouble, flag, armed));
     await until('the first release is confirmed', async () => confirmed(1), 60_000);
-    writeFileSync(flag, '');
+    writeFileSync(armed, '');
     writeBundle(`${node.directory}/rendered`, webIn(mode, 11, 12));
+    await until('the trouble has begun', async () => existsSync(flag));
     await sleep(troubleMs);
+    expect(node.journal()?.open, 'it began in the middle of the change').not.toBeNull();
     expect(JSON.parse((await node.get()) ?? '{}').healthy).toBe(false);
     expect(node.journal()).toMatchObject({ held: null, quarantined: {} });
+    rmSync(armed);
     rmSync(flag);
     const startMs = performance.now();
     await until('the release is confirmed', async () => confirmed(2), healMs);
