@@ -67,6 +67,12 @@ export { onAllNodes, type ServiceLines } from './services/all-nodes.ts';
 export type { DescribedEndpoint, DescribedFrontend, TrafficPolicy } from './services/described.ts';
 export { planeNameOf, planeOf, serviceChanges } from './services/planes.ts';
 export * from './services/services.ts';
+export {
+  type AddressReader,
+  addressesOfChains,
+  addressesOfFrontends,
+  addressesOfServers,
+} from './services/addresses.ts';
 export { healthCheckPortIn, localChoicesIn, localChoicesOf } from './services/local-endpoints.ts';
 export * from './packet/packet.ts';
 export * from './trace/world.ts';

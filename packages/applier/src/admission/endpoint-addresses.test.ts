@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { Layered } from '@sluice/netfilter';
 import { runs } from '@sluice/testing';
 import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
@@ -22,7 +22,19 @@ function stateOf(services: ReadonlyMap<number, readonly string[]>): NodeState {
   return { families: { ipv4: { nat: table, filter: { chains: new Map(), jumps: [] } } }, sysctls: new Map() };
 }
 
-test('gives the same verdict for a state after another one as for the state alone', () => {
+/** The same in mode nftables. */
+function tableOf(services: ReadonlyMap<number, readonly string[]>): NodeState {
+  const frontends = [...services].map(([n, endpoints]): [string, readonly string[]] => [
+    `10.96.0.${n} . tcp . 80`,
+    ['cluster-ip', ...endpoints.map((one) => `endpoint ${one} 8080`)],
+  ]);
+  return { families: {}, nft: { settings: [], frontends: new Map(frontends) }, sysctls: new Map() };
+}
+
+test.each([
+  ['of iptables', stateOf],
+  ['of mode nftables', tableOf],
+])('rules %s: gives the same verdict for a state after another one as for the state alone', (_title, make) => {
   const endpoint = fc.oneof(
     fc.integer({ min: 1, max: 6 }).map((n) => `10.96.0.${n}`),
     fc.constantFrom('10.244.0.1', '10.244.0.2', '127.0.0.1'),
@@ -33,7 +45,7 @@ test('gives the same verdict for a state after another one as for the state alon
   const holds = (states: readonly (readonly (readonly [number, readonly string[]])[])[]): void => {
     const one = new EndpointAddresses();
     for (const entries of states) {
-      const next = stateOf(new Map(entries));
+      const next = make(new Map(entries));
       const fresh = new EndpointAddresses().check(next).length > 0;
       expect(one.check(next).length > 0).toBe(fresh);
       expect(one.check(next).length > 0, 'offered again').toBe(fresh);
@@ -54,6 +66,70 @@ test('reads only changed chains when a ClusterIP moves to a chain of another nam
   const read = vi.spyOn(after, 'get');
   expect(one.check(withNat({ chains: after, jumps: [] }))).toEqual([]);
   expect(read.mock.calls.length).toBeLessThan(20);
+});
+
+const allPlanes = [
+  ['iptables', 'flat'],
+  ['iptables', 'tree'],
+  ['nftables', 'tree'],
+] as const;
+
+/** A bundle with two Services, of which the first has an endpoint at this address. */
+function withEndpoint(mode: 'iptables' | 'nftables', address: string): ReadonlyMap<string, string> {
+  const files = sampleBundle({ mode, services: { 'shop/web': [1], 'shop/cart': [2] } });
+  return new Map(
+    [...files].map(([path, text]) => [
+      path,
+      path.includes('/shop/web.') ? text.replaceAll('10.244.0.2', address) : text,
+    ]),
+  );
+}
+
+describe.each(allPlanes)('mode %s, layout %s', (mode, layout) => {
+  test.each(['10.96.0.11', '10.96.0.12'])('refuses an endpoint at %s, and claims nothing', async (address) => {
+    const node = scene();
+    node.layout = layout;
+    try {
+      const { reconciler, journal } = await node.start();
+      const problem = {
+        code: 'ADDRESS_FORBIDDEN',
+        message: expect.stringContaining(`${address} (it is the ClusterIP`),
+      };
+      expect(await reconciler.put(withEndpoint(mode, address), true)).toMatchObject({
+        refusal: { problems: [problem] },
+      });
+      expect(journal.active).toBeUndefined();
+    } finally {
+      node.end();
+    }
+  });
+
+  test.each(['192.0.2.11', '10.244.0.9'])('takes an endpoint at %s', async (address) => {
+    const node = scene();
+    node.layout = layout;
+    try {
+      const { reconciler } = await node.start();
+      expect((await reconciler.put(withEndpoint(mode, address), true)).kind).toBe('confirmed');
+    } finally {
+      node.end();
+    }
+  });
+
+  test('an endpoint that moves to a ClusterIP is refused, and those before stay', async () => {
+    const node = scene();
+    node.layout = layout;
+    try {
+      const { reconciler, journal } = await node.start();
+      await reconciler.put(withEndpoint(mode, '10.244.0.9'), true);
+      const version = journal.active?.version;
+      expect((await reconciler.put(withEndpoint(mode, '10.96.0.12'), true)).kind).toBe('refused');
+      expect((await reconciler.put(withEndpoint(mode, '10.96.0.12'), true)).kind).toBe('refused');
+      expect(journal.active?.version).toBe(version);
+      expect(await reconciler.put(withEndpoint(mode, '10.244.0.8'), true)).toMatchObject({ kind: 'confirmed' });
+    } finally {
+      node.end();
+    }
+  });
 });
 
 test('mode ipvs: refuses a ClusterIP as an endpoint and allows an address of the node', async () => {

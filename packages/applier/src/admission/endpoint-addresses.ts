@@ -1,12 +1,12 @@
 import {
+  type AddressReader,
+  addressesOfChains,
+  addressesOfFrontends,
+  addressesOfServers,
   canonicalAddress,
   differing,
-  emptyTable,
-  type Family,
   forbiddenEndpoint,
   type Problem,
-  setName,
-  type TableProgram,
 } from '@sluice/netfilter';
 import { familyNames, type NodeState, tableOf } from '../ports/node-state.ts';
 
@@ -21,13 +21,15 @@ const namedMax = 10;
  * Compares each table with the last good one, so that a bundle costs only its changes.
  */
 export class EndpointAddresses {
-  readonly #tables = { ipv4: new SeenTable(), ipv6: new SeenTable() } as const satisfies Record<Family, SeenTable>;
+  readonly #chains = { ipv4: new SeenLines(addressesOfChains), ipv6: new SeenLines(addressesOfChains) };
+  readonly #frontends = new SeenLines(addressesOfFrontends);
 
   /** @returns at most one problem, which names the first few endpoints */
   check(state: NodeState): readonly Problem[] {
     const bad = [
-      ...familyNames.flatMap((family) => this.#tables[family].take(tableOf(state, family, 'nat'))),
+      ...familyNames.flatMap((family) => this.#chains[family].take(tableOf(state, family, 'nat').chains)),
       ...badServers(state),
+      ...this.#frontends.take(state.nft?.frontends ?? nothing),
     ];
     if (bad.length === 0) return [];
     const named = bad.slice(0, namedMax).join(', ');
@@ -45,39 +47,52 @@ function keyOf(address: string): Key {
   return address.split('.').reduce((sum, part) => sum * 256 + Number(part), 0);
 }
 
-class SeenTable {
-  #table: TableProgram = emptyTable;
-  /** ClusterIPs, with the number of rules for each. */
+/** By the name of their chain, or by the key of their frontend. */
+type Lines = ReadonlyMap<string, readonly string[]>;
+
+const nothing: Lines = new Map();
+
+class SeenLines {
+  readonly #reader: AddressReader;
+  #lines: Lines = nothing;
+  /** ClusterIPs, with the number of lines for each. */
   readonly #clusterIPs = new Map<Key, number>();
 
-  take(table: TableProgram): readonly string[] {
-    const before = this.#table;
-    const changed = before.chains === table.chains ? [] : differing(before.chains, table.chains);
-    this.#table = table;
+  constructor(reader: AddressReader) {
+    this.#reader = reader;
+  }
+
+  take(lines: Lines): readonly string[] {
+    const before = this.#lines;
+    const changed = before === lines ? [] : differing(before, lines);
+    this.#lines = lines;
     const counts = new Map<Key, number>();
-    const count = (rules: readonly string[] | undefined, by: number): void => {
-      for (const key of clusterIPsIn(rules)) counts.set(key, (counts.get(key) ?? 0) + by);
+    const count = (name: string, of: readonly string[] | undefined, by: number): void => {
+      for (const address of of ? this.#reader.clusterIPs(name, of) : []) {
+        const key = keyOf(address);
+        counts.set(key, (counts.get(key) ?? 0) + by);
+      }
     };
     for (const name of changed) {
-      count(before.chains.get(name), -1);
-      count(table.chains.get(name), 1);
+      count(name, before.get(name), -1);
+      count(name, lines.get(name), 1);
     }
     const isFresh = this.#add(counts);
-    // A new ClusterIP may be the address of an endpoint in an unchanged chain.
-    const names = isFresh ? table.chains.keys() : changed;
-    const bad = [...names].flatMap((name) => this.#badIn(table.chains.get(name)));
-    // A refused table must not be compared with: the same bundle must be refused again.
-    if (bad.length > 0) this.#forget();
-    return bad;
+    // A new ClusterIP may be the address of an endpoint in unchanged lines.
+    const names = isFresh ? lines.keys() : changed;
+    const bad = new Set([...names].flatMap((name) => this.#badIn(name, lines.get(name))));
+    // Refused lines must not be compared with: the same bundle must be refused again.
+    if (bad.size > 0) this.#forget();
+    return [...bad];
   }
 
   #forget(): void {
-    this.#table = emptyTable;
+    this.#lines = nothing;
     this.#clusterIPs.clear();
   }
 
   /**
-   * Adds to the numbers of rules: all changes of a bundle at once, since a chain that gets another name takes its rules along.
+   * Adds to the numbers of lines: all changes of a bundle at once, since a chain that gets another name takes its rules along.
    * @returns whether an address is a ClusterIP now and was none before
    */
   #add(counts: ReadonlyMap<Key, number>): boolean {
@@ -91,37 +106,22 @@ class SeenTable {
     return isFresh;
   }
 
-  #badIn(rules: readonly string[] | undefined): readonly string[] {
-    return (rules ?? []).flatMap((rule) => {
-      const [, address = ''] = / --to-destination \[?([^\s\]]+?)\]?:\d+(?: |$)/.exec(rule) ?? [];
-      if (address === '') return [];
-      const why = forbiddenEndpoint(address) ?? (this.#clusterIPs.has(keyOf(address)) ? isClusterIP : undefined);
-      return why === undefined ? [] : [`${address} (${why})`];
-    });
+  #badIn(name: string, lines: readonly string[] | undefined): readonly string[] {
+    return lines ? badAmong(this.#reader.endpoints(name, lines), this.#clusterIPs) : [];
   }
 }
 
 const isClusterIP = 'it is the ClusterIP of a Service';
 
-/** The addresses whose rules lead straight to the endpoints of a Service: those of other frontends lead to `EXT` or `FW`. */
-function clusterIPsIn(rules: readonly string[] | undefined): readonly Key[] {
-  return (rules ?? []).flatMap((rule) => {
-    const [, address] = / -d (\S+?)\/(?:32|128) .*-j (?:KUBE|SLU)-SV[CL]-\S+$/.exec(rule) ?? [];
-    return address === undefined ? [] : [keyOf(address)];
+function badAmong(endpoints: readonly string[], clusterIPs: { has(key: Key): boolean }): readonly string[] {
+  return endpoints.flatMap((address) => {
+    const why = forbiddenEndpoint(address) ?? (clusterIPs.has(keyOf(address)) ? isClusterIP : undefined);
+    return why === undefined ? [] : [`${address} (${why})`];
   });
 }
 
 function badServers({ ipvs }: NodeState): readonly string[] {
   if (!ipvs) return [];
-  const clusterIPs = new Set<Key>();
-  for (const family of familyNames)
-    for (const entry of ipvs.sets.get(setName('KUBE-CLUSTER-IP', family))?.entries ?? [])
-      clusterIPs.add(keyOf(entry.slice(0, entry.indexOf(','))));
-  const found = new Set<string>();
-  for (const { real } of ipvs.virtualServers.values())
-    for (const { address } of real.values()) {
-      const why = forbiddenEndpoint(address) ?? (clusterIPs.has(keyOf(address)) ? isClusterIP : undefined);
-      if (why !== undefined) found.add(`${address} (${why})`);
-    }
-  return [...found];
+  const clusterIPs = new Set(addressesOfServers.clusterIPs(ipvs).map(keyOf));
+  return [...new Set(badAmong(addressesOfServers.endpoints(ipvs), clusterIPs))];
 }

@@ -343,17 +343,11 @@ function noBundle(config: SluicedConfig, problems: readonly Problem[]): Prefligh
 
 function bundleFindings(config: SluicedConfig, files: BundleFiles, facts: NodeFacts): PreflightFinding[] {
   const bundle = admit(files, config, facts, new AdmitMemory());
-  const problems: readonly Problem[] = 'problems' in bundle ? bundle.problems : [];
-  const refused = problems.map((problem) => bad('bundle', problem.message, problem.hint));
-  const clashes = addressClashes(config, files, facts);
-  const clash = clashes.map(({ address, cluster }) => {
+  if ('problems' in bundle) return bundle.problems.map(({ message, hint }) => bad('bundle', message, hint));
+  const clash = addressClashes(bundle.state, facts).map(({ address, cluster }) => {
     const [what, seen] = [`address ${address}`, 'is a Service address and on an interface of this node'];
     if (cluster) return bad(what, seen, 'remove it from the interface, or give the Service another cluster IP');
     return note(what, seen, "correct for an external IP that is the node's own; else remove it from the interface");
   });
-  return [
-    ...refused,
-    ...clash,
-    ...(refused.length + clash.length === 0 ? [good('bundle', 'this node can run it')] : []),
-  ];
+  return clash.length === 0 ? [good('bundle', 'this node can run it')] : clash;
 }
