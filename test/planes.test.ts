@@ -93,6 +93,7 @@ const looking: Readonly<Record<string, string>> = {
   'applier/src/commands/session/counting.ts': 'an option of the table: whether endpoints count',
   'applier/src/examine/names.ts': 'how the names of a Service spell a frontend',
   'applier/src/transaction/update.ts': 'newer endpoints of a table, whose state is whole',
+  'applier/src/transaction/verify.ts': 'mode ipvs is read back beside the tables, by a tool of its own',
   'renderer/src/commands/show/show.ts': 'a note about sets that other programs share',
   'renderer/src/review/prove/prove.ts': 'problems that keep virtual servers from being loaded',
 };

@@ -206,6 +206,8 @@ export const limits = {
   probeTimeoutMsDefault: 2_000,
   /** Longest time for probes before a change. */
   baselineMsMax: 30_000,
+  /** Rounds of these probes: another one where another program changed the rules meanwhile. */
+  baselineTriesMax: 3,
   /** How long an endpoint update waits to learn which probes pass before it. */
   glanceMs: 100,
   /** A probe that is still running this long after its timeout has failed. */

@@ -168,6 +168,7 @@ export const problemCodes = {
   NODE_SYSCTL_FIXED: 'a sysctl of the profile cannot be written on the node',
   NODE_REFUSES_RULES: 'the kernel of the node refuses the rules',
   NODE_CANNOT_REHEARSE: 'the rules could not be rehearsed on the node; sluiced retries',
+  NODE_RULES_UNSTEADY: 'another program changes the rules while probes are tried; sluiced retries',
   NODE_NOT_ROOT: 'a command that reads the kernel of the node was not run as root',
   NODE_LOCKED: 'another sluiced holds the state directory',
   NODE_STATE_INVALID: 'the state directory cannot be read or has another schema',

@@ -2,8 +2,8 @@ import type { Tree } from '../inbox/files.ts';
 import { limits } from '../limits.ts';
 import type { Outcome } from '../ports/outcome.ts';
 
-/** Refusals that come from a rehearsal and may differ at the next one. */
-const codes: ReadonlySet<string> = new Set(['NODE_CANNOT_REHEARSE', 'NODE_REFUSES_RULES']);
+/** Refusals that come from a rehearsal, or from probes before a release, and may differ at the next one. */
+const codes: ReadonlySet<string> = new Set(['NODE_CANNOT_REHEARSE', 'NODE_REFUSES_RULES', 'NODE_RULES_UNSTEADY']);
 
 /**
  * Delays the retry of a bundle that failed its rehearsal. A rehearsal starts many tools, and in layout `flat` loads the whole program: one per scan would

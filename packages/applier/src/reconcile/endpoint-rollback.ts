@@ -1,18 +1,12 @@
 import { decline, type EndpointChange, endpointChanges, printEndpointChanges } from '../endpoints/endpoint-changes.ts';
 import { endpointsText } from '../endpoints/bounds.ts';
 import type { Outcome } from '../ports/outcome.ts';
-import type { Generation, VersionedState } from '../ports/journal.ts';
-import type { Ports } from '../ports/ports.ts';
+import type { VersionedState } from '../ports/journal.ts';
 import type { ProbeResult } from '../ports/probes.ts';
 import type { TransactionResult } from '../transaction/planned-change.ts';
+import { VerifiedAnswers } from '../transaction/verified-answers.ts';
 import type { Changes } from './changes.ts';
-
-/** The answers of the probes before any part of a release was in the kernel, early endpoints included. */
-export interface Baseline {
-  readonly answers: readonly ProbeResult[];
-  /** The active generation at that time. */
-  readonly generation: Generation;
-}
+import type { ReconcileParts } from './parts.ts';
 
 /**
  * Ends a release: endpoints that were declined before a confirmed one are offered again, and a rollback for a failed probe may concern its
@@ -20,13 +14,12 @@ export interface Baseline {
  */
 export async function afterRelease(
   { outcome, failed }: TransactionResult,
-  baseline: Baseline,
-  changes: Changes,
-  ports: Ports,
+  baseline: VerifiedAnswers,
+  parts: Pick<ReconcileParts, 'changes' | 'keeper' | 'ports'>,
 ): Promise<Outcome> {
-  if (outcome.kind === 'confirmed') decline(new Map(), ports);
+  if (outcome.kind === 'confirmed') decline(new Map(), parts.ports);
   if (outcome.kind !== 'rolled-back' || failed !== 'health') return outcome;
-  return rollBackEndpoints(outcome.because, baseline, changes, ports);
+  return rollBackEndpoints(outcome.because, baseline, parts);
 }
 
 /** Puts endpoints in, however many they are. @returns undefined: they were refused */
@@ -44,15 +37,19 @@ async function restoreEndpoints(target: VersionedState, changes: Changes): Promi
  */
 async function rollBackEndpoints(
   because: string,
-  { generation, answers }: Baseline,
-  changes: Changes,
-  { journal, probes, declined, report }: Ports,
+  { generation, answers }: VerifiedAnswers,
+  { changes, keeper, ports }: Pick<ReconcileParts, 'changes' | 'keeper' | 'ports'>,
 ): Promise<Outcome> {
+  const { journal, declined, report } = ports;
   const rolledBack = (endpoints: string): Outcome => ({ kind: 'rolled-back', because: `${because}; ${endpoints}` });
   const active = journal.active;
-  const differing = active?.number === generation.number ? endpointChanges(generation.state, active.state) : [];
-  if (!active || differing.length === 0) return { kind: 'rolled-back', because };
-  const failed = regressed(answers, await probes.untilVerdict());
+  const differing =
+    generation && active?.number === generation.number ? endpointChanges(generation.state, active.state) : [];
+  if (!active || !generation || differing.length === 0) return { kind: 'rolled-back', because };
+  const now = await VerifiedAnswers.take(keeper, ports);
+  if ('problems' in now)
+    return rolledBack('the newest endpoints stay: another program changes the rules that they are tried on');
+  const failed = regressed(answers, now.answers);
   if (failed.length === 0) return rolledBack('the newest endpoints stay: with them the probes pass again');
   report('endpoint-rollback', { probes: failed, endpoints: printEndpointChanges(differing) });
   const restored = await restoreEndpoints({ ...active, state: generation.state }, changes);
@@ -60,8 +57,8 @@ async function rollBackEndpoints(
   const names = failed.join(', ');
   if (restored?.kind !== 'confirmed')
     return rolledBack(`the newest endpoints fail ${names}, too, and the old ones cannot be restored`);
-  const still = regressed(answers, await probes.untilVerdict());
-  if (still.length === 0) {
+  const then = await VerifiedAnswers.take(keeper, ports);
+  if (!('problems' in then) && regressed(answers, then.answers).length === 0) {
     decline(new Map([...declined.read(), ...differing.map(keyed)]), { declined, report });
     const what = printEndpointChanges(differing.map(reversed));
     return rolledBack(`old endpoints restored, for the newest ones fail ${names}, too: ${what}`);

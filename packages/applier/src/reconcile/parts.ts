@@ -5,6 +5,7 @@ import type { EarlyEndpoints } from './early-endpoints.ts';
 import type { EndpointBounds } from './endpoint-bounds.ts';
 import type { BundleFiles } from '@sluice/bundle';
 import type { Offers } from '../transaction/offers.ts';
+import type { RulesKeeper } from '../transaction/verified-answers.ts';
 
 /** What a change is made with. */
 export interface ReconcileParts {
@@ -13,6 +14,7 @@ export interface ReconcileParts {
   readonly early: EarlyEndpoints;
   readonly lastEndpointDelay: LastEndpointDelay;
   readonly bounds: EndpointBounds;
+  readonly keeper: RulesKeeper;
   /** At most so many are tried without an operator. */
   readonly releasesPerHour: number;
 }

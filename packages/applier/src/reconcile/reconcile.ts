@@ -3,14 +3,16 @@ import { isRefusal } from '../admission/admit.ts';
 import { messageOf } from '../message.ts';
 import { stepsOf } from '../plan/transaction-plan.ts';
 import type { Outcome } from '../ports/outcome.ts';
+import type { Refusal } from '../ports/refusal.ts';
 import type { Offers, ProbationOffers } from '../transaction/offers.ts';
 import { waitMs } from '../endpoints/last-endpoint-delay.ts';
 import { isStale } from './changes.ts';
 import { type Classified, classify } from './classify.ts';
 import { earlyStep, type EarlyTried } from './early-endpoints.ts';
-import { afterRelease, type Baseline } from './endpoint-rollback.ts';
+import { afterRelease } from './endpoint-rollback.ts';
 import { mustWait } from './gate.ts';
 import type { PlannedChange } from '../transaction/planned-change.ts';
+import { VerifiedAnswers } from '../transaction/verified-answers.ts';
 
 /**
  * Brings the kernel to the state of a bundle, or refuses it.
@@ -26,14 +28,18 @@ import type { PlannedChange } from '../transaction/planned-change.ts';
  * A change is admitted and linked once. A second round follows an early part, or a plan from an outdated memory of the kernel.
  */
 export async function reconcile(request: PutRequest, parts: ReconcileParts): Promise<Outcome> {
-  const { ports, changes, early } = parts;
+  const { changes, early } = parts;
   const tried: EarlyTried = { parts: new Set(), isSplit: false, outcome: undefined };
-  let baseline: Baseline | undefined;
+  let baseline: VerifiedAnswers | Refusal | undefined;
   for (let isRetry = false; ; ) {
     const classified = await classify(request, parts, isRetry);
     if (classified.kind === 'refused') return classified;
     const { bundle, scope } = classified;
-    if (classified.kind === 'change') baseline ??= await takeBaseline(classified.change, request, parts);
+    if (classified.kind === 'change' && !baseline) {
+      baseline = await takeBaseline(classified.change, request, parts);
+      // What was decided on other rules is decided again.
+      if (baseline instanceof VerifiedAnswers && baseline.hasRepaired) continue;
+    }
     const part = await earlyStep(early, request.files, bundle, scope, tried);
     if (part?.kind === 'held' || part?.kind === 'pending') return part;
     if (part) continue;
@@ -41,10 +47,11 @@ export async function reconcile(request: PutRequest, parts: ReconcileParts): Pro
     const { change } = classified;
     const stop = gate(classified, tried, request, parts);
     if (stop) return stop;
+    if (baseline && !(baseline instanceof VerifiedAnswers)) return { kind: 'refused', refusal: baseline };
     const offers = forProbation(request.offers, parts);
-    const ending = await changes.transact(change, { offers, baseline: baseline?.answers });
+    const ending = await changes.transact(change, { offers, baseline });
     early.learn(request.files, bundle, ending);
-    if (!isStale(ending) || isRetry) return baseline ? afterRelease(ending, baseline, changes, ports) : ending.outcome;
+    if (!isStale(ending) || isRetry) return baseline ? afterRelease(ending, baseline, parts) : ending.outcome;
     isRetry = true;
   }
 }
@@ -72,11 +79,11 @@ function gate(
 async function takeBaseline(
   change: PlannedChange,
   { byHand, isUrgent }: PutRequest,
-  { ports, releasesPerHour }: ReconcileParts,
-): Promise<Baseline | undefined> {
-  if (change.changeKind !== 'release' || change.from.number === 0) return undefined;
+  { ports, keeper, releasesPerHour }: ReconcileParts,
+): Promise<VerifiedAnswers | Refusal | undefined> {
+  if (change.changeKind !== 'release') return undefined;
   if (!byHand && mustWait(change, releasesPerHour, ports, isUrgent)) return undefined;
-  return { answers: await ports.probes.untilVerdict(), generation: change.from };
+  return VerifiedAnswers.take(keeper, ports);
 }
 
 /** Bundles that arrive during probation, checked like every bundle. */

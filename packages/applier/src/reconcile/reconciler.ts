@@ -62,6 +62,7 @@ export class Reconciler {
       early: new EarlyEndpoints(changes, ports),
       lastEndpointDelay: new LastEndpointDelay(options.lastEndpointAfterMs ?? 0, ports.clock),
       bounds: new EndpointBounds(ports),
+      keeper: this.#drift,
       releasesPerHour: options.releasesPerHour,
     };
   }

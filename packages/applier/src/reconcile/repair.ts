@@ -8,6 +8,8 @@ import { drainVirtual, type Virtual } from '../plan/virtual.ts';
 import type { NodeFacts } from '../ports/node-facts.ts';
 import type { Ports } from '../ports/ports.ts';
 import { orInterrupted, restore, withSysctls } from '../transaction/restore.ts';
+import type { RulesKeeper } from '../transaction/verified-answers.ts';
+import { leadDifference } from '../transaction/verify.ts';
 import type { KernelMemory } from './changes.ts';
 
 /** The settings of drift repair in the node's config. */
@@ -28,7 +30,7 @@ interface Drift {
 }
 
 /** Drift repair: makes the kernel hold the active generation. */
-export class DriftRepair {
+export class DriftRepair implements RulesKeeper {
   readonly #ports: Ports;
   readonly #facts: () => NodeFacts;
   readonly #options: RepairOptions;
@@ -70,6 +72,19 @@ export class DriftRepair {
     if (steps.length > 0) return steps.length;
     if (drift.virtual) await this.#drain(drift.virtual);
     return drift.observed ? this.#keepOrder(drift.observed, drift.now) : 0;
+  }
+
+  /** @see RulesKeeper */
+  async looksRight(): Promise<boolean> {
+    const state = this.#memory.tables ?? this.#ports.journal.active?.state;
+    return state === undefined || (await leadDifference(state, this.#ports.kernel)) === undefined;
+  }
+
+  /** @see RulesKeeper */
+  async repairAll(): Promise<number> {
+    const steps = await this.repair(true);
+    // Only a signal interrupts.
+    return steps === 'interrupted' ? 0 : steps;
   }
 
   /** Compares and changes nothing. @returns a line for each step that `repair` would take */

@@ -3,7 +3,6 @@ import { messageOf } from '../message.ts';
 import type { Kernel } from '../ports/kernel.ts';
 import type { Ports } from '../ports/ports.ts';
 import type { ProbePolicy, ProbeResult } from '../ports/probes.ts';
-import { familiesOf } from '../ports/node-state.ts';
 import { type Deadman, Expired } from './deadman.ts';
 import { isOfSurroundings } from '../ports/failure.ts';
 import { meanwhile, type ProbationOffers } from './offers.ts';
@@ -11,10 +10,9 @@ import { decidePartial, type FailedProbe } from '../partial/decide.ts';
 import type { QuarantinedService } from '../ports/journal.ts';
 import type { PlannedChange, RollbackReason } from './planned-change.ts';
 import { rollBackServices } from './roll-back-services.ts';
-import { entryDifference } from './verify.ts';
+import { leadDifference } from './verify.ts';
 import { takeUpdate, updateOf } from './update.ts';
 import type { TransactionPlan } from '../plan/transaction-plan.ts';
-import { nodePlaneOf } from '../planes/planes.ts';
 
 /** The settings of probation in the node's config. */
 export interface ProbationRules {
@@ -279,13 +277,5 @@ async function invariant(plan: TransactionPlan, kernel: Kernel): Promise<string 
     if (switchStates?.nat !== 'on' || switchStates.filter !== 'on')
       return `the switch is ${switchStates?.nat ?? 'missing'}`;
   }
-  const missing = await nodePlaneOf(plan.desired).missing(kernel);
-  if (missing !== undefined) return missing;
-  for (const family of familiesOf(plan.afterCutOver)) {
-    for (const table of ['nat', 'filter'] as const) {
-      const difference = await entryDifference(plan.afterCutOver, { family, table }, kernel);
-      if (difference !== undefined) return difference;
-    }
-  }
-  return undefined;
+  return leadDifference(plan.afterCutOver, kernel);
 }

@@ -1,6 +1,5 @@
 import { isOfSurroundings, RehearsalError } from '../ports/failure.ts';
-import { firstDifference, foreignDifference, updateDifference } from './verify.ts';
-import { verifyIpvs } from './verify-ipvs.ts';
+import { firstDifference, foreignDifference, updateDifference, verifyIpvs } from './verify.ts';
 import type { PlannedChange, TransactionResult, RollbackReason } from './planned-change.ts';
 import { carryOut } from './restore.ts';
 import type { ObservedIpvs } from '../ipvs/values.ts';
@@ -19,13 +18,14 @@ import { finish } from './finish.ts';
 import { quarantinedAfter } from '../partial/leave-out.ts';
 import type { ProbationOffers } from './offers.ts';
 import { foreign, type ProbationRules, ProbationWatch } from './probation.ts';
+import type { VerifiedAnswers } from './verified-answers.ts';
 
 /**
  * One transaction: brings the kernel from its observed state to the desired one, or rolls it back.
  *
  * ```
  * rehearse    load the rules in a scratch namespace                            on failure: refused, nothing was touched
- * baseline    run every probe: only regressions count later; runs before early endpoints, if there are any
+ * baseline    what the probes answered before any part of it (`VerifiedAnswers`): only regressions count later
  * begin       write the intent to the journal                                  a crash from here on leads to the old program
  * stage       new chains beside the old ones; no packet meets them
  *             read back: all of it is in the kernel; on a node that served no Service before only after the cut-over
@@ -77,8 +77,7 @@ async function inPhases(
   const refusal = await rehearse(decided, ports);
   if (refusal) return { outcome: { kind: 'refused', refusal } };
   enter('baseline', ports);
-  // By the same rule as during probation, so that a flapping probe gets the same verdict before and after.
-  const baseline = changeKind === 'release' ? (given ?? (await probes.untilVerdict())) : [];
+  const baseline = changeKind === 'release' ? (given?.answers ?? allPass(probes)) : [];
   const good = changeKind === 'endpoints' ? ((await ports.updates?.before()) ?? []) : [];
   enter('stage', ports);
   // A decision that came too late for the previous probation must not count for this one.
@@ -125,9 +124,12 @@ async function inPhases(
 export interface TransactionContext {
   /** Source of bundles that arrive during probation; left out: none arrive. */
   readonly offers?: ProbationOffers | undefined;
-  /** The answers of the probes before early endpoints; left out: there were none, so the transaction runs the probes itself. */
-  readonly baseline?: readonly ProbeResult[] | undefined;
+  /** The answers of the probes before any part of the release; left out: no probe is excused. */
+  readonly baseline?: VerifiedAnswers | undefined;
 }
+
+const allPass = ({ policies }: Ports['probes']): readonly ProbeResult[] =>
+  policies.map(({ name }) => ({ name, healthy: true, seen: '' }));
 
 function noteOf({ bundle }: PlannedChange, failing: readonly string[]): string | undefined {
   const notes = [

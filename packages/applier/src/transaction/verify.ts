@@ -1,9 +1,14 @@
-import { canonicalRule, changedChains, type Family, type TableName } from '@sluice/netfilter';
+import type { ObservedIpvs } from '../ipvs/values.ts';
+import { verifyVirtual } from '../plan/virtual.ts';
+import type { Ports } from '../ports/ports.ts';
+import type { PlannedChange } from './planned-change.ts';
+import { canonicalRule, changedChains, type Family, type TableName, tableNames } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import { chainNames, familiesOf, type NodeState, tableOf, entryNames, isTree } from '../ports/node-state.ts';
 import { isTableIntact } from '../plan/nftables.ts';
 import { ownState } from '../plan/ownership.ts';
 import { describeStep, type Plan, plan } from '../plan/plan.ts';
+import { nodePlaneOf } from '../planes/planes.ts';
 import type { Touched } from '../ports/rehearsal.ts';
 import type { Kernel } from '../ports/kernel.ts';
 import type { TransactionPlan } from '../plan/transaction-plan.ts';
@@ -96,6 +101,22 @@ export async function entryDifference(
 }
 
 /**
+ * Compares what leads packets to a state: its entry chains, and whether the table of mode nftables is there. Cheap: it reads few chains.
+ * @returns the first that differs, in words
+ */
+export async function leadDifference(state: NodeState, kernel: Kernel): Promise<string | undefined> {
+  const missing = await nodePlaneOf(state).missing(kernel);
+  if (missing !== undefined) return missing;
+  for (const family of familiesOf(state)) {
+    for (const table of tableNames) {
+      const difference = await entryDifference(state, { family, table }, kernel);
+      if (difference !== undefined) return difference;
+    }
+  }
+  return undefined;
+}
+
+/**
  * Compares the kernel with the result of an endpoint update.
  *
  * In layout `tree` it is enough to read the entry chains of the tables that were touched: a table changes in one commit, an entry
@@ -111,4 +132,34 @@ export async function updateDifference(
   if (!isTree(afterCutOver) || !keepsJumps) return firstDifference(afterCutOver, steps, kernel);
   const differences = await Promise.all(steps.touched.map((one) => entryDifference(afterCutOver, one, kernel)));
   return differences.find((one) => one !== undefined);
+}
+
+/**
+ * Reads mode ipvs back after the steps, if the desired state has it, and writes down which real servers drain.
+ * @returns the missing steps in words as `left`, if there are any, and the observed state
+ */
+export async function verifyIpvs(change: PlannedChange, ports: Ports): Promise<VerifiedIpvs> {
+  return change.plan.desired.ipvs ? readBack(change, ports) : {};
+}
+
+/** What is left of mode ipvs, in words, after a change away from it. */
+export async function ipvsLeft(change: PlannedChange, ports: Ports): Promise<string | undefined> {
+  const leaves = change.owned.ipvs && !change.plan.desired.ipvs;
+  return leaves ? (await readBack(change, ports)).left : undefined;
+}
+
+interface VerifiedIpvs {
+  readonly left?: string;
+  readonly ipvs?: ObservedIpvs;
+}
+
+async function readBack(
+  { plan: { desired }, owned, virtual: before }: PlannedChange,
+  ports: Ports,
+): Promise<VerifiedIpvs> {
+  if (!before) return {};
+  const { left, virtual } = await verifyVirtual(desired, owned, ports, before);
+  if (!virtual) return {};
+  await ports.journal.keepDraining(virtual.plan.draining);
+  return { ipvs: virtual.observed, ...(left === undefined ? {} : { left }) };
 }

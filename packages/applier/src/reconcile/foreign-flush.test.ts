@@ -1,0 +1,144 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import type { Family } from '@sluice/netfilter';
+import { limits } from '../limits.ts';
+import { sampleBundle } from '../testing/bundle.fixture.ts';
+import { dataPlanes, endpointNumbers, kernelText } from '../testing/data-plane.fixture.ts';
+import { type Scene, scene, steppingClock } from '../testing/scene.fixture.ts';
+
+/**
+ * Another program flushes all rules at each moment around a release: before it, at each of its probes, and at each look at the kernel. Probes
+ * that failed without rules never excuse a bad release.
+ */
+
+let node: Scene = scene();
+afterEach(() => node.end());
+
+const families = ['ipv4', 'ipv6'] as const;
+
+/** `iptables -F; iptables -t nat -F`, or `nft flush ruleset`: chains stay, or the table goes. */
+async function flush(mode: string): Promise<void> {
+  if (mode === 'nftables') return node.kernel.nft.clear();
+  for (const family of families) node.kernel.load(family, flushed(family));
+}
+
+const flushed = (family: Family): string =>
+  node.kernel
+    .save(family)
+    .split('\n')
+    .filter((line) => line.startsWith('*') || line === 'COMMIT' || /^:\S+ - /.test(line))
+    .map((line) => `${line}\n`)
+    .join('');
+
+describe.each(dataPlanes)('layout $layout, mode $mode', ({ layout, mode }) => {
+  const bundle = (web: readonly number[]) =>
+    sampleBundle({ services: { 'shop/web': web, 'shop/cart': [3] }, families: [...families], mode });
+  const [one, bad, good] = [bundle([1, 2]), bundle([90, 91]), bundle([4, 5])];
+  /** Packets of shop/cart are answered, and none is sent to nowhere. */
+  const serves = (): boolean => {
+    const numbers = endpointNumbers(node.kernel);
+    return numbers.includes(3) && !numbers.includes(90);
+  };
+
+  /** Starts a node with the first release. @param moment called before each probe and each reading of rules, with the name of the call */
+  async function start(moment: (call: string) => Promise<void>) {
+    node.end();
+    node = scene();
+    node.layout = layout;
+    await (await node.start()).reconciler.put(one, false);
+    const probe = async () => {
+      await moment('probe');
+      return [{ name: 'web', healthy: serves(), seen: 'status' }];
+    };
+    const { kernel } = node;
+    const [observe, observeChains] = [kernel.observe.bind(kernel), kernel.observeChains.bind(kernel)];
+    kernel.observe = async (...asked) => {
+      await moment('observe');
+      return observe(...asked);
+    };
+    kernel.observeChains = async (...asked) => {
+      await moment('observeChains');
+      return observeChains(...asked);
+    };
+    const policies = [{ name: 'web', failures: 1, window: 1 }];
+    const probes = { policies, intervalMs: 1000, once: probe, untilVerdict: probe };
+    return node.start({}, { probes, clock: steppingClock() });
+  }
+
+  test('rolls a bad release back, whenever the rules are flushed once', { timeout: 120_000 }, async () => {
+    let met = true;
+    const endings = new Set<string>();
+    for (let at = -1; met; at++) {
+      let calls = 0;
+      met = at < 0;
+      const { reconciler, journal } = await start(async () => {
+        if (calls++ !== at) return;
+        met = true;
+        await flush(mode);
+      });
+      const first = journal.active?.version;
+      if (at < 0) await flush(mode);
+      for (let looks = 0; looks < 3; looks++) {
+        const outcome = await reconciler.put(bad, false);
+        endings.add(outcome.kind);
+        expect([at, outcome]).toEqual([at, expect.not.objectContaining({ kind: 'confirmed' })]);
+        await reconciler.repair();
+      }
+      expect([at, journal.active?.version, serves()]).toEqual([at, first, true]);
+    }
+    expect([...endings].toSorted()).toEqual(['refused', 'rolled-back']);
+  });
+
+  test('confirms a good release after a flush before it, and after one during its first probes', async () => {
+    for (const at of [undefined, 'probe'] as const) {
+      let isOver = false;
+      const { reconciler } = await start(async (call) => {
+        if (call !== at || isOver) return;
+        isOver = true;
+        await flush(mode);
+      });
+      if (!at) await flush(mode);
+      const outcome = await reconciler.put(good, false);
+      expect(outcome).toMatchObject({ kind: 'confirmed' });
+      expect(outcome).not.toHaveProperty('failing');
+      expect(await reconciler.differences()).toEqual([]);
+    }
+  });
+
+  test('refuses a release for now while another program flushes the rules all the time, without blame', async () => {
+    let isFlushing = false;
+    const { reconciler, journal } = await start(async (call) => {
+      if (isFlushing && call === 'probe') await flush(mode);
+    });
+    const before = kernelText(node.kernel);
+    isFlushing = true;
+    for (const files of [bad, good]) {
+      const outcome = await reconciler.put(files, false);
+      expect(outcome).toMatchObject({ refusal: { problems: [{ code: 'NODE_RULES_UNSTEADY' }] } });
+    }
+    isFlushing = false;
+    expect([journal.record.quarantined, journal.open, kernelText(node.kernel)]).toEqual([{}, undefined, before]);
+    expect((await reconciler.put(good, false)).kind).toBe('confirmed');
+  });
+
+  test('excuses a probe that fails on the right rules, though another program writes rules of its own all the time', async () => {
+    const { journal } = await start(async () => undefined);
+    let probes = 0;
+    const { reconciler } = await node.start(
+      {},
+      {
+        probes: {
+          policies: [{ name: 'web', failures: 1, window: 1 }],
+          intervalMs: 1000,
+          once: async () => [{ name: 'web', healthy: false, seen: 'status' }],
+          untilVerdict: async () => {
+            node.kernel.load('ipv4', `*filter\n:CNI-${probes++} - [0:0]\nCOMMIT\n`);
+            return [{ name: 'web', healthy: false, seen: 'status' }];
+          },
+        },
+      },
+    );
+    expect(journal.active?.number).toBe(1);
+    expect(await reconciler.put(good, false)).toMatchObject({ kind: 'confirmed', failing: ['web'] });
+    expect(probes).toBe(limits.baselineTriesMax);
+  });
+});
