@@ -97,7 +97,7 @@ describe('sluiced run', () => {
     timeout: 60_000,
   }, async () => {
     const fails = `exec: [/bin/sh, -c, "! iptables-nft-save -t nat | grep -q shop/bad"], attempts: 1`;
-    node.writeConfig('nft', `probes:\n  - {name: bad, ${fails}}\nprobation: {seconds: 3}\nreleases: {perHour: 3}\n`);
+    node.writeConfig('nft', `probes:\n  - {name: bad, ${fails}}\nprobation: {seconds: 3}\nreleases: {perHour: 1}\n`);
     const write = (endpoints: readonly number[], more: Readonly<Record<string, readonly number[]>>): void => {
       const files = sampleBundle({ services: { 'shop/web': endpoints, 'shop/cart': [50], ...more } });
       writeBundle(`${directory}/rendered`, withHealthPort(files, 31_999, endpoints));

@@ -301,9 +301,14 @@ export const limits = {
   backOffMs: 5 * 60_000,
   backOffMsMax: 4 * 3_600_000,
   hourMs: 3_600_000,
-  /** Releases that a node applies automatically in an hour, unless the config sets it: at 10 s of probation each, a sixth of the time. */
+  /** Releases that may be rolled back in an hour, unless the config sets it: at 10 s of probation each, a sixth of the time. */
   releasesPerHourDefault: 60,
+  /** At most `historyEntriesMax` of them are remembered, so that more than this is no limit. */
   releasesPerHourMax: 360,
+  /** How much longer than its probation a release that a limit delays may wait before the node is unhealthy. */
+  releaseWaitMs: 15_000,
+  /** Services that the alarm of a waiting release names; the others are counted. */
+  servicesNamedMax: 5,
 
   /** Growth of the heap over the bytes in use before it is collected. */
   heapGrowthPercent: 40,

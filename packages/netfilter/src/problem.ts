@@ -175,7 +175,7 @@ export const problemCodes = {
   NODE_HELD: 'the node is halted: manual intervention required',
   BUNDLE_PARTIAL: 'the bundle was made from partial input',
   BUNDLE_QUARANTINED: 'the bundle failed on this node before and is not tried again',
-  RELEASES_TOO_MANY: 'the node has reached its limit of releases per hour',
+  RELEASES_TOO_MANY: 'the node has reached its limit of releases that fail within an hour',
 } as const satisfies Record<string, string>;
 
 export type ProblemCode = keyof typeof problemCodes;

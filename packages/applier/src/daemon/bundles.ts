@@ -33,6 +33,8 @@ export class Bundles {
   #done: { readonly tree: Tree; readonly machine: string } | undefined;
   /** The tree that was rehearsed last while its wave was closed. */
   #rehearsed: Tree | undefined;
+  /** Since when a limit of this node delays releases. */
+  #delayedSinceMs: number | undefined;
   #againMs = Infinity;
   /** Since when each look found a writer at work. */
   #fillingSinceMs: number | undefined;
@@ -115,6 +117,7 @@ export class Bundles {
     const outcome = await this.changing(() => this.#put(bundle));
     // Other refusals are retried: a running kube-proxy ends, a busy kernel becomes free. The journal knows bad versions.
     this.#backOff.ended(tree, machine, outcome, startMs);
+    this.#judgeDelay(outcome);
     const isTaken = outcome?.kind === 'same' || outcome?.kind === 'confirmed';
     const waitsMs = isTaken ? outcome.waitsMs : undefined;
     if (waitsMs !== undefined) this.#againMs = daemon.monotonicMs() + waitsMs;
@@ -123,6 +126,16 @@ export class Bundles {
     if (!isTaken) return;
     await daemon.taken?.(tree.files);
     early.isIn(tree.files);
+  }
+
+  /** The node is unhealthy once a limit delays releases for too long, the newest or those that it replaced: it serves other Services than it should. */
+  #judgeDelay(outcome: Outcome | undefined): void {
+    const { status, monotonicMs, releaseWaitMsMax = limits.releaseWaitMs } = this.#parts.daemon;
+    const refusal = outcome?.kind === 'refused' && outcome.refusal.isWaiting ? outcome.refusal : undefined;
+    this.#delayedSinceMs = refusal && (this.#delayedSinceMs ?? monotonicMs());
+    if (refusal === undefined || this.#delayedSinceMs === undefined) return;
+    if (monotonicMs() - this.#delayedSinceMs < releaseWaitMsMax) return;
+    status.raise('RELEASE_DELAYED', refusal.problems[0]?.message ?? 'a limit of this node delays the release');
   }
 
   /**

@@ -20,6 +20,8 @@ export interface DaemonParts {
   /** Processor time that this process and its children have used; default: all of the time. */
   readonly processorMs?: () => number;
   readonly scanIntervalMs: number;
+  /** How long a limit may delay a release before the node is unhealthy; left out: `limits.releaseWaitMs`. */
+  readonly releaseWaitMsMax?: number;
   /** Tells when other programs may have changed the kernel; without it only a scan finds drift. */
   readonly drift?: Drift;
   /** Called once, when the kernel holds the confirmed rules or cannot be made to. */

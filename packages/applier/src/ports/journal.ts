@@ -129,8 +129,8 @@ export interface Journal {
   readonly quarantinedServices: readonly QuarantinedService[];
   /** The end of the back-off after several failed releases, in milliseconds since 1970; 0: none. */
   readonly notBeforeMs: number;
-  /** The number of releases that were tried since a time, in milliseconds since 1970, with any outcome. */
-  releasesSince(sinceMs: number): number;
+  /** The number of releases that were rolled back since a time, in milliseconds since 1970. */
+  failuresSince(sinceMs: number): number;
   /** A generation that is still stored and undamaged. Without a revision: its newest. */
   generation(number: number, revision?: number): Promise<Generation | undefined>;
   /** The flows that the open transaction changes. */

@@ -43,7 +43,7 @@ describe.each(dataPlanes)('in layout $layout, mode $mode', ({ layout, mode }) =>
   });
 
   test('applies first endpoints while a failed release is quarantined or delayed', async () => {
-    const { reconciler, journal } = await node.start({ releasesPerHour: 2 });
+    const { reconciler, journal } = await node.start({ releasesPerHour: 1 });
     await reconciler.put(bundle(active), false);
     node.health = () => journal.open === undefined;
     const failing = release({});

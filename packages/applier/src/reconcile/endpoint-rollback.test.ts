@@ -79,7 +79,7 @@ describe.each(dataPlanes)('layout $layout, mode $mode', ({ layout, mode }) => {
     await reconciler.put(bundle(moved), false);
     await reconciler.put(bundle(moved), false);
     expect(endpoints(), 'the same version').toEqual([1, 3]);
-    const next = await node.start({ releasesPerHour: 2 });
+    const next = await node.start({ releasesPerHour: 1 });
     await next.reconciler.put(bundle({ ...moved, 'shop/cart': [3, 4] }), false);
     expect(endpoints(), 'a newer one that waits, with endpoints of another Service').toEqual([1, 3, 4]);
     await next.reconciler.put(bundle({ ...moved, 'shop/web': [5], 'shop/cart': [3, 4] }), false);

@@ -1,5 +1,5 @@
 import { onlyEndpoints } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { compareText, type Problem, serviceChanges } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import type { VersionedState } from '../ports/journal.ts';
 import type { Ports } from '../ports/ports.ts';
@@ -38,23 +38,26 @@ export function isMore({
 }
 
 /**
- * Bounds how often releases are tried, because each one puts the node at risk: after `limits.failuresAtOnce` failures in a row with a
- * growing back-off, and at most `most` per hour. Endpoint updates are not delayed. Of several waiting releases only the newest is tried:
- * the directory holds no other.
- * @param most releases per hour
+ * Bounds how often releases may fail, because each failure moves packets to bad rules and back: after `limits.failuresAtOnce` failures in
+ * a row with a growing back-off, and at most `most` failures per hour. Confirmed releases and endpoint updates are not delayed, however
+ * many. Of several waiting releases only the newest is tried: the directory holds no other.
+ * @param most failures per hour
  * @param isUrgent signed as urgent: no back-off
  * @returns why it must wait
  */
 export function mustWait(
-  { changeKind, bundle }: Pick<PlannedChange, 'changeKind' | 'bundle'>,
+  { changeKind, bundle, from }: Pick<PlannedChange, 'changeKind' | 'bundle' | 'from'>,
   most: number,
   { journal, clock }: Pick<Ports, 'journal' | 'clock'>,
   isUrgent = false,
 ): Refusal | undefined {
   if (changeKind !== 'release') return undefined;
   const { notBeforeMs } = journal;
-  if (!isUrgent && clock.now() < notBeforeMs) return tooEarly(bundle.version, notBeforeMs);
-  return journal.releasesSince(clock.now() - limits.hourMs) < most ? undefined : tooMany(bundle.version, most);
+  if (!isUrgent && clock.now() < notBeforeMs)
+    return tooEarly(bundle.version, notBeforeMs, changedServices(from, bundle));
+  return journal.failuresSince(clock.now() - limits.hourMs) < most
+    ? undefined
+    : tooMany(bundle.version, most, changedServices(from, bundle));
 }
 
 /** Refuses the rest of a bundle by keys for endpoints, whose allowed endpoints went in before. */
@@ -63,23 +66,31 @@ export function beyondEndpoints(version: string): Refusal {
   return { problems: [onlyEndpoints(why)] };
 }
 
-function tooEarly(version: string, untilMs: number): Refusal {
+/** ` (Services shop/a, shop/b, 68 more)`: what waits, for people; empty where no Service differs. */
+function changedServices(from: VersionedState, to: VersionedState): string {
+  const changes = serviceChanges(from.state, to.state).map(({ name }) => name);
+  const names = [...new Set(changes)].toSorted(compareText);
+  const more = names.length > limits.servicesNamedMax ? [`${names.length - limits.servicesNamedMax} more`] : [];
+  return names.length === 0 ? '' : ` (Services ${[...names.slice(0, limits.servicesNamedMax), ...more].join(', ')})`;
+}
+
+function tooEarly(version: string, untilMs: number, services: string): Refusal {
   const until = new Date(untilMs).toISOString().replace(/\.\d+Z$/, 'Z');
   const problem: Problem = {
     code: 'BUNDLE_QUARANTINED',
     level: 'error',
-    message: `Cannot apply version ${version} yet: more than ${limits.failuresAtOnce} releases in a row failed; back-off until ${until}`,
+    message: `Cannot apply version ${version}${services} yet: more than ${limits.failuresAtOnce} releases in a row failed; back-off until ${until}`,
     hint: 'To try it now, run `sluiced apply DIR --node NAME`, or sign the release as urgent (`sluice release --urgent`). Endpoint updates are not delayed',
   };
-  return { problems: [problem] };
+  return { problems: [problem], isWaiting: true };
 }
 
-function tooMany(version: string, most: number): Refusal {
+function tooMany(version: string, most: number, services: string): Refusal {
   const problem: Problem = {
     code: 'RELEASES_TOO_MANY',
     level: 'error',
-    message: `Cannot apply version ${version} yet: ${most} releases were tried within an hour, the limit of this node`,
-    hint: 'The newest release is tried when the hour is over; endpoint updates are not delayed. Raise `releases.perHour` in sluiced.yaml, or run `sluiced apply DIR --node NAME`',
+    message: `Cannot apply version ${version}${services} yet: ${most} releases were rolled back within an hour, the limit of this node`,
+    hint: 'The newest release is tried when the hour is over; endpoint updates are not delayed. Read why releases fail in `sluiced history`. Raise `releases.perHour` in sluiced.yaml, or run `sluiced apply DIR --node NAME`',
   };
-  return { problems: [problem] };
+  return { problems: [problem], isWaiting: true };
 }

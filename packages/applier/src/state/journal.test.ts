@@ -246,10 +246,10 @@ test('does not count a rolled-back endpoint update as a failed release', async (
     await journal.begin({ ...opening('aaaa', two), changeKind: 'endpoints' });
     await journal.abandon('the kernel refused', 'bundle');
   }
-  expect([journal.releasesSince(0), journal.notBeforeMs]).toEqual([4, limits.backOffMs]);
+  expect([journal.failuresSince(0), journal.notBeforeMs]).toEqual([3, limits.backOffMs]);
 });
 
-test('counts a blameless rollback as a release, without back-off', async () => {
+test('counts a blameless rollback as a failure, without back-off', async () => {
   let nowMs = 0;
   const journal = DiskJournal.open(here(), 'node-a', () => new Date(nowMs));
   await confirm(journal, 'aaaa', one);
@@ -257,7 +257,7 @@ test('counts a blameless rollback as a release, without back-off', async () => {
   nowMs = limits.backOffMs;
   await journal.begin(opening('eeee', two));
   await journal.abandon('the process ended', 'process');
-  expect([journal.releasesSince(0), journal.notBeforeMs]).toEqual([5, limits.backOffMs]);
+  expect([journal.failuresSince(0), journal.notBeforeMs]).toEqual([4, limits.backOffMs]);
 });
 
 test('ignores failures later than now after the clock was set back', async () => {

@@ -20,7 +20,7 @@ import { type Checkpoint, GenerationNotes } from './generation-notes.ts';
 import { type OpenOptions, RecordFile } from './record-file.ts';
 import type { InFlight } from './in-flight.ts';
 import { recordFrom } from './remains.ts';
-import { backOffUntil, partialOf, releasesBetween } from './transitions.ts';
+import { backOffUntil, failuresBetween, partialOf } from './transitions.ts';
 import { findGeneration, type GenerationRecord, type NodeRecord, openFrom, sysctlMap } from './record.ts';
 import { CurrentText } from './text.ts';
 import * as transitions from './transitions.ts';
@@ -132,8 +132,8 @@ export class DiskJournal implements Journal {
     return backOffUntil(this.record, this.#file.nowMs);
   }
 
-  releasesSince(sinceMs: number): number {
-    return releasesBetween(this.record.history, sinceMs, this.#file.nowMs);
+  failuresSince(sinceMs: number): number {
+    return failuresBetween(this.record.history, sinceMs, this.#file.nowMs);
   }
 
   get originals(): ReadonlyMap<SysctlKey, number> {

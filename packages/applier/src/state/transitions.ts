@@ -293,11 +293,14 @@ function endsTooOften(history: readonly HistoryEntry[], bad: string, because: st
 /** A release was confirmed, or an endpoint update applied. */
 const isTaken = (what: HistoryEntry['what']): boolean => what === 'confirmed' || what === 'updated';
 
-/** The number of releases that ended within a time span. Entries later than now, after the clock was set back, are not counted. */
-export function releasesBetween(history: readonly HistoryEntry[], fromMs: number, toMs: number): number {
+/**
+ * The number of releases that were rolled back within a time span, with or without blame: each put the node on rules that it left again.
+ * Entries later than now, after the clock was set back, are not counted.
+ */
+export function failuresBetween(history: readonly HistoryEntry[], fromMs: number, toMs: number): number {
   return history.filter((entry) => {
     const atMs = Date.parse(entry.at);
-    return (entry.what === 'confirmed' || isReleaseTakenBack(entry)) && atMs >= fromMs && atMs <= toMs;
+    return isReleaseTakenBack(entry) && atMs >= fromMs && atMs <= toMs;
   }).length;
 }
 

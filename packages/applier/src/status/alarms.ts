@@ -146,6 +146,12 @@ export const alarms = {
     meaning: 'the socket for orders of operators cannot be opened',
     next: 'read the reason in the alarm; a path of more than 107 bytes is too long',
   },
+  RELEASE_DELAYED: {
+    ends: 'bundle',
+    isUnhealthy: true,
+    meaning: 'a release that could be served waits for longer than a probation: too many others failed on this node',
+    next: 'read in sluiced history why they failed, or run sluiced apply, which waits for no limit',
+  },
   ROLLED_BACK: {
     ends: 'bundle',
     meaning: 'the newest release failed on this node and was rolled back',

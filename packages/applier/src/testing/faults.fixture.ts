@@ -99,7 +99,7 @@ export function mortalJournal(journal: Journal, countdown: Countdown): Journal {
     },
     storedGenerations: () => journal.storedGenerations(),
     rescue: (target, because) => countdown.through(() => journal.rescue(target, because)),
-    releasesSince: (sinceMs) => journal.releasesSince(sinceMs),
+    failuresSince: (sinceMs) => journal.failuresSince(sinceMs),
     quarantined: (version) => journal.quarantined(version),
     generation: (number, revision) => journal.generation(number, revision),
     recognised: (state, because) => countdown.through(() => journal.recognised(state, because)),

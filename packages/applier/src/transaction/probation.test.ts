@@ -167,7 +167,7 @@ describe.each(dataPlanes)('layout $layout, mode $mode', ({ layout, mode }) => {
 
   test('keeps early endpoints of a release after its rollback, and applies them while it is quarantined', async () => {
     await start();
-    const { reconciler, journal } = await node.start({ probation, releasesPerHour: 2 }, { clock: steppingClock() });
+    const { reconciler, journal } = await node.start({ probation, releasesPerHour: 1 }, { clock: steppingClock() });
     let asked = 0;
     node.health = () => asked++ < 1 || !endpoints().includes(6);
     expect((await reconciler.put(bundle({ ...release, 'shop/web': [1, 7] }), false)).kind).toBe('rolled-back');
@@ -213,23 +213,55 @@ describe.each(dataPlanes)('layout $layout, mode $mode', ({ layout, mode }) => {
     },
   );
 
-  test('limits releases per hour, then delays the newest; endpoint updates and manual applies are not limited', async () => {
+  test('limits releases that fail in an hour, then delays the newest; endpoint updates and manual applies are not limited', async () => {
     let now = 0;
     const at = { now: () => now, bootMs: () => now, sleep: async () => undefined };
     const { reconciler } = await node.start({ releasesPerHour: 2 }, { clock: at });
-    const third = { ...release, 'shop/third': [9] };
     expect((await reconciler.put(bundle(old), false)).kind).toBe('confirmed');
-    expect((await reconciler.put(bundle(release), false)).kind).toBe('confirmed');
-    const refused = await reconciler.put(bundle({ ...third, 'shop/web': [1, 7] }), false);
-    expect(refused.kind === 'refused' && refused.refusal.problems[0]).toMatchObject({
-      code: 'RELEASES_TOO_MANY',
-      hint: expect.stringContaining('releases.perHour'),
+    // Between the failures a release is confirmed, so that no back-off begins.
+    for (const [round, pod] of [11, 12].entries()) {
+      node.health = () => !endpoints().includes(pod);
+      expect((await reconciler.put(bundle({ ...old, 'shop/bad': [pod] }), false)).kind).toBe('rolled-back');
+      const good = bundle({ ...release, 'shop/good': [20], ...(round > 0 ? { 'shop/more': [21] } : {}) });
+      const expected = round === 0 ? 'confirmed' : 'refused';
+      expect((await reconciler.put(good, false)).kind).toBe(expected);
+    }
+    const refused = await reconciler.put(
+      bundle({ ...release, 'shop/third': [9], 'shop/fourth': [8], 'shop/web': [1, 7] }),
+      false,
+    );
+    expect(refused.kind === 'refused' && refused.refusal).toMatchObject({
+      isWaiting: true,
+      problems: [
+        {
+          code: 'RELEASES_TOO_MANY',
+          hint: expect.stringContaining('releases.perHour'),
+        },
+      ],
     });
     // Its endpoints are in the kernel already.
-    expect(endpoints()).toEqual([1, 3, 6, 7]);
-    expect((await reconciler.put(bundle({ ...release, 'shop/web': [1, 8] }), false)).kind).toBe('confirmed');
-    expect((await reconciler.put(bundle(third), true)).kind).toBe('confirmed');
+    expect(endpoints()).toContain(7);
+    now += 3_600_001;
+    expect(
+      (await reconciler.put(bundle({ ...release, 'shop/third': [9], 'shop/fourth': [8], 'shop/web': [1, 7] }), false))
+        .kind,
+    ).toBe('confirmed');
   });
+
+  test('takes 500 releases in a short time, as long as they pass', async () => {
+    let now = 0;
+    const at = { now: () => (now += 1), bootMs: () => now, sleep: async () => undefined };
+    const { reconciler, journal } = await node.start({ releasesPerHour: 1 }, { clock: at });
+    const kinds = new Set<string>();
+    for (let round = 0; round < 500; round++) {
+      const more = round % 2 === 0 ? { 'shop/more': [2] } : {};
+      const services = { 'shop/web': [1], ...more, [`shop/new-${round}`]: [1 + (round % 200)] };
+      kinds.add((await reconciler.put(bundle(services), false)).kind);
+    }
+    expect([...kinds]).toEqual(['confirmed']);
+    expect(journal.record.history.filter(({ what }) => what === 'confirmed').length).toBeGreaterThan(100);
+    expect(now).toBeLessThan(3_600_000);
+  }, 60_000);
 
   test('reports in-kernel once packets meet the change, before rules are read back or slots removed', async () => {
     const seen: string[] = [];

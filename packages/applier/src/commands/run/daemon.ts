@@ -10,6 +10,7 @@ import { readMachine } from '../../kernel/facts.ts';
 import { processorMs } from '../../kernel/processor-time.ts';
 import { procTunables } from '../../kernel/sysctl.ts';
 import { type Heap, Tidier } from '../../memory.ts';
+import { limits } from '../../limits.ts';
 import { messageOf } from '../../message.ts';
 import { accountOf, releaseOf } from '../../receipts/account.ts';
 import type { Repairs } from '../../status/repairs.ts';
@@ -47,6 +48,7 @@ export function daemonOf(node: RunningNode, around: Surroundings): Daemon {
     monotonicMs,
     processorMs,
     scanIntervalMs,
+    releaseWaitMsMax: config.probation.seconds * 1000 + limits.releaseWaitMs,
     drift: new Drift(around.changes, monotonicMs),
     ready: around.ready,
     taken: (files) => {
