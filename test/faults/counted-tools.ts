@@ -10,7 +10,7 @@ const counted = (backend: string): readonly string[] => [
 ];
 
 /** The real tool behind a script: copied under another name, or one of the many names of a program. */
-const realTool = (directory: string, name: string): string =>
+export const realTool = (directory: string, name: string): string =>
   /^ip6?tables-/.test(name)
     ? `/usr/sbin/xtables-${name.includes('nft') ? 'nft' : 'legacy'}-multi ${name}`
     : `${directory}/real/${name}`;

@@ -1,0 +1,83 @@
+import { randomOf } from '@sluice/testing';
+import type { DataPlane } from '../netns/sluiced-node.ts';
+
+/** What is wrong with a tool, or with what it needs. */
+export const troubles = ['missing', 'hang', 'crash', 'garbage', 'silent', 'slow', 'locked', 'full'] as const;
+export type Trouble = (typeof troubles)[number];
+
+/**
+ * Where a release is when the trouble begins. `call N`: after the release came, the first N - 1 calls of the tool work, so that the trouble
+ * begins while it is rehearsed, staged, verified or cut over.
+ */
+export const phases = [
+  'idle',
+  'flush',
+  'arrival',
+  'call 2',
+  'call 4',
+  'call 7',
+  'probation',
+  'rollback',
+  'endpoints',
+  'boot',
+] as const;
+export type Phase = (typeof phases)[number];
+
+/** Tools that are in trouble together: those that write rules, read them, or serve a release beside them; `every`: all. */
+export const groups = ['writers', 'readers', 'ipset', 'conntrack', 'every'] as const;
+export type Group = (typeof groups)[number];
+
+/** One run: a plane, the tools in trouble, the kind of trouble and the moment that it begins. */
+export interface Cell {
+  readonly plane: DataPlane;
+  readonly group: Group;
+  readonly trouble: Trouble;
+  readonly phase: Phase;
+}
+
+/** The names of the tools of a group, in /usr/sbin; none where the plane has none. */
+export function toolsOf({ backend, mode }: DataPlane, group: Group): readonly string[] {
+  const both = (end: string): readonly string[] => [`iptables-${backend}${end}`, `ip6tables-${backend}${end}`];
+  const isNftables = mode === 'nftables';
+  switch (group) {
+    case 'writers':
+      return isNftables ? ['nft'] : both('-restore');
+    case 'readers':
+      return isNftables ? [] : both('-save');
+    case 'ipset':
+      return isNftables ? [] : ['ipset'];
+    case 'conntrack':
+      return ['conntrack'];
+    case 'every':
+      return [...both(''), ...both('-restore'), ...both('-save'), 'nft', 'ipset', 'conntrack'];
+  }
+}
+
+/** The lock is that of legacy tools; a lock and a full directory are no fault of single tools. */
+const exists = ({ plane, group, trouble }: Cell): boolean => {
+  if (trouble === 'locked') return group === 'every' && plane.backend === 'legacy';
+  if (trouble === 'full') return group === 'every';
+  return toolsOf(plane, group).length > 0;
+};
+
+/** Such as `nft iptables: missing writers at call 4`; `SLUICE_SURROUNDINGS` takes it. */
+export const printCell = ({ plane: { backend, mode }, group, trouble, phase }: Cell): string =>
+  `${backend} ${mode}: ${trouble} ${group} at ${phase}`;
+
+/** Every cell of these planes. */
+export const cellsOf = (planes: readonly DataPlane[]): readonly Cell[] =>
+  planes.flatMap((plane) =>
+    groups.flatMap((group) =>
+      troubles.flatMap((trouble) => phases.map((phase) => ({ plane, group, trouble, phase })).filter(exists)),
+    ),
+  );
+
+/** Some cells, drawn without repetition: the same for the same seed. */
+export function drawn(cells: readonly Cell[], count: number, seed: number): readonly Cell[] {
+  const random = randomOf(seed);
+  return cells
+    .map((cell) => ({ cell, at: random() }))
+    .toSorted((a, b) => a.at - b.at)
+    .slice(0, count)
+    .map(({ cell }) => cell);
+}

@@ -1,0 +1,42 @@
+// @module-tag test
+import { atTier, replay, seed } from '@sluice/testing';
+import { afterAll, beforeEach, describe, expect, test } from 'vitest';
+import { needBackend, needKernel } from '../netns/privileges.ts';
+import { plainPlanes } from '../netns/sluiced-node.ts';
+import { cellsOf, drawn, printCell } from './cells.ts';
+import { knownBad } from './known-bad.ts';
+import { healSecondsMax, runCell } from './run-cell.ts';
+
+/**
+ * The tools of `sluiced` in trouble, at each moment of a release: packets and rules, healing, quarantine and health meanwhile. The seed of
+ * the run draws the cells; `SLUICE_SURROUNDINGS='nft iptables: crash'` runs those that begin so.
+ */
+const wanted = process.env['SLUICE_SURROUNDINGS'];
+const all = cellsOf(plainPlanes);
+/** A hung tool takes a minute until it is killed: not in each run. */
+const usual = atTier({ quick: all.filter(({ trouble }) => trouble !== 'hang'), all });
+const cells =
+  wanted === undefined
+    ? drawn(usual, atTier({ quick: 2, test: 4, all: 36, soak: all.length }), seed)
+    : all.filter((cell) => printCell(cell).startsWith(wanted));
+const troubleSeconds = atTier({ quick: 4, soak: 20 });
+
+const rows: string[] = [];
+afterAll(() => {
+  // oxlint-disable-next-line no-console -- the figures of a run
+  if (rows.length > 0) console.log(`seconds to heal (calls in trouble), and the most allowed:\n${rows.join('\n')}`);
+});
+
+beforeEach(needKernel);
+
+describe.concurrent('sluiced', { timeout: 240_000 }, () => {
+  test.for(cells.map((cell) => [printCell(cell), cell] as const))('heals from %s', async ([name, cell], context) => {
+    needBackend(context, cell.plane.backend);
+    const { wrong, healSeconds, calls } = await runCell(cell, troubleSeconds);
+    const most = healSecondsMax[cell.trouble];
+    rows.push(`${name}: ${healSeconds?.toFixed(1) ?? 'never'} (${calls}), ${most}`);
+    const because = knownBad.get(name);
+    if (because === undefined) expect(wrong, `again: ${replay(`test/surroundings`)}`).toEqual([]);
+    else expect(wrong, `${name} is listed as bad: ${because}`).not.toEqual([]);
+  });
+});
