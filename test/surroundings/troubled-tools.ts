@@ -80,6 +80,11 @@ export class TroubledTools {
     }
   }
 
+  /** Whether `met` can tell: a tool that is away, waits for a lock or lacks room writes nothing down. */
+  get countsCalls(): boolean {
+    return !['missing', 'locked', 'full'].includes(this.#cell.trouble);
+  }
+
   /** The calls that met the trouble, a line each. */
   get met(): string {
     const path = `${this.#directory}/trouble/met`;
