@@ -84,7 +84,7 @@ describe.each([...chosen, ...nftables])(
       expect(await everything(), 'status changes nothing').toBe(broken);
       expect((await node.apply()).exitCode).toBe(0);
       expect((await node.sluiced('status')).exitCode).toBe(0);
-      rmSync(`${directory}/state/store`, { recursive: true });
+      for (const copy of ['store', 'copies']) rmSync(`${directory}/state/${copy}`, { recursive: true });
       expect((await node.sluiced('status')).stdout, 'the active generation cannot be read').toContain(
         'kernel      not compared: ',
       );
