@@ -129,7 +129,7 @@ export interface Journal {
   readonly quarantinedServices: readonly QuarantinedService[];
   /** The end of the back-off after several failed releases, in milliseconds since 1970; 0: none. */
   readonly notBeforeMs: number;
-  /** The number of releases that were rolled back since a time, in milliseconds since 1970. */
+  /** The number of releases that were to blame for their rollback since a time, in milliseconds since 1970. */
   failuresSince(sinceMs: number): number;
   /** A generation that is still stored and undamaged. Without a revision: its newest. */
   generation(number: number, revision?: number): Promise<Generation | undefined>;

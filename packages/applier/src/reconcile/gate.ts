@@ -89,7 +89,7 @@ function tooMany(version: string, most: number, services: string): Refusal {
   const problem: Problem = {
     code: 'RELEASES_TOO_MANY',
     level: 'error',
-    message: `Cannot apply version ${version}${services} yet: ${most} releases were rolled back within an hour, the limit of this node`,
+    message: `Cannot apply version ${version}${services} yet: ${most} releases failed within an hour, the limit of this node`,
     hint: 'The newest release is tried when the hour is over; endpoint updates are not delayed. Read why releases fail in `sluiced history`. Raise `releases.perHour` in sluiced.yaml, or run `sluiced apply DIR --node NAME`',
   };
   return { problems: [problem], isWaiting: true };

@@ -15,7 +15,7 @@ export interface ReconcileParts {
   readonly lastEndpointDelay: LastEndpointDelay;
   readonly bounds: EndpointBounds;
   readonly keeper: RulesKeeper;
-  /** Once so many were rolled back within an hour, an operator or the hour decides. */
+  /** Once so many failed within an hour, an operator or the hour decides. */
   readonly releasesPerHour: number;
 }
 

@@ -29,7 +29,7 @@ import { DriftRepair, type RepairOptions } from './repair.ts';
 
 /** The settings of a reconciler in the node's config. */
 export interface ReconcilerOptions extends ChangeOptions, RepairOptions {
-  /** Once so many were rolled back within an hour, an operator or the hour decides. */
+  /** Once so many failed within an hour, an operator or the hour decides. */
   readonly releasesPerHour: number;
   /** The last-endpoint delay; left out: none. */
   readonly lastEndpointAfterMs?: number;

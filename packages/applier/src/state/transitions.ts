@@ -294,18 +294,21 @@ function endsTooOften(history: readonly HistoryEntry[], bad: string, because: st
 const isTaken = (what: HistoryEntry['what']): boolean => what === 'confirmed' || what === 'updated';
 
 /**
- * The number of releases that were rolled back within a time span, with or without blame: each put the node on rules that it left again.
- * Entries later than now, after the clock was set back, are not counted.
+ * The number of releases that were to blame for their rollback, within a time span: a tool that was away, or a stop, says nothing of the
+ * next one. Entries later than now, after the clock was set back, are not counted.
  */
 export function failuresBetween(history: readonly HistoryEntry[], fromMs: number, toMs: number): number {
   return history.filter((entry) => {
     const atMs = Date.parse(entry.at);
-    return isReleaseTakenBack(entry) && atMs >= fromMs && atMs <= toMs;
+    return hasFailed(entry) && atMs >= fromMs && atMs <= toMs;
   }).length;
 }
 
 /** Entries of an older `sluiced` do not tell endpoint updates from releases. */
 const isReleaseTakenBack = ({ what, lane }: HistoryEntry): boolean => what === 'rolled-back' && lane !== 'endpoints';
+
+/** A release was rolled back, and is to blame. */
+const hasFailed = (entry: HistoryEntry): boolean => isReleaseTakenBack(entry) && entry.blameless !== true;
 
 /**
  * When a release may be tried again, in milliseconds since 1970; 0: now. The back-off begins with the third failure in a row and doubles
@@ -313,7 +316,7 @@ const isReleaseTakenBack = ({ what, lane }: HistoryEntry): boolean => what === '
  * back, is ignored: waiting for it could take years.
  */
 export function backOffUntil({ failures, history }: NodeRecord, nowMs: number): number {
-  const last = history.findLast((entry) => isReleaseTakenBack(entry) && entry.blameless !== true);
+  const last = history.findLast(hasFailed);
   const lastMs = last ? Date.parse(last.at) : 0;
   const beyond = failures - limits.failuresAtOnce;
   if (beyond <= 0 || !last || lastMs > nowMs) return 0;
