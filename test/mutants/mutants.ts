@@ -34,7 +34,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     file: `${applier}/transaction/transaction.ts`,
-    from: "changeKind === 'release' ? (given ?? (await probes.untilVerdict())) : []",
+    from: "changeKind === 'release' ? (given?.answers ?? allPass(probes)) : []",
     to: '[]',
     harm: 'a probe that failed before counts against the release',
     tests: transaction,
@@ -118,7 +118,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     file: `${applier}/transaction/roll-back.ts`,
-    from: '      if (isBySwitch) await forgetAfter(fresh, ports);\n',
+    from: '    if (isBySwitch) await forgetAfter(fresh, ports);\n',
     to: '',
     harm: 'connections stay on the endpoints of a release that was rolled back',
     tests: transaction,
@@ -132,8 +132,8 @@ export const mutants: readonly Mutant[] = [
   },
   {
     file: `${applier}/state/slots.ts`,
-    from: '(sequence % slots) * slotBytes + at',
-    to: '0 * slotBytes + at',
+    from: '(sequence % slots) * slotBytes',
+    to: '0 * slotBytes',
     harm: 'a write that is torn destroys the only record',
     tests: [`${applier}/state/`],
   },
