@@ -1,20 +1,7 @@
 import { expect, test } from 'vitest';
 import type { SavedTable } from './facts.ts';
 import { type HookPacket, meetIptables } from './meetings.ts';
-
-const packet: HookPacket = {
-  family: 'ipv4',
-  protocol: 'tcp',
-  source: '10.244.1.9',
-  destination: '10.244.2.6',
-  port: 8080,
-  isReply: false,
-  in: 'cali1',
-  out: 'eth0',
-  isTranslated: true,
-  isMasqueraded: false,
-  isToNode: false,
-};
+import { forwardedPacket } from './packet.fixture.ts';
 
 /** A filter table whose FORWARD has these rules; `A` and `B` are further chains. */
 function table(
@@ -32,7 +19,7 @@ function table(
 }
 
 const met = (of: SavedTable, change: Partial<HookPacket> = {}, effort = { left: 1_000 }): readonly string[] =>
-  meetIptables(of, 'FORWARD', { ...packet, ...change }, (chain) => chain.startsWith('SLUICE-'), effort).map(
+  meetIptables(of, 'FORWARD', { ...forwardedPacket, ...change }, (chain) => chain.startsWith('SLUICE-'), effort).map(
     ({ kind, isCertain, rule }) =>
       `${isCertain ? '' : 'perhaps '}${kind} ${rule.replace('iptables-nft -t filter ', '')}`,
   );
@@ -147,6 +134,13 @@ test("Sluice's chains accept masqueraded packets and replies, and let others con
   expect(met(own, { isReply: true })).toEqual([]);
 });
 
+test.each([
+  ['source', '-s 10.244.1.9/32 -j DROP', ['perhaps drop -A FORWARD -s 10.244.1.9/32 -j DROP']],
+  ['destination', '-j DROP', []],
+])('a %s that is no address makes no rule certain', (end, rule, expected) => {
+  expect(met(table([rule]), { [end]: 'fe80::1%eth0' })).toEqual(expected);
+});
+
 test('rules for replies ask for the source port', () => {
   const reply = { isReply: true, isTranslated: false };
   expect(met(table(['-p tcp -m tcp --sport 8080 -j DROP']), reply)).toHaveLength(1);
@@ -159,8 +153,14 @@ test.each([
   ['web;reboot', "'web;reboot'"],
   ['shop/web:http', 'shop/web:http'],
 ])('the command that removes a rule is one for a shell, whatever the comment %s holds', (comment, word) => {
-  const [first] = meetIptables(table([`-m comment --comment ${comment} -j DROP`]), 'FORWARD', packet, () => false, {
-    left: 10,
-  });
+  const [first] = meetIptables(
+    table([`-m comment --comment ${comment} -j DROP`]),
+    'FORWARD',
+    forwardedPacket,
+    () => false,
+    {
+      left: 10,
+    },
+  );
   expect(first?.fix).toBe(`iptables-nft -t filter -D FORWARD -m comment --comment ${word} -j DROP`);
 });

@@ -1,21 +1,8 @@
 import { nftDnatPriority } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import type { NftChainFacts, NftTableFacts } from './facts.ts';
-import { type HookName, type HookPacket, meetNft } from './meetings.ts';
-
-const packet: HookPacket = {
-  family: 'ipv4',
-  protocol: 'tcp',
-  source: '10.244.1.9',
-  destination: '10.244.2.6',
-  port: 8080,
-  isReply: false,
-  in: 'cali1',
-  out: 'eth0',
-  isTranslated: true,
-  isMasqueraded: false,
-  isToNode: false,
-};
+import { type HookName, meetNft } from './meetings.ts';
+import { forwardedPacket } from './packet.fixture.ts';
 
 const match = (left: object, right: unknown, op = '=='): object => ({ match: { op, left, right } });
 const payload = (protocol: string, field: string): object => ({ payload: { protocol, field } });
@@ -38,7 +25,7 @@ function table(
 }
 
 const met = (of: NftTableFacts, hook: HookName = 'FORWARD', servicesAt?: number): readonly string[] =>
-  meetNft([of], hook, packet, { left: 1_000 }, servicesAt).map(
+  meetNft([of], hook, forwardedPacket, { left: 1_000 }, servicesAt).map(
     ({ kind, isCertain }) => `${isCertain ? '' : 'perhaps '}${kind}`,
   );
 
@@ -156,12 +143,14 @@ test('a rule with a large set is charged by its elements, and a chain with furth
   const set = Array.from({ length: 500 }, (_, at) => ({ prefix: { addr: `192.0.${at % 256}.0`, len: 24 } }));
   const of = table([[match(payload('ip', 'daddr'), { set }), drop]], { policy: 'drop' });
   const effort = { left: 1_000 };
-  expect(meetNft([of], 'FORWARD', packet, effort)).toMatchObject([{ kind: 'drop', isCertain: true }]);
+  expect(meetNft([of], 'FORWARD', forwardedPacket, effort)).toMatchObject([{ kind: 'drop', isCertain: true }]);
   expect(effort.left).toBe(499);
-  expect(meetNft([of], 'FORWARD', packet, { left: 400 })).toMatchObject([{ kind: 'drop', isCertain: false }]);
+  expect(meetNft([of], 'FORWARD', forwardedPacket, { left: 400 })).toMatchObject([{ kind: 'drop', isCertain: false }]);
   const [base] = of.chains as [NftChainFacts];
   const cut = { ...of, chains: [{ ...base, isCut: true as const }] };
-  expect(meetNft([cut], 'FORWARD', packet, { left: 1_000 })).toMatchObject([{ kind: 'drop', isCertain: false }]);
+  expect(meetNft([cut], 'FORWARD', forwardedPacket, { left: 1_000 })).toMatchObject([
+    { kind: 'drop', isCertain: false },
+  ]);
 });
 
 test('a redirect translates, though its target is not read', () => {

@@ -1,5 +1,4 @@
 import {
-  type Address,
   type BaseChain,
   type Decision,
   type Effort,
@@ -84,7 +83,10 @@ export function meetIptables(
       : [`-P ${hook} DROP`, `${tool(table)} -P ${hook} ACCEPT`];
     met.push({ kind, isCertain, rule: `${tool(table)} ${text}`, fix, table: table.table });
   };
-  for (const base of basesAt(live, hook)) judgeBase(live, base, { ...judged(packet, base), own }, meet, effort);
+  for (const base of basesAt(live, hook)) {
+    const one = judged(packet, base);
+    if (one) judgeBase(live, base, { ...one, own }, meet, effort);
+  }
   return met;
 }
 
@@ -119,7 +121,8 @@ export function meetNft(
         const isFirst = kind !== 'translate' || base.priority < servicesAt;
         met.push({ kind, isCertain: isCertain && isFirst, ...placeIn(facts, base, rule) });
       };
-      judgeBase(live, base, judged(packet, base), meet, effort);
+      const one = judged(packet, base);
+      if (one) judgeBase(live, base, one, meet, effort);
     }
   }
   return met;
@@ -194,11 +197,15 @@ const cutAt = (table: LiveTable, isCut: (chain: string) => boolean | undefined):
   ),
 });
 
-/** Marks are not known: Sluice's rules and other tables may have set them. */
-function judged(packet: HookPacket, { hook: name, type, priority }: BaseChain): JudgedPacket {
+/**
+ * Marks are not known: Sluice's rules and other tables may have set them.
+ * @returns undefined where the destination is no address, so that no rule is blamed for its packets
+ */
+function judged(packet: HookPacket, { hook: name, type, priority }: BaseChain): JudgedPacket | undefined {
   const { family, protocol, port, isReply, isTranslated, isToNode } = packet;
-  const destination = addressOf(packet.destination);
-  const source = packet.source === undefined ? undefined : addressOf(packet.source);
+  const destination = parseAddress(packet.destination);
+  const source = packet.source === undefined ? undefined : parseAddress(packet.source);
+  if (!destination) return undefined;
   return {
     flow: {
       source: source ?? destination,
@@ -236,22 +243,8 @@ function judged(packet: HookPacket, { hook: name, type, priority }: BaseChain): 
   };
 }
 
-/** Facts have addresses that tools print. */
-const addressOf = (text: string): Address => {
-  const address = parseAddress(text);
-  if (!address) throw new Error(`${text} is not an address`);
-  return address;
-};
-
 export const tool = ({ store, family, table }: SavedTable): string =>
   `${family === 'ipv4' ? 'iptables' : 'ip6tables'}-${store} -t ${table}`;
-
-/** The target of a rule as `iptables-save` prints it; `''`: it has none. */
-export function targetOf(text: string): string {
-  const words = wordsOf(text);
-  const at = words.findIndex(({ text: word, isQuoted }) => !isQuoted && (word === '-j' || word === '-g'));
-  return at < 0 ? '' : (words[at + 1]?.text ?? '');
-}
 
 /** The command that removes a rule. For a shell: a comment of a rule may hold `$(…)`, which double quotes would let it run. */
 export const removal = (table: SavedTable, text: string): string =>

@@ -1,7 +1,8 @@
 import type { Family } from '../family.ts';
 import type { HookName } from '../packet/flow.ts';
 import type { RuleHit } from '../packet/packet.ts';
-import { readIptablesRule, type RuleContext, wordsOf } from './iptables-rule.ts';
+import { targetOf } from '../rules/words.ts';
+import { readIptablesRule, type RuleContext } from './iptables-rule.ts';
 import type { BaseChain, LiveChain, LiveRule, LiveTable } from './rule.ts';
 import type { LiveSet } from './sets.ts';
 
@@ -98,7 +99,7 @@ function chainOf(name: string, lines: readonly string[], table: string, context:
     name,
     rules: () =>
       (read ??= lines.map((text) => {
-        const isProxys = isOwn || jumpsToProxys(text);
+        const isProxys = isOwn || isProxysChain(targetOf(text) ?? '');
         const owner = isProxys ? 'proxy' : 'foreign';
         return readIptablesRule(
           text,
@@ -108,11 +109,4 @@ function chainOf(name: string, lines: readonly string[], table: string, context:
         );
       })),
   };
-}
-
-function jumpsToProxys(text: string): boolean {
-  const words = wordsOf(text);
-  const at = words.findIndex(({ text: word, isQuoted }) => !isQuoted && (word === '-j' || word === '-g'));
-  const target = at < 0 ? '' : (words[at + 1]?.text ?? '');
-  return isProxysChain(target);
 }

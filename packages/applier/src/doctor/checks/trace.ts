@@ -1,6 +1,6 @@
-import { type Finding, isOwnChain } from '@sluice/netfilter';
+import { type Finding, isOwnChain, targetOf } from '@sluice/netfilter';
 import type { DesiredFacts, Facts, LiveFacts, SavedTable } from '../facts.ts';
-import { removal, targetOf, tool } from '../meetings.ts';
+import { removal, tool } from '../meetings.ts';
 
 /** `trace id 5f3a2b1c inet fw out rule tcp dport 80 drop (verdict drop)`; the same with `policy drop` at the end of a base chain. */
 const nftLine = /^trace id \S+ (\S+) (\S+) (\S+) (?:rule (.*) \(verdict drop\)|(policy) drop)\s*$/;
