@@ -46,18 +46,30 @@ export function isMore({
  * @returns why it must wait
  */
 export function mustWait(
-  { changeKind, bundle, from }: Pick<PlannedChange, 'changeKind' | 'bundle' | 'from'>,
+  change: Pick<PlannedChange, 'changeKind' | 'bundle' | 'from'>,
+  most: number,
+  ports: Pick<Ports, 'journal' | 'clock'>,
+  isUrgent = false,
+): Refusal | undefined {
+  const delay = delayOf(change, most, ports, isUrgent);
+  if (delay === undefined) return undefined;
+  const { bundle, from } = change;
+  const services = changedServices(from, bundle);
+  return delay === 'back-off'
+    ? tooEarly(bundle.version, ports.journal.notBeforeMs, services)
+    : tooMany(bundle.version, most, services);
+}
+
+/** What delays a change, without the names of its Services: these take a comparison of two states. @see mustWait */
+export function delayOf(
+  { changeKind }: Pick<PlannedChange, 'changeKind'>,
   most: number,
   { journal, clock }: Pick<Ports, 'journal' | 'clock'>,
   isUrgent = false,
-): Refusal | undefined {
+): 'back-off' | 'limit' | undefined {
   if (changeKind !== 'release') return undefined;
-  const { notBeforeMs } = journal;
-  if (!isUrgent && clock.now() < notBeforeMs)
-    return tooEarly(bundle.version, notBeforeMs, changedServices(from, bundle));
-  return journal.failuresSince(clock.now() - limits.hourMs) < most
-    ? undefined
-    : tooMany(bundle.version, most, changedServices(from, bundle));
+  if (!isUrgent && clock.now() < journal.notBeforeMs) return 'back-off';
+  return journal.failuresSince(clock.now() - limits.hourMs) < most ? undefined : 'limit';
 }
 
 /** Refuses the rest of a bundle by keys for endpoints, whose allowed endpoints went in before. */

@@ -10,7 +10,7 @@ import { isStale } from './changes.ts';
 import { type Classified, classify } from './classify.ts';
 import { earlyStep, type EarlyTried } from './early-endpoints.ts';
 import { afterRelease } from './endpoint-rollback.ts';
-import { mustWait } from './gate.ts';
+import { delayOf, mustWait } from './gate.ts';
 import type { PlannedChange } from '../transaction/planned-change.ts';
 import { VerifiedAnswers } from '../transaction/verified-answers.ts';
 
@@ -82,7 +82,7 @@ async function takeBaseline(
   { ports, keeper, releasesPerHour }: ReconcileParts,
 ): Promise<VerifiedAnswers | Refusal | undefined> {
   if (change.changeKind !== 'release') return undefined;
-  if (!byHand && mustWait(change, releasesPerHour, ports, isUrgent)) return undefined;
+  if (!byHand && delayOf(change, releasesPerHour, ports, isUrgent) !== undefined) return undefined;
   return VerifiedAnswers.take(keeper, ports);
 }
 
