@@ -37,6 +37,7 @@ describe.concurrent('sluiced', { timeout: 240_000 }, () => {
     const most = healSecondsMax[cell.trouble];
     const met = calls === 0 ? 'no call met it' : `${calls ?? 'uncounted'} calls`;
     rows.push(`${name}: ${healSeconds?.toFixed(1) ?? 'never'} (${met}), ${most}`);
+    if (calls === 0 && wrong.length === 0) context.skip('no call met the trouble, so it shows nothing');
     const because = knownBad.get(name);
     const passes = wrong.length === 0 ? [`it passes, and is listed as bad: ${because}`] : [];
     expect(because === undefined ? wrong : passes, `again: ${replay('test/surroundings')}`).toEqual([]);
