@@ -1,6 +1,6 @@
 /**
  * Every way in which work of a tool, or of the kernel through it, ends without effect. Made where the tool is run (`kernel/failure.ts`);
- * whoever decides something by a failure asks `isAnswer` of its kind, or has a table with all kinds.
+ * a decision by a failure asks `isAnswer` of its kind, or has a table with all kinds.
  */
 export type FailureKind =
   /** The kernel answered no, in the words of its tool: a fact about the rules and this kernel. */

@@ -110,7 +110,7 @@ export class Upkeep {
   }
 
   /**
-   * What stands in for a generation that cannot be read: its endpoints of some time ago, whose objects the directory `current` keeps. Newer
+   * The replacement of a generation that cannot be read: its endpoints of some time ago, whose objects the directory `current` keeps. Newer
    * ones come with the next bundle.
    */
   earlierRevision({

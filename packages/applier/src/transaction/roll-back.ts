@@ -159,7 +159,7 @@ export const ended = (journal: Ports['journal']): void => void waitingOf.delete(
 
 /**
  * What becomes of a transaction whose end failed. Where the surroundings failed, the end could not be tried: it is tried again until it can,
- * with a back-off, by this process or the next one. Where the kernel answered and refused, the node is halted; also then it is tried again,
+ * at every scan, by this process or the next one. Where the kernel answered and refused, the node is halted; also then it is tried again,
  * now and then, because what the kernel refuses may depend on what others load into it.
  * @param what the end that failed, for the history: `the rollback failed`
  */

@@ -87,7 +87,7 @@ function notNow(why: string): Refusal {
         code: 'NODE_RULES_UNSTEADY',
         level: 'error',
         message: `Cannot learn which probes pass before the release: another program changes the rules while they run: ${why}`,
-        hint: 'Nothing of the release was touched; it is tried again by itself. `sluiced history` and the log name the program that changes the rules: stop it, or make it leave them alone',
+        hint: 'Nothing of the release was touched; it is tried again by itself. Stop the program that changes the rules, or make it leave them alone; the log has the repairs before this release',
       },
     ],
   };

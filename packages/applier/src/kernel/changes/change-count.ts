@@ -14,7 +14,7 @@ export interface CountTools {
 /**
  * A count of the changes of nf_tables in this network namespace, by any program. No tool prints the kernel's own generation id without
  * reading more than that. But the kernel tells of every socket how much was sent to it and not read, and how much did not fit: a process that
- * listens and never reads is a counter, which costs nobody anything, and 0.1 ms to look at. A flood only makes it count.
+ * listens and never reads is a counter, which costs other programs nothing, and 0.1 ms to look at. A flood only makes it count.
  *
  * The process is a stopped `xtables-monitor`, of 2 MB. It is in a session of its own: a shell that ends continues stopped processes of its
  * session, and ends them. It ends with this process, in any case.
