@@ -49,7 +49,7 @@ export interface AdmitOptions {
 }
 
 /** Facts about the kernel on which the linked program depends. */
-export interface KernelContext {
+interface KernelContext {
   /** The active state: a name of its chains is not given to another content. */
   readonly active?: NodeState | undefined;
   /** Whether the program must contain the chains of kube-proxy that CNI plugins jump to. */

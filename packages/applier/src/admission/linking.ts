@@ -28,7 +28,7 @@ export class LinkMemory {
   readonly trees: Readonly<Record<Family, TreeLinker>> = { ipv4: new TreeLinker(), ipv6: new TreeLinker() };
 }
 
-export interface LinkOptions {
+interface LinkOptions {
   readonly layout: ChainLayout;
   readonly active?: NodeState | undefined;
   readonly provideKubeChains?: boolean;
@@ -36,7 +36,7 @@ export interface LinkOptions {
 }
 
 /** A node's programs, and the problems because of which they must not be loaded. */
-export interface LinkedFamilies {
+interface LinkedFamilies {
   readonly families: NodeState['families'];
   readonly problems: readonly Problem[];
 }
@@ -117,7 +117,7 @@ type RulesByText = Readonly<Record<Family, Map<string, LinkRule>>>;
 /**
  * Caches parsed rules. Parsing 23,000 rules takes 100 ms, looking them up 5 ms. A refused rule is not cached: its bundle is not applied.
  */
-export class RuleMemory {
+class RuleMemory {
   #young = nothing();
   #old = nothing();
 

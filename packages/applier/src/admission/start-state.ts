@@ -41,7 +41,7 @@ export interface AdmissionReads {
   readonly ipvs?: ObservedIpvs;
 }
 
-export interface StartStateOptions {
+interface StartStateOptions {
   /** Makes kube-proxy's chains ours when no kube-proxy runs. */
   readonly takeOver: boolean;
   /** Leaves kube-proxy's rules where they are, after ours, in mode nftables too. */

@@ -15,7 +15,7 @@ import type { Wakes } from './wakes.ts';
 type Bundle = Extract<Arrival, { kind: 'bundle' }>;
 
 /** What the loop lends to its bundles. */
-export interface BundlesParts {
+interface BundlesParts {
   readonly daemon: DaemonParts;
   readonly looks: Looks;
   readonly reports: Reports;

@@ -2,7 +2,7 @@ import type { BundleFiles } from '@sluice/bundle';
 import type { Generation } from '../ports/journal.ts';
 
 /** What the watch reads and calls. */
-export interface EarlyEndpointsWatchParts {
+interface EarlyEndpointsWatchParts {
   readonly active: () => Generation | undefined;
   /** Called with the files of a bundle whose endpoints reached the active generation before, or without, the rest of it. */
   readonly earlyEndpoints: (files: BundleFiles) => void;

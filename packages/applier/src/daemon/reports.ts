@@ -12,7 +12,7 @@ export interface DaemonLog {
 }
 
 /** The result of a change, or the refusal of a directory. */
-export type DaemonOutcome = Outcome | { readonly kind: 'refused'; readonly problems: readonly Problem[] };
+type DaemonOutcome = Outcome | { readonly kind: 'refused'; readonly problems: readonly Problem[] };
 
 /** Receives the result of a change or the refusal of a directory. `onlyEndpoints`: only the endpoints of the tree count. */
 export type Ended = (ending: DaemonOutcome, tree?: Tree, onlyEndpoints?: boolean) => Promise<void>;

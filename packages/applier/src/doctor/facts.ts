@@ -100,7 +100,7 @@ export interface SavedTable {
   readonly chains: ReadonlyMap<string, SavedChain>;
 }
 
-export interface SavedChain {
+interface SavedChain {
   /** `ACCEPT`, `DROP`; `-` for a chain that is not built in. */
   readonly policy: string;
   /** Without counters. */
@@ -146,7 +146,7 @@ export interface InterfaceFacts {
   readonly bridge?: BridgePort;
 }
 
-export interface BridgePort {
+interface BridgePort {
   readonly name: string;
   /** Whether it sends packets back to where they came from. */
   readonly isHairpin: boolean;

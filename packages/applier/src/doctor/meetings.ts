@@ -54,7 +54,7 @@ export interface Meeting {
 export type HookName = BaseChain['hook'];
 
 /** Whether a chain is Sluice's own, by its name. */
-export type IsOwn = (chain: string) => boolean;
+type IsOwn = (chain: string) => boolean;
 
 /** Where iptables translates destinations, as the kernel's headers say (`NF_IP_PRI_NAT_DST`). */
 export const dnatPriority = -100;

@@ -21,7 +21,7 @@ export interface Bounds {
 }
 
 /** `few`: `losesFew`; `most`: all, if it gets about as many others (`keepsMost`); `any`: as long as one endpoint is left. */
-export type LossBound = 'few' | 'most' | 'any';
+type LossBound = 'few' | 'most' | 'any';
 
 /** By `address:port`. */
 export type Endpoints = ReadonlyMap<string, ServiceEndpoint>;

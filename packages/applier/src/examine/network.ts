@@ -15,7 +15,7 @@ import { bounds } from './bounds.ts';
 import { readText } from './read.ts';
 
 /** A question to `ip route get`. */
-export type RouteQuestion = Pick<RouteFacts, 'to' | 'from' | 'iif'>;
+type RouteQuestion = Pick<RouteFacts, 'to' | 'from' | 'iif'>;
 
 async function ipJson(args: readonly string[], run: Run): Promise<unknown> {
   const file = findTool('ip');

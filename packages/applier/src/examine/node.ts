@@ -9,7 +9,7 @@ import type { NodeRecord } from '../state/record.ts';
 import { readQuarantine, serviceOfFrontend } from './names.ts';
 
 /** What the bundle directory says of this node. */
-export interface ArrivedFacts {
+interface ArrivedFacts {
   /** Compared with the journal. */
   readonly bundle: BundleFacts;
   /** `SluicedFacts.leftOut` */

@@ -6,7 +6,7 @@ import type { HealthPorts } from './ports.ts';
 import { servedBy } from './served.ts';
 
 /** What it works with. */
-export interface ActiveHealthParts {
+interface ActiveHealthParts {
   readonly node: string;
   readonly ports: Pick<HealthPorts, 'follow' | 'count'>;
   readonly memory: HealthMemory;

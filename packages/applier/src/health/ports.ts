@@ -6,7 +6,7 @@ import type { DeclaredHealth, HealthService } from './declared.ts';
 import { closePort, openPort } from './port.ts';
 
 /** What the ports need from the daemon. */
-export interface HealthPortsParts {
+interface HealthPortsParts {
   /** Whether the rules in the kernel are known to be right: the value of `serviceProxyHealthy`. */
   readonly healthy: () => boolean;
   /** The addresses of the machine's interfaces. */

@@ -5,7 +5,7 @@ import { Callers } from './callers.ts';
 import { closePort, openPort } from './port.ts';
 
 /** What the port needs from the daemon. */
-export interface StatusPortParts {
+interface StatusPortParts {
   readonly answer: RequestListener;
   /** It could not be opened; undefined: it is open. */
   readonly failed: (why: string | undefined) => void;

@@ -5,7 +5,7 @@ import { completeFile, completeForm } from '@sluice/bundle';
 const sealBytes = 'sha256:'.length + 64 + 1;
 
 /** The callbacks of a watch. */
-export interface FolderWatchParts {
+interface FolderWatchParts {
   /** The directory has another whole seal than before, which is the last file that a writer puts there. */
   readonly onSeal: () => void;
   /** Anything else changed at the top, or Git wrote into `.git`. */

@@ -36,7 +36,7 @@ export interface GateRules {
   readonly floor: number;
 }
 
-export interface GateParts {
+interface GateParts {
   readonly run: Run;
   /** The time of day. */
   readonly nowMs: () => number;
@@ -46,7 +46,7 @@ export interface GateParts {
   readonly remember: () => boolean;
 }
 
-export type GateVerdict =
+type GateVerdict =
   | { readonly kind: 'accepted'; readonly release: Accepted; readonly alarms: readonly Problem[] }
   | { readonly kind: 'refused'; readonly problems: readonly Problem[] };
 

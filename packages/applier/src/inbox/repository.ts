@@ -7,7 +7,7 @@ import { settledStamp, type Stamp, stampOf } from './read.ts';
 import { checkWriters, InboxError, type Trust, untrusted } from './trust.ts';
 
 /** The directories that Git reads. */
-export interface GitPlaces {
+interface GitPlaces {
   /** The requested directory, in a work tree. */
   readonly directory: string;
   /** The `.git` directory, or where `.git` leads. */

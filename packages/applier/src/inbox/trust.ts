@@ -29,7 +29,7 @@ export function trustOf(bundleOwner: number | undefined): Trust {
 }
 
 /** Whether a folder or file is above the bundle, or inside it. Links count as above. */
-export type TrustPosition = 'above' | 'inside';
+type TrustPosition = 'above' | 'inside';
 
 const stickyBit = 0o1000n;
 const writableByOthers = 0o022n;

@@ -13,7 +13,7 @@ export interface Watcher {
 }
 
 /** The callbacks of a watcher. */
-export interface WatchParts {
+interface WatchParts {
   /** Something may have changed. */
   readonly onEvent: () => void;
   /** Called with why not everything is watched, so that only a scan finds changes; with undefined when everything is. */

@@ -24,7 +24,7 @@ export interface WaitingRelease {
   readonly problem: Problem;
 }
 
-export interface WaveRules {
+interface WaveRules {
   readonly node: string;
   /** The state directory. */
   readonly state: string;
@@ -32,7 +32,7 @@ export interface WaveRules {
   readonly allowedSigners: string | undefined;
 }
 
-export interface WaveParts {
+interface WaveParts {
   readonly run: Run;
   /** Who may write to `allowedSigners`. */
   readonly trust: Trust;

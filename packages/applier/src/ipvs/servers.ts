@@ -12,7 +12,7 @@ import {
 import type { Drain, IpvsOwned, ObservedIpvs } from './values.ts';
 
 /** Changes of virtual and real servers, as lines for `ipvsadm -R`, by the phase in which they may be applied. */
-export interface ServerChanges {
+interface ServerChanges {
   /** Lines that harm no connection. */
   readonly adds: readonly string[];
   /** Lowered weights. */

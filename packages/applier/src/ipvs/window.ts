@@ -19,13 +19,13 @@ export function describeWindow({ ended, waitedMs, removedInMs }: IpvsWindow): st
 }
 
 /** Who counts and who waits. */
-export interface WindowParts {
+interface WindowParts {
   readonly ipvs: Pick<IpvsKernel, 'connections'>;
   readonly clock: { bootMs(): number; sleep(ms: number): Promise<unknown> };
 }
 
 /** The end of virtual servers. */
-export interface IpvsEnd {
+interface IpvsEnd {
   /** Their keys. */
   readonly servers: readonly string[];
   /** How long connections may take to end, at most. */

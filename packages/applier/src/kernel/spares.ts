@@ -6,7 +6,7 @@ const start = ({ file, args }: Command, lockFd: number | undefined, cancelSignal
   execa(file, args, { ...startOptions(lockFd, 'pipe'), cancelSignal });
 
 /** A running tool that waits for its input. */
-export interface Spare {
+interface Spare {
   readonly child: ReturnType<typeof start>;
   /** Whether it was killed by its timeout. */
   readonly isLate: boolean;

@@ -4,7 +4,7 @@ import { type Command, type Run, startOptions, type ToolResult, whyExit } from '
 import { ChildTime } from './processor-time.ts';
 
 /** How the shell is started. */
-export interface ToolShellParts {
+interface ToolShellParts {
   /** The path of sh. */
   readonly sh: string;
   /** The path of setpriv, by which the kernel kills the shell when this process ends, also a stopped one: it holds the lock. */

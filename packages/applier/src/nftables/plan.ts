@@ -74,7 +74,7 @@ export function planNftRemoval({ exists }: Pick<NftTable, 'exists'>): readonly N
 }
 
 /** A release on probation: its phases. */
-export interface NftProbation {
+interface NftProbation {
   /** Its changed frontends as an overlay, which no packet meets while the switch is off. */
   readonly stage: readonly NftStep[];
   /** Makes it what packets meet without the switch, and turns that off, in one transaction. */

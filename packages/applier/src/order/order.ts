@@ -33,7 +33,7 @@ export interface TakingRule extends EarlyRule {
   readonly services: readonly string[];
 }
 
-export interface UnreadRule extends EarlyRule {
+interface UnreadRule extends EarlyRule {
   readonly because: string;
 }
 

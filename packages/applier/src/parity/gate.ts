@@ -14,14 +14,14 @@ import type { Refusal } from '../ports/refusal.ts';
 import { readSmallFile } from './read-file.ts';
 
 /** The node's config for certificates. */
-export interface CertificateRules {
+interface CertificateRules {
   readonly node: string;
   /** The path of the certificate; its signature is beside it, with `.sig`. */
   readonly certificate: string;
   readonly allowedSigners: string;
 }
 
-export interface CertificateParts extends SignatureChecker {
+interface CertificateParts extends SignatureChecker {
   /** Who may write to `allowedSigners`. */
   readonly trust: Trust;
   /** The time of day. */

@@ -13,7 +13,7 @@ import { messageOf } from '../message.ts';
 import type { ParityGate } from '../ports/parity.ts';
 import type { Refusal } from '../ports/refusal.ts';
 
-export interface ReportParts {
+interface ReportParts {
   readonly node: string;
   /** Differences that the operator accepts, by id. */
   readonly accepted: readonly string[];

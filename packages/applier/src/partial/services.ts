@@ -57,7 +57,7 @@ function isSame(a: readonly string[] | undefined, b: readonly string[] | undefin
  * The versions of a Service on a node, 16 hex digits each. `form` covers its frontends and how they are served, of its endpoints the ports
  * alone: endpoints that come and go do not change it. `exact` covers all. Slots and their order are part of neither.
  */
-export interface ServiceVersions {
+interface ServiceVersions {
   readonly form: string;
   readonly exact: string;
 }

@@ -14,7 +14,7 @@ export interface Beside {
 }
 
 /** What need not be read. */
-export interface KnownBeside extends KnownTable {
+interface KnownBeside extends KnownTable {
   readonly ipvs?: KnownIpvsParts | undefined;
 }
 
@@ -38,7 +38,7 @@ export async function readBeside(
 }
 
 /** Steps around those of the tables. */
-export interface AroundTables {
+interface AroundTables {
   readonly before: readonly Step[];
   /** Once the filter table allows the old and the new nat table, and before nat changes. */
   readonly between: readonly Step[];

@@ -51,7 +51,7 @@ export function plan(now: NodeState, desired: NodeState, options: PlanOptions, b
 }
 
 /** A plan in two parts, for a node that leaves mode ipvs. */
-export interface PlanInTwo {
+interface PlanInTwo {
   /** From the first of these steps on packets meet the new rules. All of the plan, where virtual servers stay. */
   readonly cutOver: Plan;
   /** The state of the kernel between the two. */
@@ -206,7 +206,7 @@ function oneStep(family: Family, table: TableName, change: TableChange, because:
 }
 
 /** A change of tables alone, in an order that the caller has chosen. */
-export interface TableOrder {
+interface TableOrder {
   readonly from: NodeState;
   /** The order of the tables within a family. */
   readonly tables: readonly TableName[];
@@ -230,7 +230,7 @@ export function tablePlan(desired: NodeState, { from, tables, because }: TableOr
 }
 
 /** The steps of sysctls around those of the rules. */
-export interface SysctlSteps {
+interface SysctlSteps {
   readonly before: readonly Step[];
   /** Those that let more in (`route_localnet`), and the hash size. */
   readonly after: readonly Step[];

@@ -99,7 +99,7 @@ export interface StoredGeneration {
   readonly wasActive: boolean;
 }
 
-export type GenerationId = Pick<Generation, 'number' | 'revision'>;
+type GenerationId = Pick<Generation, 'number' | 'revision'>;
 
 /**
  * Why a transaction was rolled back: the bundle failed; what surrounds it did, such as a tool; the process crashed or could not continue; or it

@@ -3,7 +3,7 @@ import type { NodeFacts } from '../ports/node-facts.ts';
 import { familyNames, type NodeState } from '../ports/node-state.ts';
 
 /** A Service address of this node's own. */
-export interface AddressClash {
+interface AddressClash {
   readonly address: string;
   readonly cluster: boolean;
 }

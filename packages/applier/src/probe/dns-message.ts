@@ -29,7 +29,7 @@ export function dnsQuestion(id: number, name: string, type: RecordType): Buffer 
 }
 
 /** The parts of an answer that a probe needs. */
-export interface DnsAnswer {
+interface DnsAnswer {
   /** Such as `NOERROR`. */
   readonly code: string;
   readonly answers: number;

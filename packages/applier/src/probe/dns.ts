@@ -5,7 +5,7 @@ import { dnsQuestion, readDnsAnswer, type RecordType } from './dns-message.ts';
 import { hostAndPort, type ProbeAnswer } from './answer.ts';
 
 /** A query to a name server over UDP. */
-export interface DnsProbe {
+interface DnsProbe {
   /** `address:port` of the server. */
   readonly dns: string;
   readonly query: string;

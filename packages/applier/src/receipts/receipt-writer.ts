@@ -6,7 +6,7 @@ import { type Account, confirmed, contentOf, releaseOf } from './account.ts';
 import type { Receipts, ReportedRelease } from './receipts.ts';
 
 /** What a receipt writer reads and calls. */
-export interface ReceiptWriterParts {
+interface ReceiptWriterParts {
   readonly receipts: Receipts;
   readonly node: string;
   /** The active generation of the journal. */

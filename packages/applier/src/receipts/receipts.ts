@@ -12,7 +12,7 @@ import type { ReceiptContent } from './account.ts';
 import { hasKey, keyFile, signReceipt } from './key.ts';
 
 /** The node's config for receipts. */
-export interface ReceiptRules {
+interface ReceiptRules {
   readonly node: string;
   /** The state directory, with the key and the number of the last receipt. */
   readonly state: string;

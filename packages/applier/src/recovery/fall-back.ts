@@ -11,7 +11,7 @@ import { restore } from '../transaction/restore.ts';
 import { isBare } from './recover.ts';
 
 /** What a fall-back asks of the node. */
-export interface FallBackNode {
+interface FallBackNode {
   /** The families that it has tools for. */
   readonly families: readonly Family[];
   /** Whether a kube-proxy runs: then chains with its names may be its own. */

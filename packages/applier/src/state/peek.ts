@@ -6,7 +6,7 @@ import { stoodLast } from './remains.ts';
 import { readSlots } from './slots.ts';
 
 /** The content of a journal. */
-export interface JournalRead {
+interface JournalRead {
   /** undefined where there is none, or none that can be read. */
   readonly record: NodeRecord | undefined;
   readonly sequence: number;

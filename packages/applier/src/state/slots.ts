@@ -18,7 +18,7 @@ const magic = 'sluice-journal 1';
 const replacementMark = 'sluice-journal lost\n';
 
 /** The content of the file. */
-export type SlotsRead =
+type SlotsRead =
   | { readonly kind: 'missing' }
   | { readonly kind: 'fresh' }
   | { readonly kind: 'record'; readonly sequence: number; readonly text: string }

@@ -30,7 +30,7 @@ export function pinned(record: NodeRecord, backend: NonNullable<NodeRecord['back
 }
 
 /** The intent of a transaction, as the record writes it. */
-export type OpenIntent = Pick<TransactionIntent, 'changeKind' | 'flip' | 'version' | 'sysctls'> &
+type OpenIntent = Pick<TransactionIntent, 'changeKind' | 'flip' | 'version' | 'sysctls'> &
   Pick<OpenRecord, 'from' | 'to' | 'flows'>;
 
 /** A transaction begins; the first one remembers the values from before Sluice. */

@@ -12,7 +12,7 @@ import { Gauge, type Registry } from 'prom-client';
 import type { NodeState } from '../ports/node-state.ts';
 
 /** How many parts of a state choose among endpoints, and how many endpoints they choose among. */
-export interface StateSize {
+interface StateSize {
   /** Mode iptables: Service ports with endpoints, once more for the endpoints of the node alone; else frontends with endpoints. */
   readonly servicePorts: number;
   /** Mode iptables: rules that translate to an endpoint; else the endpoints of each frontend. */

@@ -12,7 +12,7 @@ export interface Offers {
 }
 
 /** A bundle that arrives. */
-export interface Offered {
+interface Offered {
   readonly files: BundleFiles;
   /** Signed by keys for endpoints, which may change nothing else. */
   readonly onlyEndpoints: boolean;

@@ -31,7 +31,7 @@ export interface ProbationRules {
 }
 
 /** Input of a probation besides the change. */
-export interface ProbationParts {
+interface ProbationParts {
   readonly rules: ProbationRules;
   readonly deadman: Deadman;
   /** Left out: no bundles arrive meanwhile. */
@@ -206,7 +206,7 @@ export const foreign = (difference: string): RollbackReason => ({
 });
 
 /** Counts the bad answers of each probe that was good before the change. */
-export class ProbeJudge {
+class ProbeJudge {
   readonly #policies: ReadonlyMap<string, ProbePolicy>;
   /** The last answers of each probe, the newest last. */
   readonly #answers = new Map<string, readonly ProbeResult[]>();

@@ -110,7 +110,7 @@ export function rollbackState(state: NodeState, { journal }: Pick<Ports, 'journa
 }
 
 /** The result of work, or the error of its last attempt. */
-export type Attempted<T> =
+type Attempted<T> =
   | { readonly kind: 'done'; readonly result: T }
   | { readonly kind: 'failed'; readonly error: unknown };
 

@@ -15,7 +15,7 @@ import type { VersionedState } from '../ports/journal.ts';
 import { nodePlaneOf } from '../planes/planes.ts';
 
 /** Newer endpoints during probation: the change as it is with them, and the steps that put them in. */
-export interface ProbationUpdate {
+interface ProbationUpdate {
   readonly change: PlannedChange;
   readonly steps: Plan;
 }

@@ -87,7 +87,7 @@ async function sysctlDifference(change: Plan, kernel: Kernel): Promise<string | 
 }
 
 /** Compares the entry chains of a table with a state. Cheap: it reads few chains. @returns the first that differs */
-export async function entryDifference(
+async function entryDifference(
   state: NodeState,
   { family, table }: { readonly family: Family; readonly table: TableName },
   kernel: Kernel,

@@ -22,7 +22,7 @@ import { bundleFor, mustBeReady } from './ready.ts';
 import { explained, mustBeHoldable } from './hold.ts';
 import { gateFor, type ParityOptions } from './gate.ts';
 
-export interface AdoptOptions extends CommonOptions, ParityOptions {
+interface AdoptOptions extends CommonOptions, ParityOptions {
   readonly unit?: string;
   readonly manifest?: string;
   readonly daemonset?: boolean;

@@ -22,7 +22,7 @@ export interface ParityOptions {
 }
 
 /** What a gate needs to know of the machine. */
-export interface GateFacts {
+interface GateFacts {
   readonly backend: RuleStore;
   readonly knowsBpf: boolean;
 }

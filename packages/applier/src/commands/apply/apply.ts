@@ -24,7 +24,7 @@ import {
   type Terminal,
 } from '../terminal/terminal.ts';
 
-export interface ApplyOptions extends CommonOptions {
+interface ApplyOptions extends CommonOptions {
   readonly dryRun?: boolean;
   readonly allowPartial?: boolean;
   readonly verbose?: boolean;

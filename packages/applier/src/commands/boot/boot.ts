@@ -20,7 +20,7 @@ import {
 export type BootNode = Pick<NodeSession, 'reconciler' | 'journal'>;
 
 /** The output of a boot. */
-export interface BootTerminal extends Terminal {
+interface BootTerminal extends Terminal {
   /** Called with each generation that is in the kernel now. */
   loaded?(generation: Generation): void;
   /** Prints what is not a failure; default: `err`. */

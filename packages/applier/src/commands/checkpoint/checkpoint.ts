@@ -5,7 +5,7 @@ import { stateError } from '../../command-error.ts';
 import { withControl } from '../session/reach.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
 
-export interface CheckpointOptions extends CommonOptions {
+interface CheckpointOptions extends CommonOptions {
   readonly remove?: string;
 }
 

@@ -6,7 +6,7 @@ import type { Decision } from '../../ports/operator.ts';
 import { checkReadable } from '../../state/peek.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
 
-export interface DecideOptions extends CommonOptions {
+interface DecideOptions extends CommonOptions {
   /** The token of the probation that is meant; another one is refused. */
   readonly token?: string;
 }

@@ -22,7 +22,7 @@ import { lookAt } from '../session/look-at.ts';
 import { openSession } from '../session/session.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
 
-export interface DoctorOptions extends CommonOptions {
+interface DoctorOptions extends CommonOptions {
   /** Sends packets of its own. */
   readonly live?: boolean;
   /** Where a redacted archive goes. */

@@ -3,7 +3,7 @@ import { makeKey } from '../../receipts/key.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
 
-export interface KeygenOptions extends CommonOptions {
+interface KeygenOptions extends CommonOptions {
   readonly renew?: boolean;
 }
 

@@ -27,7 +27,7 @@ import { openSession } from '../session/session.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
 import { readSavedFiles } from './saved-files.ts';
 
-export interface ObserveOptions extends Omit<CommonOptions, 'output'> {
+interface ObserveOptions extends Omit<CommonOptions, 'output'> {
   /** Where the observation goes; `-` is standard output. */
   readonly output: string;
   readonly report?: Format;

@@ -8,7 +8,7 @@ import { version } from '../../version.ts';
 import { lookAt } from '../session/look-at.ts';
 import { type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
 
-export interface PreflightOptions extends CommonOptions {
+interface PreflightOptions extends CommonOptions {
   readonly verbose?: boolean;
   readonly output?: string;
 }

@@ -5,7 +5,7 @@ import { controlStatus } from '../session/control-status.ts';
 import { withControl } from '../session/reach.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
 
-export interface QuarantineOptions extends CommonOptions {
+interface QuarantineOptions extends CommonOptions {
   readonly lift?: string;
 }
 

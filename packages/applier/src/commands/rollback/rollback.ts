@@ -5,7 +5,7 @@ import { printRollback } from './print-rollback.ts';
 import { withControl } from '../session/reach.ts';
 import { answer, type CommonOptions, linesOf, loadConfig, type Terminal } from '../terminal/terminal.ts';
 
-export interface RollbackOptions extends CommonOptions {
+interface RollbackOptions extends CommonOptions {
   /** The endpoints to roll back to; default: the newest. */
   readonly endpoints?: 'newest' | 'old';
   /** Allows generation 0 as target: the rules this node had before Sluice. */

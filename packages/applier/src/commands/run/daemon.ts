@@ -21,7 +21,7 @@ import { roundOf } from './rounds.ts';
 import type { Sockets } from './sockets.ts';
 
 /** What surrounds the daemon of a node. */
-export interface Surroundings {
+interface Surroundings {
   readonly sockets: Sockets;
   /** Drift repairs, for `sluiced history`. */
   readonly repairs: Repairs;

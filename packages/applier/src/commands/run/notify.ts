@@ -4,7 +4,7 @@ import { findTool } from '../../kernel/tools.ts';
 import { limits } from '../../limits.ts';
 
 /** Reports the state of the daemon to systemd. */
-export interface Notifier {
+interface Notifier {
   readonly ready: () => void;
   readonly stop: () => void;
 }

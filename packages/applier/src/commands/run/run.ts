@@ -13,7 +13,7 @@ import { startNotifier } from './notify.ts';
 import { Sockets } from './sockets.ts';
 
 /** What the process provides to the daemon. */
-export interface DaemonHost {
+interface DaemonHost {
   readonly heap: Heap;
   readonly monotonicMs: () => number;
   /** Opens the log with the settings of the config. */

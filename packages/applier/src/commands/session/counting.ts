@@ -18,7 +18,7 @@ import type { NodeState } from '../../ports/node-state.ts';
 import type { DiskJournal } from '../../state/journal.ts';
 
 /** New connections. Undefined: they are not counted, or a change goes on. */
-export interface NodeCounts {
+interface NodeCounts {
   /** To the endpoints of each frontend, in mode nftables. */
   readonly endpoints?: readonly EndpointCount[] | undefined;
   /** To Services, since the first reading. */

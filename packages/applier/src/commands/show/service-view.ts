@@ -37,7 +37,7 @@ export interface ServiceView {
 }
 
 /** The observed state of a kernel. */
-export interface KernelContents {
+interface KernelContents {
   readonly observed: Observed;
   /** In mode ipvs. */
   readonly servers?: ObservedIpvs['servers'];

@@ -1,7 +1,7 @@
 import { canonicalRule } from '@sluice/netfilter';
 
 /** Where a line of a Service is found; `draining`: in the kernel alone, until the connections of a real server have ended. */
-export type LineLocation = 'both' | 'kernel' | 'generation' | 'draining';
+type LineLocation = 'both' | 'kernel' | 'generation' | 'draining';
 
 /** A line as iptables-save or ipvsadm -S prints it. */
 export interface ServiceLine {

@@ -7,7 +7,7 @@ import { daemonStatus } from '../session/daemon-status.ts';
 import { answer, type CommonOptions, loadConfig, type Screen, type Terminal } from '../terminal/terminal.ts';
 import { type Choice, chosen, type Counted, printTable } from './table.ts';
 
-export interface TopOptions extends CommonOptions, Choice {
+interface TopOptions extends CommonOptions, Choice {
   readonly once?: boolean;
 }
 

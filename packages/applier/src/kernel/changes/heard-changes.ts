@@ -5,7 +5,7 @@ import { judgeHearing } from './hearing.ts';
 import type { NftMonitor } from './nft-monitor.ts';
 
 /** What tells of changes, the best first. */
-export interface HeardParts {
+interface HeardParts {
   readonly monitor: Pick<NftMonitor, 'state' | 'told' | 'everTold' | 'returnMs' | 'restart' | 'close'>;
   readonly count: Pick<ChangeCount, 'read'>;
   readonly poll: ChangeWatch;

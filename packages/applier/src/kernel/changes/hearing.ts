@@ -21,7 +21,7 @@ export interface Heard {
  * complete: the monitor has reported every change until now, or there was none. late: a moment is left to the monitor. deaf: it hears
  * nothing, and there may be changes. moved: there were changes, and no monitor runs to report them. unknown: only a poll tells.
  */
-export type Hearing = 'complete' | 'late' | 'deaf' | 'moved' | 'unknown';
+type Hearing = 'complete' | 'late' | 'deaf' | 'moved' | 'unknown';
 
 /** What follows from a look: a monitor is believed for as long as the kernel's own account of it gives no reason to doubt. */
 export function judgeHearing({ monitor, moved, told, everTold, lateMs }: Heard): Hearing {

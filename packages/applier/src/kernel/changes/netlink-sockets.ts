@@ -54,7 +54,7 @@ export function listenerOf(pid: number): Listener | undefined {
 }
 
 /** What the scheduler does with a process. */
-export type Activity = 'runs' | 'stopped' | 'ended';
+type Activity = 'runs' | 'stopped' | 'ended';
 
 export function activityOf(pid: number): Activity {
   // The name of a program may hold anything, also a parenthesis.

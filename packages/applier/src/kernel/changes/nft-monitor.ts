@@ -9,7 +9,7 @@ import type { OwnProcesses } from './own-processes.ts';
 import { toolEnvironment } from '../command.ts';
 
 /** The paths of three tools. */
-export interface MonitorTools {
+interface MonitorTools {
   readonly monitor: string;
   readonly stdbuf: string;
   readonly setpriv: string;

@@ -133,7 +133,7 @@ class LineSplitter {
 }
 
 /** A connection: the address that its client asked for, and the endpoint that answers. */
-export interface TrackedConnection {
+interface TrackedConnection {
   readonly family: Family;
   readonly protocol: keyof typeof kindOf;
   readonly client: string;

@@ -1,7 +1,7 @@
 import { WorkCost } from '../processor-time.ts';
 
 /** What work may use of a processor. */
-export interface AllowanceSize {
+interface AllowanceSize {
   /** Of the time that goes by: 0.002 is 0.2 %. */
   readonly share: number;
   /** So much at once, after a while without work. */

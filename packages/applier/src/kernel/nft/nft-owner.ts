@@ -6,7 +6,7 @@ import { type HelperParts, NftHelper } from './nft-helper.ts';
 import { type NftWriter, OneShotWriter } from './nft-writer.ts';
 
 /** The parts of a process that starts tools. */
-export interface NftOwnerParts extends HelperParts {
+interface NftOwnerParts extends HelperParts {
   readonly run: Run;
   /** As `runChildren` takes them: called before each transaction of the helper. */
   readonly started: (pid: number, command: Pick<Command, 'file' | 'input'>) => OnExit | undefined;

@@ -16,7 +16,7 @@ export interface NftSets {
 }
 
 /** Addresses of this node. */
-export type OwnAddresses = () => readonly string[];
+type OwnAddresses = () => readonly string[];
 
 /**
  * The switch of mode nftables: the sets `trial4` and `trial6`, whose sources meet the overlay. Both change in one transaction, and one

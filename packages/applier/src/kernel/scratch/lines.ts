@@ -18,7 +18,7 @@ export class RequestError extends Error {
 }
 
 /** Checks the lines of one part. */
-export interface LineReader {
+interface LineReader {
   /** Why a line is not valid in the part; undefined when it is. */
   read(line: string): string | undefined;
   /** Why the part must not end here; undefined when it may. */

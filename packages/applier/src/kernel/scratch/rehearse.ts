@@ -9,7 +9,7 @@ import { rehearseInNamespace } from './namespace.ts';
 import { rehearseInUnit, rehearsalSocket } from './unit.ts';
 
 /** Where rehearsals run. */
-export type RehearsalPlace = 'unit' | 'namespace';
+type RehearsalPlace = 'unit' | 'namespace';
 
 /**
  * Where rehearsals run now. `auto` uses the socket if it exists; if the socket then fails, that is reported and not bypassed, because a

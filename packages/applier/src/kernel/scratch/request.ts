@@ -51,7 +51,7 @@ export interface RequestPart {
 }
 
 /** A received request: each part's text must be read before the next part. */
-export interface RehearsalRequest {
+interface RehearsalRequest {
   readonly backend: RuleStore;
   readonly parts: AsyncIterable<RequestPart>;
 }

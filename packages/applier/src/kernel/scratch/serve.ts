@@ -36,7 +36,7 @@ export function notScratch(table = readFileSync('/proc/self/net/dev', 'utf8')): 
 }
 
 /** What the server of rehearsals works with. */
-export interface RehearsalServer {
+interface RehearsalServer {
   readonly run: Run;
   /** The tools of a store. */
   readonly tools: (backend: RuleStore) => Promise<Tools>;
