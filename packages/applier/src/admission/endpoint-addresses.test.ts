@@ -132,6 +132,47 @@ describe.each(allPlanes)('mode %s, layout %s', (mode, layout) => {
   });
 });
 
+/** IPv6 addresses that lead to an IPv4 address of each node itself. */
+const leading = ['64:ff9b::7f00:1', '64:ff9b::a9fe:a9fe', '64:ff9b:1::7f00:1', '2002:7f00:1::', '::7f00:1'];
+
+describe.each(allPlanes)('mode %s, layout %s, IPv6', (mode, layout) => {
+  test.each(leading)('refuses an endpoint at %s, which leads to the node itself', async (address) => {
+    const node = scene();
+    node.layout = layout;
+    const families = ['ipv4', 'ipv6'];
+    const files = sampleBundle({ mode, families, services: { 'shop/web': [1], 'shop/cart': [2] } });
+    const put = (endpoint: string) =>
+      new Map([...files].map(([path, text]) => [path, text.replaceAll('fd00:10::1', endpoint)]));
+    try {
+      const { reconciler } = await node.start();
+      // The grammar of mode nftables has no such endpoint.
+      const [code, text] =
+        mode === 'nftables' ? ['RULE_REFUSED', `${address} . 8080`] : ['ADDRESS_FORBIDDEN', `${address} (it leads to `];
+      const outcome = await reconciler.put(put(address), true);
+      const problems = outcome.kind === 'refused' ? outcome.refusal.problems : [];
+      expect(problems[0]).toMatchObject({ code, message: expect.stringContaining(text) });
+      // No rule of any mode may name an IPv4-mapped address.
+      expect((await reconciler.put(put('::ffff:7f00:1'), true)).kind).toBe('refused');
+      expect((await reconciler.put(put('64:ff9b::c000:201'), true)).kind).toBe('confirmed');
+    } finally {
+      node.end();
+    }
+  });
+});
+
+test.each(leading)('mode ipvs: refuses a server at %s, which leads to the node itself', (address) => {
+  const real = new Map([[`[${address}]:8080`, { address, port: 8080, weight: 1 }]]);
+  const server = { scheduler: 'rr', flags: [], real };
+  const state = {
+    families: {},
+    sysctls: new Map(),
+    ipvs: { sets: new Map(), virtualServers: new Map([['x', server]]) },
+  };
+  expect(new EndpointAddresses().check(state as unknown as NodeState)).toMatchObject([
+    { code: 'ADDRESS_FORBIDDEN', message: expect.stringContaining(`${address} (it leads to `) },
+  ]);
+});
+
 test('mode ipvs: refuses a ClusterIP as an endpoint and allows an address of the node', async () => {
   const node = scene();
   try {

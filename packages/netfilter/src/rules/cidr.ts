@@ -66,24 +66,43 @@ export function cidrContains(cidrText: string, addressText: string): boolean {
   return cidr !== undefined && address !== undefined && isInCidr(address, cidr);
 }
 
-/** Ranges that endpoints must not be in, each with the reason. */
+/** Ranges that endpoints must not be in, each with what its addresses are. */
 const forbiddenRanges = (
   [
-    ['0.0.0.0/32', 'it is the unspecified address'],
-    ['127.0.0.0/8', 'it is a loopback address'],
-    ['169.254.0.0/16', 'it is a link-local address'],
-    ['224.0.0.0/4', 'it is a multicast address'],
-    ['255.255.255.255/32', 'it is the broadcast address'],
-    ['::/128', 'it is the unspecified address'],
-    ['::1/128', 'it is a loopback address'],
-    ['fe80::/10', 'it is a link-local address'],
-    ['ff00::/8', 'it is a multicast address'],
+    ['0.0.0.0/32', 'the unspecified address'],
+    ['127.0.0.0/8', 'a loopback address'],
+    ['169.254.0.0/16', 'a link-local address'],
+    ['224.0.0.0/4', 'a multicast address'],
+    ['255.255.255.255/32', 'the broadcast address'],
+    ['::/128', 'the unspecified address'],
+    ['::1/128', 'a loopback address'],
+    ['fe80::/10', 'a link-local address'],
+    ['ff00::/8', 'a multicast address'],
   ] as const
-).map(([text, reason]) => ({ cidr: parseCidr(text) as Cidr, reason }));
+).map(([text, kind]) => ({ cidr: parseCidr(text) as Cidr, kind }));
+
+const lastFour = [[12, 13, 14, 15]] as const;
+
+/**
+ * Ranges of IPv6 whose addresses lead to an IPv4 address, by a tunnel of the kernel or a translator: the octets that hold it, and the
+ * value that each is xored with. `::ffff:0:0/96` is not among them: `parseAddress` refuses it.
+ *
+ * The local range of NAT64 holds it in four ways, for prefixes of 48, 56, 64 and 96 bits (RFC 6052, 2.2).
+ */
+const embeddingRanges = (
+  [
+    ['::/96', 'IPv4-compatible', lastFour, 0],
+    ['::ffff:0:0:0/96', 'SIIT', lastFour, 0],
+    ['64:ff9b::/96', 'NAT64', lastFour, 0],
+    ['64:ff9b:1::/48', 'NAT64', [[6, 7, 9, 10], [7, 9, 10, 11], [9, 10, 11, 12], ...lastFour], 0],
+    ['2001::/32', 'Teredo', lastFour, 0xff],
+    ['2002::/16', '6to4', [[2, 3, 4, 5]], 0],
+  ] as const
+).map(([text, kind, places, xor]) => ({ cidr: parseCidr(text) as Cidr, kind, places, xor }));
 
 /**
  * Why an endpoint must not have this address: a Service with a node's loopback or link-local addresses as endpoints would expose local
- * servers (CVE-2021-25737; Kubernetes' `ValidateEndpointIP`).
+ * servers (CVE-2021-25737; Kubernetes' `ValidateEndpointIP`). The same holds for IPv6 addresses that lead to such IPv4 addresses.
  * @param text an address that `parseAddress` accepts
  * @returns a clause such as `it is a loopback address`, or undefined when the address may be used
  */
@@ -94,7 +113,30 @@ export function forbiddenEndpoint(text: string): string | undefined {
 
 /** `forbiddenEndpoint` for a parsed address. */
 export function forbiddenAddress(address: Address): string | undefined {
-  return forbiddenRanges.find((range) => isInCidr(address, range.cidr))?.reason;
+  const kind = forbiddenKind(address);
+  if (kind !== undefined) return `it is ${kind}`;
+  for (const { embedded, by } of embeddedAddresses(address)) {
+    const inner = forbiddenKind(embedded);
+    if (inner !== undefined) return `it leads to ${embedded.text} (${by}), ${inner}`;
+  }
+  return undefined;
+}
+
+const forbiddenKind = (address: Address): string | undefined =>
+  forbiddenRanges.find((range) => isInCidr(address, range.cidr))?.kind;
+
+/** The IPv4 addresses that packets to an IPv6 address may be sent to; of several readings those that end the address, and are not zero. */
+function embeddedAddresses(address: Address): readonly { readonly embedded: Address; readonly by: string }[] {
+  const range = embeddingRanges.find(({ cidr }) => isInCidr(address, cidr));
+  if (!range) return [];
+  const octets = address.words.flatMap((word) => [word >> 8, word & 0xff]);
+  const { places, kind: by, xor } = range;
+  return places.flatMap((place) => {
+    const text = place.map((index) => (octets[index] ?? 0) ^ xor).join('.');
+    const isOther = places.length > 1 && (text === '0.0.0.0' || octets.slice(place[3] + 1).some((octet) => octet > 0));
+    const embedded = isOther ? undefined : parseAddress(text);
+    return embedded ? [{ embedded, by }] : [];
+  });
 }
 
 /** The bits of word `index` that a prefix covers. */

@@ -79,6 +79,18 @@ test.each([
     slice('web', { addressType: 'IPv6', endpoints: [endpoint('fe80::1')] }),
     `error ADDRESS_FORBIDDEN ${address0}`,
   ],
+  ...['64:ff9b::7f00:1', '64:ff9b:1::a9fe:a9fe', '2002:7f00:1::1', '::7f00:1'].map(
+    (address): [string, KubeObject, string] => [
+      `IPv6 that leads to a forbidden address, ${address}`,
+      slice('web', { addressType: 'IPv6', endpoints: [endpoint(address)] }),
+      `error ADDRESS_FORBIDDEN ${address0}`,
+    ],
+  ),
+  [
+    'IPv4-mapped loopback',
+    slice('web', { addressType: 'IPv6', endpoints: [endpoint('::ffff:127.0.0.1')] }),
+    `error ADDRESS_INVALID ${address0}`,
+  ],
   [
     'ready is a text',
     slice('web', { endpoints: [endpoint('10.0.0.1', { conditions: { ready: 'yes' } })] }),
