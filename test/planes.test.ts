@@ -1,25 +1,7 @@
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { filesOutsideOfPlanes, inEach } from './source-files.ts';
 
-const packages = join(import.meta.dirname, '../packages');
-
-/**
- * Where a data plane is at home: files that are about one mode, tables with an entry for each mode (`planes.ts`, `modes.ts`), and the view
- * of Services. Linking, tracing and reading the rule languages of kernels are about single planes, too.
- */
-const ownFiles =
-  /\/(?:nftables|ipvs|iptables|nft|virtual|nft-text|planes|modes?)(?:\/|\.ts$)|\/(?:nft|ipvs|virtual)-[^/]*$|-(?:nft|ipvs)\.ts$|^netfilter\/src\/(?:link|rules|trace|live|services)\//;
-
-/** Files of the programs outside of these. */
-const files = readdirSync(packages, { recursive: true, encoding: 'utf8' })
-  .filter((path) => /^(?:netfilter|bundle|renderer|applier)\/src\/.*\.ts$/.test(path) && !isForTests(path))
-  .filter((path) => !ownFiles.test(path))
-  .map((path) => ({ path, text: bare(readFileSync(join(packages, path), 'utf8')) }));
-
-function isForTests(path: string): boolean {
-  return /\.(?:test|fixture|generated)\.ts$|\/testing\.ts$|\/(?:testing|fake|node_modules)\//.test(path);
-}
+const files = filesOutsideOfPlanes.map(({ path, text }) => ({ path, text: bare(text) }));
 
 /** Without comments, and without what only hands a part on: `...(ipvs ? { ipvs } : {})`. */
 function bare(text: string): string {
@@ -97,10 +79,6 @@ const looking: Readonly<Record<string, string>> = {
   'renderer/src/commands/show/show.ts': 'a note about sets that other programs share',
   'renderer/src/review/prove/prove.ts': 'problems that keep virtual servers from being loaded',
 };
-
-function inEach(reason: string, paths: readonly string[]): Readonly<Record<string, string>> {
-  return Object.fromEntries(paths.map((path) => [path, reason]));
-}
 
 test('no file compares the name of a mode, except for a reason', () => {
   const found = having(/(?:===|!==|case) '(?:iptables|ipvs|nftables)'/);

@@ -1,4 +1,4 @@
-import type { Family } from '@sluice/netfilter';
+import { type Family, targetOf } from '@sluice/netfilter';
 import { foreignProxyChains, ownState } from '../plan/ownership.ts';
 import { chainNames, familyNames, type NodeState, type Observed, type OwnedNames } from '../ports/node-state.ts';
 
@@ -33,5 +33,8 @@ export const hasWritten = (observed: Observed, family: Family): boolean => lastR
 /** The rules that show it. */
 export const lastRules = (observed: Observed, family: Family): readonly string[] =>
   (observed[family]?.nat.chains.get('KUBE-SERVICES')?.rules ?? []).filter((rule) =>
-    / -j KUBE-NODE(?:PORTS|-PORT)$/.test(rule),
+    nodePortChains.has(targetOf(rule) ?? ''),
   );
+
+/** Of mode iptables, and of mode ipvs. */
+const nodePortChains: ReadonlySet<string> = new Set(['KUBE-NODEPORTS', 'KUBE-NODE-PORT']);

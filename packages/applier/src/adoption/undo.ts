@@ -1,5 +1,5 @@
 import { KernelError } from '../ports/failure.ts';
-import type { Family } from '@sluice/netfilter';
+import { deletionOf, type Family } from '@sluice/netfilter';
 import type { Adoption, RulesElsewhere } from '../ports/adoption.ts';
 import type { Generation } from '../ports/journal.ts';
 import { familyNames, type NodeState } from '../ports/node-state.ts';
@@ -80,7 +80,7 @@ async function outdate({ kernel, families, journal }: UndoParts): Promise<void> 
   const foreign = proxyChains(observed, journal.active?.state ?? { families: {}, sysctls: new Map() });
   for (const family of families) {
     if (foreign[family]?.nat.includes('KUBE-SERVICES') !== true) continue;
-    const lines = lastRules(observed, family).map((rule) => rule.replace(/^-A /, '-D '));
+    const lines = lastRules(observed, family).map(deletionOf);
     if (lines.length === 0) continue;
     const text = ['*nat', ...lines, 'COMMIT', ''].join('\n');
     await kernel.apply({ kind: 'restore-table', family, table: 'nat', text, because: 'kube-proxy has stopped' });

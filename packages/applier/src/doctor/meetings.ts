@@ -1,6 +1,7 @@
 import {
   type BaseChain,
   type Decision,
+  deletionOf,
   type Effort,
   type Family,
   iptablesTable,
@@ -248,7 +249,7 @@ export const tool = ({ store, family, table }: SavedTable): string =>
 
 /** The command that removes a rule. For a shell: a comment of a rule may hold `$(…)`, which double quotes would let it run. */
 export const removal = (table: SavedTable, text: string): string =>
-  `${tool(table)} ${wordsOf(text.replace(/^-A /, '-D '))
+  `${tool(table)} ${wordsOf(deletionOf(text))
     .map((word) => shellWord(word.text))
     .join(' ')}`;
 

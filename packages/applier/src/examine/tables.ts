@@ -1,4 +1,4 @@
-import type { Family } from '@sluice/netfilter';
+import { type Family, isRuleLine } from '@sluice/netfilter';
 import type { SavedTable } from '../doctor/facts.ts';
 import type { Run } from '../kernel/command.ts';
 import { findTool, type RuleStore } from '../kernel/tools.ts';
@@ -76,7 +76,7 @@ export class TableReader {
       if (this.#left-- > 0 || policy !== '-') this.#table?.set(name, { policy, rules: [] });
       return;
     }
-    const end = line.startsWith('-A ') ? line.indexOf(' ', 3) : -1;
+    const end = isRuleLine(line) ? line.indexOf(' ', 3) : -1;
     const chain = end < 0 ? undefined : this.#table?.get(line.slice(3, end));
     if (!chain) return;
     if (chain.rules.length < bounds.rulesPerChain && this.#left-- > 0) chain.rules.push(line);

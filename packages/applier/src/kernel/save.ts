@@ -1,4 +1,4 @@
-import { type FamilyProgram, type TableName, tableNames } from '@sluice/netfilter';
+import { type FamilyProgram, isRuleLine, ruleLinesOf, type TableName, tableNames } from '@sluice/netfilter';
 import type { ObservedChain, ObservedFamily, ObservedTable } from '../ports/node-state.ts';
 
 const declaration = /^:(\S+) (\S+)/;
@@ -44,7 +44,7 @@ export class SaveReader {
   }
 
   #line(line: string): void {
-    if (line.startsWith('-A ')) this.#rule(line);
+    if (isRuleLine(line)) this.#rule(line);
     else if (line.startsWith(':')) this.#declare(line);
     else if (line.startsWith('*')) {
       this.#isInTable = true;
@@ -116,5 +116,5 @@ export function readSave(text: string, known?: FamilyProgram): ObservedFamily {
 
 /** Reads the output of `iptables -S CHAIN`: the rules of one chain. */
 export function readList(text: string): readonly string[] {
-  return text.split('\n').filter((line) => line.startsWith('-A '));
+  return ruleLinesOf(text.split('\n'));
 }

@@ -1,4 +1,5 @@
 import {
+  chainOf,
   type Family,
   type FamilyProgram,
   isRuleError,
@@ -123,7 +124,7 @@ function decides(alone: FamilyProgram, packet: Packet, world: World): boolean {
       masquerade ||
       verdict === 'accept' ||
       verdict === 'dnat' ||
-      path.some(({ rule }) => / -j (?:MARK|ACCEPT) ?/.test(rule)),
+      path.some(({ rule }) => ['MARK', 'ACCEPT'].includes(targetOf(rule) ?? '')),
   );
 }
 
@@ -185,8 +186,8 @@ function programWith(
   isFirst: boolean,
 ): FamilyProgram {
   const own = tableOf(ours, family, table);
-  const jumps = own.jumps.filter((jump) => jump.startsWith(`-A ${hook} `));
-  const others = own.jumps.filter((jump) => !jump.startsWith(`-A ${hook} `));
+  const jumps = own.jumps.filter((jump) => chainOf(jump) === hook);
+  const others = own.jumps.filter((jump) => chainOf(jump) !== hook);
   const changed: TableProgram = {
     chains: Layered.of(own.chains).with(chains),
     jumps: [...others, ...(isFirst ? [rule, ...jumps] : [...jumps, rule])],

@@ -5,8 +5,9 @@ import {
   type NftState,
   type SysctlKey,
   type TableName,
-  type TableProgram,
   tableNames,
+  type TableProgram,
+  targetOf,
 } from '@sluice/netfilter';
 import { type IpvsNames, ipvsNames, joinIpvsNames, type NodeIpvs } from '../ipvs/values.ts';
 
@@ -142,8 +143,8 @@ export function isTagged(name: string): boolean {
 export function rootsOf(table: TableName, { chains }: TableProgram): ReadonlyMap<string, string> {
   const roots = new Map<string, string>();
   for (const entry of entryNames[table]) {
-    const root = / -g (SLUICE-R\S+)$/.exec(chains.get(entry)?.at(-1) ?? '')?.[1];
-    if (root !== undefined) roots.set(entry, root);
+    const root = targetOf(chains.get(entry)?.at(-1) ?? '');
+    if (root?.startsWith('SLUICE-R') === true) roots.set(entry, root);
   }
   return roots;
 }

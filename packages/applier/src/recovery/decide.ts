@@ -1,4 +1,4 @@
-import { addAll, type Family, type TableName, tableNames } from '@sluice/netfilter';
+import { addAll, type Family, setOf, type TableName, tableNames, targetOf } from '@sluice/netfilter';
 import type { Kernel, SwitchState } from '../ports/kernel.ts';
 import type { OpenTransaction } from '../ports/journal.ts';
 import { familyNames, type NodeState, tableOf, entryNames, rootsOf } from '../ports/node-state.ts';
@@ -83,8 +83,8 @@ async function defaultsOf(
   if (differing.length === 0) return [];
   const actual = await kernel.observeChains(family, table, differing);
   return differing.map((name) => {
-    const rule = actual.get(name)?.findLast((line) => !line.includes(' --match-set '));
-    const root = rule === undefined ? undefined : / -g (\S+)$/.exec(rule)?.[1];
+    const rule = actual.get(name)?.findLast((line) => setOf(line) === undefined);
+    const root = rule === undefined ? undefined : targetOf(rule);
     if (rule === undefined) return before.has(name) ? 'missing' : 'old';
     return root === before.get(name) ? 'old' : root === after.get(name) ? 'new' : 'foreign';
   });

@@ -1,4 +1,4 @@
-import { type Problem, switches, type TableProgram } from '@sluice/netfilter';
+import { type Problem, setOf, switches, type TableProgram } from '@sluice/netfilter';
 import { countNames, foreignSluiceChains, ownState } from '../plan/ownership.ts';
 import { decodeTable } from '../nftables/decode.ts';
 import type { Ports } from '../ports/ports.ts';
@@ -30,7 +30,7 @@ export async function recognise(
 
 function withoutSwitch({ chains, jumps }: TableProgram): TableProgram {
   const names: readonly string[] = Object.values(switches);
-  const usesSwitch = (rule: string): boolean => names.includes(/ --match-set (\S+) /.exec(rule)?.[1] ?? '');
+  const usesSwitch = (rule: string): boolean => names.includes(setOf(rule) ?? '');
   const withoutIt = [...chains].map(
     ([name, rules]) => [name, rules.some(usesSwitch) ? rules.filter((one) => !usesSwitch(one)) : rules] as const,
   );

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import {
   type Problem,
   type Family,
+  isServerLine,
   lineFamily,
   refusedLine,
   type ResolvedLine,
@@ -43,7 +44,7 @@ const isOfBoth = (text: string): boolean => text.startsWith('--set ') || text.st
 
 /** Evaluates `@local`, and removes real servers without their virtual server. */
 function withLocal(applicable: readonly VirtualLine[]): readonly VirtualLine[] {
-  const isVirtual = ({ text }: VirtualLine): boolean => text.startsWith('-A ');
+  const isVirtual = ({ text }: VirtualLine): boolean => isServerLine(text);
   const virtual = new Set(applicable.filter(isVirtual).map(({ text }) => serverName(text)));
   const served = new Set(
     applicable.filter((line) => !isVirtual(line) && line.guard?.kind !== 'local').map(({ text }) => serverName(text)),

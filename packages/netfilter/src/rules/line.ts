@@ -1,3 +1,12 @@
+/** Whether a line of `iptables-save`, `iptables -S` or of a file appends a rule: others declare chains, or begin and end tables. */
+export const isRuleLine = (line: string): boolean => line.startsWith('-A ');
+
+/** The rules of a text, in their order. */
+export const ruleLinesOf = (lines: readonly string[]): readonly string[] => lines.filter(isRuleLine);
+
+/** The words that remove a rule `-A CHAIN …`, for iptables and iptables-restore: `-D CHAIN …`. */
+export const deletionOf = (rule: string): string => rule.replace(/^-A /, '-D ');
+
 /** The chain that a line `-A CHAIN …` appends to. */
 export function chainOf(rule: string): string {
   const end = rule.indexOf(' ', 3);
@@ -14,3 +23,6 @@ export function jumpTargetOf(rule: string): string | undefined {
   const end = rule.indexOf(' ', start + 4);
   return end < 0 ? rule.slice(start + 4) : rule.slice(start + 4, end);
 }
+
+/** The set that a rule looks up, as the switch of layout `tree` does; undefined without one. */
+export const setOf = (rule: string): string | undefined => / --match-set (\S+) /.exec(rule)?.[1];

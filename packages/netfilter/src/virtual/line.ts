@@ -20,6 +20,9 @@ export interface ResolvedVirtual {
   readonly ipvs: readonly ResolvedVirtualFile[];
 }
 
+/** Whether a line of an `.ipvs` file adds a virtual server; others add its real servers, with `-a`. */
+export const isServerLine = (text: string): boolean => text.startsWith('-A ');
+
 /** Whether the files of a tool are read with the `.ipvs` file beside them: both have the comment block of the Service. */
 export const isBesideServers = (tool: BundleTool): tool is 'ipset' => tool === 'ipset';
 

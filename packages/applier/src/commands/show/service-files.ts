@@ -14,10 +14,12 @@ import {
   fillHost,
   type HostValues,
   ipvsHost,
+  isServerLine,
   lineFamily,
   modeFacts,
   printSection,
   readNftFiles,
+  ruleLinesOf,
   type Tool,
   type VirtualTool,
 } from '@sluice/netfilter';
@@ -52,17 +54,13 @@ export async function readServiceFiles(
   const texts = paths.map((path) => ({ path, text: resolvedText(files, config.node, whole, path) }));
   const linesOf = (tool: Tool | VirtualTool): readonly string[] =>
     texts.filter(({ path }) => path.endsWith(`.${tool}`)).flatMap(({ text }) => text.split('\n'));
-  const rules = [...linesOf('iptables'), ...linesOf('ip6tables')].filter((line) => line.startsWith('-A '));
+  const rules = ruleLinesOf([...linesOf('iptables'), ...linesOf('ip6tables')]);
   return {
     version: whole.version,
     files: texts
       .filter(({ text }) => text !== '')
       .map(({ path, text }) => ({ path: `${config.bundle}/${path}`, text })),
-    servers: new Set(
-      linesOf('ipvs')
-        .filter((line) => line.startsWith('-A '))
-        .map(serverName),
-    ),
+    servers: new Set(linesOf('ipvs').filter(isServerLine).map(serverName)),
     frontends: new Set(paths.flatMap((path) => frontendsOf(files, config.node, whole, path))),
     // Where Services have chains, their names tell which rules are of a Service.
     rules: new Set(modeFacts[whole.profile.mode].hasServiceChains ? [] : rules.map(canonicalRule)),

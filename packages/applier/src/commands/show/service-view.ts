@@ -6,6 +6,7 @@ import {
   partOfService,
   printServer,
   printVirtual,
+  ruleLinesOf,
   type ServicePart,
   type TableName,
   tableNames,
@@ -110,7 +111,7 @@ function serverLines(
 
 /** The rules of each chain in their order, independent of the order of the chains. */
 function byChain(lines: readonly string[]): string {
-  const rules = lines.filter((line) => line.startsWith('-A '));
+  const rules = ruleLinesOf(lines);
   return [...Map.groupBy(rules, chainOf)]
     .toSorted(([a], [b]) => compareText(a, b))
     .flatMap(([, list]) => list.map(canonicalRule))

@@ -1,4 +1,4 @@
-import type { Finding } from '@sluice/netfilter';
+import { type Finding, targetOf } from '@sluice/netfilter';
 import { isTree } from '../../ports/node-state.ts';
 import type { DesiredFacts, Facts, SavedTable } from '../facts.ts';
 
@@ -103,8 +103,8 @@ function proxyJumps(table: SavedTable, { store, state }: DesiredFacts): readonly
   return ['PREROUTING', 'OUTPUT'].flatMap((hook) => {
     if (table.table !== 'nat') return [];
     const rules = table.chains.get(hook)?.rules ?? [];
-    const jump = rules.findIndex((rule) => rule.endsWith(' -j KUBE-SERVICES'));
-    const first = rules.findIndex((rule) => / -[jg] SLUICE-/.test(rule));
+    const jump = rules.findIndex((rule) => targetOf(rule) === 'KUBE-SERVICES');
+    const first = rules.findIndex(leadsToSluice);
     const leads = (table.chains.get('KUBE-SERVICES')?.rules.length ?? 0) > 0;
     const isEarly = jump >= 0 && (first < 0 || jump < first);
     return isEarly && leads ? [`${table.family} ${table.store} nat: ${rules[jump] ?? ''}`] : [];
@@ -113,7 +113,7 @@ function proxyJumps(table: SavedTable, { store, state }: DesiredFacts): readonly
 
 const sluiceJumps = ({ family, store, table, chains }: SavedTable): readonly string[] =>
   [...chains.values()].flatMap(({ policy, rules }) =>
-    policy === '-'
-      ? []
-      : rules.filter((rule) => / -[jg] SLUICE-/.test(rule)).map((rule) => `${family} ${store} ${table}: ${rule}`),
+    policy === '-' ? [] : rules.filter(leadsToSluice).map((rule) => `${family} ${store} ${table}: ${rule}`),
   );
+
+const leadsToSluice = (rule: string): boolean => targetOf(rule)?.startsWith('SLUICE-') === true;

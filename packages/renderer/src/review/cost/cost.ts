@@ -1,5 +1,6 @@
 import { type BundleFiles, ResolveCache, type ResolvedFiles, resolveSections } from '@sluice/bundle';
 import {
+  chainOf,
   compareText,
   type Family,
   type FamilyProgram,
@@ -9,7 +10,9 @@ import {
   type IpvsState,
   linkFlat,
   linkTree,
+  type Mode,
   modeFacts,
+  perObject,
   printProgram,
   printServers,
   printSets,
@@ -18,8 +21,6 @@ import {
   readNft,
   type ResolvedSection,
   settledProgram,
-  perObject,
-  type Mode,
   type TableProgram,
   targetOf,
 } from '@sluice/netfilter';
@@ -197,7 +198,7 @@ function longestWalk(program: FamilyProgram, mode: Mode): number {
 
 function through({ chains, jumps }: TableProgram, hook: string): number {
   const memo = new Map<string, number>();
-  const own = jumps.filter((jump) => jump.startsWith(`-A ${hook} `));
+  const own = jumps.filter((jump) => chainOf(jump) === hook);
   return own.reduce((sum, jump) => sum + 1 + depthOf(targetOf(jump) ?? '', chains, memo), 0);
 }
 

@@ -1,12 +1,13 @@
 import {
-  dispatchChains,
-  endpointOf,
   addAll,
   chainOf,
   compareText,
+  dispatchChains,
+  endpointOf,
   type Family,
   isOwnChain,
   isRuleError,
+  isRuleLine,
   type Problem,
   readRule,
   type Rule,
@@ -45,7 +46,7 @@ export function explain(files: BundleFiles, query: string, node?: string): Expla
   const table = explainTable(files, text);
   if (table !== 'other-form') return table;
   if (service === undefined) return undefined;
-  if (text.startsWith('-A ')) return ofRule(files, text, node, query);
+  if (isRuleLine(text)) return ofRule(files, text, node, query);
   if (chainForm.test(text)) return ofChain(files, text, node);
   return malformed(
     query,
@@ -178,7 +179,11 @@ function frontendLines(files: BundleFiles, key: string): Explanation['places'] {
     .filter(([path]) => path.includes(`/services/${serviceOfKey(key)}.`))
     .toSorted(([a], [b]) => compareText(a, b))
     .flatMap(([path, text]) =>
-      placesIn(path, text, (line) => line.startsWith('-A KUBE-SERVICES ') && serviceKeyOf(line) === key),
+      placesIn(
+        path,
+        text,
+        (line) => isRuleLine(line) && chainOf(line) === 'KUBE-SERVICES' && serviceKeyOf(line) === key,
+      ),
     );
 }
 

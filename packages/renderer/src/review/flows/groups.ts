@@ -1,6 +1,8 @@
 import {
+  addressOfEndpoint,
   cidrContains,
   compareText,
+  destinationOf,
   type Family,
   hasLines,
   isInCidr,
@@ -140,8 +142,8 @@ function criteriaOfRules(file: RuleFile): FileCriteria {
     const bare = text.replaceAll(/"[^"]*"/g, '""');
     for (const [, network] of bare.matchAll(/ -[sd] ([0-9a-f.:/]+)/g) as Iterable<[string, string]>)
       networks.add(network);
-    const target = / --to-destination \[?([0-9a-f.:]+?)\]?:\d+$/.exec(bare)?.[1];
-    if (target !== undefined) targets.add(target);
+    const target = destinationOf(bare);
+    if (target !== undefined) targets.add(addressOfEndpoint(target));
   }
   return { guards, networks: new Set([...networks].filter((network) => !targets.has(network))) };
 }
