@@ -16,6 +16,7 @@ import { assignNumbers, hasRules } from './normalise/numbers.ts';
 import { orphanedSlices } from './normalise/orphaned-slices.ts';
 import { ignoredFields } from './normalise/ignored-fields.ts';
 import { findServiceEndpoints } from './normalise/service-endpoints.ts';
+import { serviceTooLarge } from './normalise/service-size.ts';
 import { findOutside } from './normalise/outside.ts';
 import { findShadows } from './normalise/shadows.ts';
 import { type ServiceCandidate, ofViews, type EraView, viewOf } from './normalise/views.ts';
@@ -80,8 +81,11 @@ export function normalise(input: NormaliseInput, memo = new Memo()): Normalised 
     if (!given) continue;
     numbered.push({ object: service.object, numbers: given });
     if (!input.allocate) addAll(problems, waitingForNumbers(service, given, isNew(service, input, layered)));
-    if (given.clusterIPs.length > 0 && service.ports.length > 0)
-      candidates.push({ service, slices: backing.get(service.key) ?? [], numbers: given });
+    if (given.clusterIPs.length === 0 || service.ports.length === 0) continue;
+    const slices = backing.get(service.key) ?? [];
+    const tooLarge = serviceTooLarge(service, slices);
+    if (tooLarge) problems.push(tooLarge);
+    else candidates.push({ service, slices, numbers: given });
   }
   const completeness = {
     hasEndpoints: config.complete || layered.slices.length > 0,

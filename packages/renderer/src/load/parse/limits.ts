@@ -16,6 +16,11 @@ export const loadLimits = {
   /** Nesting of maps and lists. */
   depthMax: 64,
   keysPerMapMax: 10_000,
+  /**
+   * Characters of one key or text of YAML, with its indentation and its line ends: etcd limits objects to 1.5 MiB. The value of a longer
+   * one, with copies of it, took up to twelve times its size.
+   */
+  textCharactersMax: 4 * 1024 * 1024,
   /** One broken line causes many errors below it; more than these do not help. */
   errorsPerDocumentMax: 20,
 } as const;

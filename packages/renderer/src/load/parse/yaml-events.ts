@@ -191,6 +191,10 @@ export class EventReader {
   }
 
   #scalar(event: ScalarEvent, at: number): Scalar {
+    if (event.valueEnd - event.valueStart > loadLimits.textCharactersMax) {
+      this.found.refuse('INPUT_TOO_LARGE', at, tooLong, longHint);
+      return '';
+    }
     const source = getScalarValue(this.#source.text, event);
     if (event.tagStart >= 0) return this.#taggedScalar(event, source, at);
     if (event.style !== SCALAR_STYLE.PLAIN) return source;
@@ -308,4 +312,6 @@ export const deepHint =
 const tooWide = (keys: number) =>
   `Cannot read the map: it has ${keys} keys, and the limit is ${loadLimits.keysPerMapMax}`;
 const wideHint = 'Split the object; objects that Sluice reads never have that many keys';
+const tooLong = `Cannot read the value: its text has more than ${loadLimits.textCharactersMax} characters`;
+const longHint = 'Shorten it; the API server takes no object that large';
 const duplicateHint = 'Remove one of the two: parsers disagree on which one counts';

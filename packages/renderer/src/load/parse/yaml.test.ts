@@ -49,6 +49,9 @@ test.each([
   ['a million brackets', '['.repeat(1_000_000), ['71 INPUT_TOO_LARGE']],
   ['a million brackets closed in comments', '[ # ]\n'.repeat(1_000_000), ['426 INPUT_TOO_LARGE']],
   ['a million brackets closed in quotes', `x: ${'["]",'.repeat(1_000_000)}`, ['354 INPUT_TOO_LARGE']],
+  ['a text of 5 million characters', `a: |\n${'  b\n'.repeat(1_250_000)}c: 1\n`, ['3 INPUT_TOO_LARGE']],
+  ['a quoted one', `a: "${'b\n  '.repeat(1_250_000)}"\nc: 1\n`, ['3 INPUT_TOO_LARGE']],
+  ['a key of 5 million characters', `${'b'.repeat(5_000_000)}: 1\n`, ['0 INPUT_TOO_LARGE']],
 ])('refuses %s', (_title, text, expected) => {
   expect(errors(text)).toEqual(expected);
 });

@@ -7,7 +7,7 @@ import type { RenderBasis } from '../quarantine/with-quarantine.ts';
 import { readSliceOnce } from '../read/read.ts';
 import type { ReadSlice } from '../read/slice.ts';
 import { ClusterIndex, type ListDifference } from './cluster-index.ts';
-import { renderServices, rendersSingly, type ServicesPart } from './services-part.ts';
+import { isTooLarge, renderServices, rendersSingly, type ServicesPart } from './services-part.ts';
 
 /** A render without errors, from which the next one may be made. */
 export interface LastRender {
@@ -47,6 +47,7 @@ export function renderChangedServices(
   const keys = new Set([...difference.removed, ...difference.added].map(({ service }) => service));
   const before = renderServices(keys, index.cluster, last.basis, memo);
   if (!index.cluster.replaceSlices(difference)) return undefined;
+  if ([...keys].some((key) => isTooLarge(key, index.cluster))) return undefined;
   const after = renderServices(keys, index.cluster, last.basis, memo);
   // What this part makes of the last objects is what they were rendered to: the part misses nothing.
   if ([...before.files].some(([path, text]) => last.files.get(path) !== text)) return undefined;

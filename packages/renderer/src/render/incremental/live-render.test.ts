@@ -228,6 +228,27 @@ test.each(modes)(
   },
 );
 
+test.each(modes)('a Service that becomes too large keeps its last good files, and stops no other (mode %s)', (mode) => {
+  const of = configOf(mode);
+  const cluster = new Cluster(start);
+  const live = new LiveRender(of);
+  const before = live.render(cluster.objects, () => undefined).files;
+  const ports = Array.from({ length: 2_000 }, (_, n) => ({ name: n === 0 ? 'http' : `p${n}`, port: 8080 + n }));
+  const many = Array.from({ length: 1_000 }, (_, n) => endpoint(`10.244.${n >> 8}.${n & 255}`, { nodeName: 'node-a' }));
+  cluster.apply({ object: slice('a', { ports, endpoints: many }, { name: 's1' }), isGone: false });
+  cluster.apply({ object: slice('b', { endpoints: [endpoint('10.244.7.7')] }, { name: 's2' }), isGone: false });
+  const { files, errors, quarantine } = live.render(cluster.objects, (path) => before.get(path));
+  expect(errors).toEqual([]);
+  expect(quarantine).toMatchObject([
+    { object: 'Service shop/a', rules: 'last good', reasons: [{ code: 'INPUT_TOO_LARGE' }] },
+  ]);
+  const texts = (key: string, bundle: ReadonlyMap<string, string>) =>
+    [...bundle].filter(([path]) => path.includes(`/services/shop/${key}.`)).map(([, text]) => text);
+  expect(texts('a', files)).toEqual(texts('a', before));
+  expect(texts('a', files).length).toBeGreaterThan(0);
+  expect(texts('b', files).join('')).toContain('10.244.7.7');
+});
+
 test('writes the same directory and tree digest as a first publication, over random histories', () => {
   const dir = mkdtempSync(join(tmpdir(), 'sluice-live-render-'));
   const of = configOf('nftables');

@@ -6,6 +6,7 @@ import type { Memo } from '../model/memo.ts';
 import type { Model } from '../model/model.ts';
 import { modelOf } from '../normalise.ts';
 import { backingOf } from '../normalise/backing.ts';
+import { serviceTooLarge } from '../normalise/service-size.ts';
 import { type ServiceCandidate, viewOf } from '../normalise/views.ts';
 import { profilesInUse } from '../model/profiles-in-use.ts';
 import type { RenderBasis } from '../quarantine/with-quarantine.ts';
@@ -53,6 +54,12 @@ function candidateOf(key: string, index: ClusterIndex): ServiceCandidate | undef
     return undefined;
   const layered = { services: new Map([[key, found.service]]), slices: index.slicesOf(key) };
   return { ...found, slices: backingOf(layered, []).get(key) ?? [] };
+}
+
+/** Whether a Service is too large together with its slices. */
+export function isTooLarge(key: string, index: ClusterIndex): boolean {
+  const found = index.service(key);
+  return found !== undefined && serviceTooLarge(found.service, index.slicesOf(key)) !== undefined;
 }
 
 /** Whether Services can be rendered without the others, for every profile in use. */

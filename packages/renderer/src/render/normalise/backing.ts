@@ -6,6 +6,7 @@ import { headlessLabel } from '../read/names.ts';
 import type { ReadPort } from '../read/service-ports.ts';
 import type { ReadSlice, SlicePart, SlicePort } from '../read/slice.ts';
 import { hasRules } from './numbers.ts';
+import { isTooMany } from './service-size.ts';
 
 /**
  * The slices of each Service by name, in byte order. Endpoints count only for Services without EndpointSlices: otherwise the slices
@@ -31,7 +32,7 @@ export function backingOf(
   for (const [service, unsorted] of backing) {
     const all = unsorted.toSorted((a, b) => compareText(a.name, b.name));
     const slices = all.filter((slice) => slice.kind === 'EndpointSlice');
-    if (slices.length > 0 && slices.length < all.length) {
+    if (slices.length > 0 && slices.length < all.length && !isTooMany(all)) {
       for (const endpoints of all) if (endpoints.kind === 'Endpoints') compareWithSlices(endpoints, slices, problems);
     }
     backing.set(service, slices.length > 0 ? slices : all);
@@ -39,36 +40,45 @@ export function backingOf(
   return backing;
 }
 
-/** Whether a slice's port serves a Service's port: by name and protocol, as kube-proxy matches them. */
-export function portMatches(slicePort: SlicePort, name: string, port: Pick<ReadPort, 'protocol'>): boolean {
-  return slicePort.name === name && slicePort.protocol === port.protocol;
+/** The ports of slices, with their endpoints, by name and protocol. */
+export type SlicePorts = ReadonlyMap<string, readonly { readonly part: SlicePart; readonly port: SlicePort }[]>;
+
+const keyOf = (name: string, { protocol }: Pick<ReadPort, 'protocol'>): string => `${name}/${protocol}`;
+
+/** @param slices by name */
+export function portsOfSlices(slices: readonly ReadSlice[]): SlicePorts {
+  const ports = new Map<string, { readonly part: SlicePart; readonly port: SlicePort }[]>();
+  for (const { parts } of slices)
+    for (const part of parts)
+      for (const port of part.ports) {
+        const key = keyOf(port.name, port);
+        const list = ports.get(key);
+        if (list) list.push({ part, port });
+        else ports.set(key, [{ part, port }]);
+      }
+  return ports;
 }
 
-/** The name of a port in the slices: its own, or its former one if the slices have only that. */
-export function nameInSlices(slices: readonly ReadSlice[], port: ReadPort): string {
-  const { formerName } = port;
-  if (formerName === undefined || hasPort(slices, port.name, port)) return port.name;
-  return hasPort(slices, formerName, port) ? formerName : port.name;
-}
-
-function hasPort(slices: readonly ReadSlice[], name: string, port: ReadPort): boolean {
-  return slices.some((slice) =>
-    slice.parts.some((part) => part.ports.some((candidate) => portMatches(candidate, name, port))),
+/**
+ * The ports of slices that serve a Service's port: those of its name and protocol, as kube-proxy matches them, else those of its former
+ * name.
+ */
+export function matchingPorts(ports: SlicePorts, port: ReadPort): NonNullable<ReturnType<SlicePorts['get']>> {
+  const { name, formerName } = port;
+  return (
+    ports.get(keyOf(name, port)) ?? (formerName === undefined ? undefined : ports.get(keyOf(formerName, port))) ?? []
   );
 }
 
 /**
  * The endpoints of one Service port in one family, over all slices. Of two with one `ip:port` the last one counts unless it is
  * terminating (operations: EndpointSlice).
- * @param slices by name, so that the last one does not depend on the input's order
+ * @param ports of slices by name, so that the last one does not depend on the input's order
  */
-export function endpointsOf(slices: readonly ReadSlice[], port: ReadPort, family: Family): readonly Endpoint[] {
-  const name = nameInSlices(slices, port);
+export function endpointsOf(ports: SlicePorts, port: ReadPort, family: Family): readonly Endpoint[] {
   const found = new Map<string, Endpoint>();
-  for (const slice of slices)
-    for (const part of slice.parts)
-      for (const slicePort of part.ports)
-        if (part.family === family && portMatches(slicePort, name, port)) addEndpoints(found, part, slicePort.port);
+  for (const { part, port: slicePort } of matchingPorts(ports, port))
+    if (part.family === family) addEndpoints(found, part, slicePort.port);
   return [...found.values()].toSorted((a, b) => compareText(a.text, b.text));
 }
 

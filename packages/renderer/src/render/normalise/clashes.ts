@@ -44,9 +44,10 @@ export function findClashes(services: MadeServices): Clashes {
   };
   for (const [read, service] of services.toSorted(([a], [b]) => compareText(bornAt(a), bornAt(b)))) {
     const seen = new Set<number>();
+    const indexes = new Map(read.ports.map((port) => [portKey(port), port.index]));
     for (const port of service.ports) {
       claimAddresses(read, port, (thing, path) => claim(thing, 'VIP_CONFLICT', { read, path }));
-      const path: Path = ['spec', 'ports', indexOf(read, port), 'nodePort'];
+      const path: Path = ['spec', 'ports', indexes.get(portKey(port)) ?? 0, 'nodePort'];
       if (port.nodePort > 0) claim(`node port ${port.nodePort}/${port.protocol}`, 'NODE_PORT_CONFLICT', { read, path });
       const health = port.healthCheckNodePort;
       if (health === 0 || seen.has(health)) continue;
@@ -81,9 +82,8 @@ function claimAddresses(read: ReadService, port: ServicePort, claim: (thing: str
   }
 }
 
-function indexOf(read: ReadService, port: ServicePort): number {
-  return read.ports.find((other) => other.name === port.name && other.protocol === port.protocol)?.index ?? 0;
-}
+/** Unique in a Service. */
+const portKey = ({ port, protocol }: Pick<ServicePort, 'port' | 'protocol'>): string => `${port}/${protocol}`;
 
 function clash(thing: string, code: ClashCode, first: ServiceClaim, next: ServiceClaim): Problem {
   const place = printPlace(first.read.object.origin.place(first.path));

@@ -2,7 +2,7 @@ import { addAll, type Problem } from '@sluice/netfilter';
 import type { Service, ServicePort } from '../model/model.ts';
 import type { ReadService } from '../read/read-service.ts';
 import type { ReadSlice } from '../read/slice.ts';
-import { nameInSlices, portMatches } from './backing.ts';
+import { matchingPorts, portsOfSlices } from './backing.ts';
 
 /** How complete the input is. */
 export interface Completeness {
@@ -41,10 +41,9 @@ function isUsable(port: ServicePort): boolean {
 }
 
 function unmatchedPorts(read: ReadService, slices: readonly ReadSlice[]): Problem[] {
+  const ports = portsOfSlices(slices);
   return read.ports.flatMap((port) => {
-    const name = nameInSlices(slices, port);
-    const parts = slices.flatMap((slice) => slice.parts);
-    if (parts.some((part) => part.ports.some((candidate) => portMatches(candidate, name, port)))) return [];
+    if (matchingPorts(ports, port).length > 0) return [];
     const title =
       port.name === '' ? `${port.port}/${port.protocol}, which has no name` : `"${port.name}"/${port.protocol}`;
     const target = /^[0-9]+$/.test(port.targetPort) ? '' : `, and that its pods have a port named "${port.targetPort}"`;

@@ -6,7 +6,7 @@ import { familyOf } from '../read/addresses.ts';
 import type { ReadService } from '../read/read-service.ts';
 import type { ReadPort } from '../read/service-ports.ts';
 import type { ReadSlice } from '../read/slice.ts';
-import { endpointsOf } from './backing.ts';
+import { endpointsOf, portsOfSlices, type SlicePorts } from './backing.ts';
 
 /** Services of the model with their parsed objects. */
 export type MadeServices = readonly (readonly [ReadService, Service])[];
@@ -20,7 +20,8 @@ export function makeService(service: ReadService, numbers: Allocation, slices: r
   const { namespace, name, type } = service;
   if (type === 'ExternalName') throw new TypeError(`Cannot make rules for ${service.key}: it is an ExternalName`);
   const frontends = numbers.clusterIPs.map((clusterIP) => [familyOf(clusterIP), frontOf(service, clusterIP)] as const);
-  const ports = service.ports.map((port) => makePort(service, port, numbers, frontends, slices));
+  const slicePorts = portsOfSlices(slices);
+  const ports = service.ports.map((port) => makePort(service, port, numbers, frontends, slicePorts));
   ports.sort((a, b) => compareText(a.key, b.key) || compareText(a.protocol, b.protocol));
   const { scheduler, maglevSize, weights } = service;
   return {
@@ -60,11 +61,11 @@ function makePort(
   port: ReadPort,
   numbers: Allocation,
   frontends: readonly (readonly [Family, Front])[],
-  slices: readonly ReadSlice[],
+  slicePorts: SlicePorts,
 ): ServicePort {
   const families: { [F in Family]?: PortOfFamily } = {};
   for (const [family, front] of frontends)
-    families[family] = { ...front, endpoints: endpointsOf(slices, port, family) };
+    families[family] = { ...front, endpoints: endpointsOf(slicePorts, port, family) };
   const { affinitySeconds } = service;
   return {
     key: port.name === '' ? service.key : `${service.key}:${port.name}`,

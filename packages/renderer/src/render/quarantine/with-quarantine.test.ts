@@ -1,7 +1,7 @@
 import { nodeFile, quarantineFile, serviceFile } from '@sluice/bundle';
 import { describe, expect, test } from 'vitest';
 import { readConfig } from '../../load/config/config.ts';
-import { type Changes, endpoint, node, service, slice } from '../builders.fixture.ts';
+import { type Changes, endpoint, endpoints, node, service, slice } from '../builders.fixture.ts';
 import type { JsonObject, KubeObject } from '../model/kube.ts';
 import { Memo } from '../model/memo.ts';
 import { render, type RenderInput } from '../render.ts';
@@ -167,5 +167,40 @@ describe('invented node names in endpoints', () => {
     expect(said(found)).toEqual(['Service shop/evil: none: INPUT_TOO_LARGE']);
     expect(nodeFiles(found)).toEqual([]);
     expect(found.files.has(pathOf('a'))).toBe(true);
+  });
+});
+
+/** A Service and one slice, small enough for the API server: each of the endpoints counts at each of the ports. */
+function large(name: string, host: number, ports: number, hosts: number): KubeObject[] {
+  const names = Array.from({ length: ports }, (_, n) => ({ name: `p${n}`, port: n + 1 }));
+  const addresses = Array.from({ length: hosts }, (_, n) => endpoint(`10.244.${n >> 8}.${n & 255}`));
+  return [
+    service(name, { clusterIP: `10.96.0.${host}`, ports: names }),
+    slice(name, { ports: names, endpoints: addresses }),
+  ];
+}
+
+describe('a Service that is too large', () => {
+  test('by its ports is quarantined alone', () => {
+    const found = around([...large('huge', 9, 20_001, 0), ...web('a', 1)]);
+    expect(said(found)).toEqual(['Service shop/huge: none: INPUT_TOO_LARGE']);
+    expect(found.files.has(pathOf('a'))).toBe(true);
+  });
+
+  test('by its endpoints at all ports is quarantined alone, before rules are made of it', () => {
+    const good = around([...large('huge', 9, 2, 2), ...web('a', 1)]);
+    const began = performance.now();
+    const found = around([...large('huge', 9, 2_000, 1_000), ...web('a', 2)], good);
+    expect(said(found)).toEqual(['Service shop/huge: last good: INPUT_TOO_LARGE']);
+    expect(found.files.get(pathOf('huge'))).toBe(good.files.get(pathOf('huge')));
+    expect(found.files.get(pathOf('a'))).toContain('10.96.0.2');
+    // Two million endpoints took a minute and 3.4 GB.
+    expect(performance.now() - began).toBeLessThan(20_000);
+  });
+
+  test('also beside Endpoints, whose addresses are compared with those of slices', () => {
+    const [huge, some] = large('huge', 9, 2_000, 1_000) as [KubeObject, KubeObject];
+    const found = around([huge, some, endpoints('huge', { addresses: [{ ip: '10.244.9.9' }] })]);
+    expect(said(found)).toEqual(['Service shop/huge: none: INPUT_TOO_LARGE']);
   });
 });

@@ -55,6 +55,11 @@ const rows: readonly (readonly [string, Changes, string, Changes?])[] = [
   ['port name with a zero-width space', port({ name: 'a\u200bb' }), 'error CONTROL_CHARACTER spec.ports.0.name'],
   ['one of two ports has no name', twoPorts({}, { name: '' }), 'error FIELD_MISSING spec.ports.1.name'],
   ['two ports of one name', twoPorts({}, { name: 'a' }), 'error FIELD_VALUE spec.ports.1.name'],
+  [
+    '20,001 ports',
+    { ports: Array.from({ length: 20_001 }, (_, n) => ({ name: `p${n}`, port: n + 1 })) },
+    'error INPUT_TOO_LARGE spec.ports',
+  ],
   ['one port twice', twoPorts({}, { port: 80 }), 'error FIELD_VALUE spec.ports.1.port'],
   [
     'one node port twice',

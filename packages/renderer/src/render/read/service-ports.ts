@@ -1,3 +1,4 @@
+import { serviceLimits } from '../model/limits.ts';
 import type { Protocol } from '../model/model.ts';
 import { report, mappingsIn, numberIn, type FieldSpot, textIn, valueIn } from './fields.ts';
 import { checkName } from './names.ts';
@@ -28,6 +29,10 @@ interface PortExpectations {
 /** Reads `spec.ports`; names, pairs of port and protocol, and pairs of node port and protocol must be unique. */
 export function readPorts(spec: FieldSpot, expected: PortExpectations): readonly ReadPort[] {
   const spots = mappingsIn(spec, 'ports');
+  if (spots.length > serviceLimits.portsMax) {
+    report(spec, ['ports'], tooMany(spots.length));
+    return [];
+  }
   if (spots.length === 0 && !expected.mayBeEmpty && !spec.subject.broken) {
     report(spec, ['ports'], {
       code: 'FIELD_MISSING',
@@ -102,6 +107,12 @@ function enter(seen: Set<string>, thing: string): boolean {
   return seen.size < seen.add(thing).size;
 }
 
+const tooMany = (ports: number) =>
+  ({
+    code: 'INPUT_TOO_LARGE',
+    message: `Cannot read a Service with ${ports} ports: the limit is ${serviceLimits.portsMax}`,
+    hint: 'Split the Service: EndpointSlices have no more ports either',
+  }) as const;
 const withoutName = {
   code: 'FIELD_MISSING',
   message: 'Cannot distinguish the ports of a Service: one has no name',
