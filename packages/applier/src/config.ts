@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { compareText, parseCidr, type Place, type Problem } from '@sluice/netfilter';
+import { compareText, parseCidr, type Place, type Problem, removalDefaults } from '@sluice/netfilter';
 import { releaseLimits } from '@sluice/bundle';
 import { logFormats, logLevels } from '@sluice/cli';
 import * as v from 'valibot';
@@ -152,6 +152,14 @@ const schema = v.strictObject({
       ranges: v.optional(v.array(network), []),
       lastAfterSeconds: v.optional(secondsUpTo(300), limits.lastEndpointAfterMs / 1000),
       alarmShare: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(1)), 0.5),
+    }),
+    {},
+  ),
+  removals: v.optional(
+    v.strictObject({
+      share: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(1)), removalDefaults.share),
+      least: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1)), removalDefaults.least),
+      holdSeconds: v.optional(secondsUpTo(86_400), removalDefaults.holdMs / 1000),
     }),
     {},
   ),

@@ -66,6 +66,13 @@ export { choosesEndpoint } from './services/chain-names.ts';
 export { onAllNodes, type ServiceLines } from './services/all-nodes.ts';
 export type { DescribedEndpoint, DescribedFrontend, TrafficPolicy } from './services/described.ts';
 export { planeNameOf, planeOf, serviceChanges } from './services/planes.ts';
+export {
+  type EndpointCounts,
+  type Removal,
+  type RemovalBound,
+  removalBetween,
+  removalOf,
+} from './services/removal.ts';
 export * from './services/services.ts';
 export {
   type AddressReader,

@@ -175,6 +175,7 @@ export const problemCodes = {
   NODE_HELD: 'the node is halted: manual intervention required',
   BUNDLE_PARTIAL: 'the bundle was made from partial input',
   BUNDLE_QUARANTINED: 'the bundle failed on this node before and is not tried again',
+  REMOVAL_HELD: 'a change takes away an unusual share of all Services or endpoints, and is held for a while',
   RELEASES_TOO_MANY: 'the node has reached its limit of releases that fail within an hour',
 } as const satisfies Record<string, string>;
 

@@ -179,11 +179,11 @@ export class Bundles {
   async #put(bundle: Bundle): Promise<Outcome | undefined> {
     const { daemon, reports, early } = this.#parts;
     const { reconciler, journal, status, log, drift, monotonicMs } = daemon;
-    const { tree, isUrgent } = bundle;
+    const { tree } = bundle;
     const startMs = monotonicMs();
     try {
       const outcome = await this.#withOffers(tree, (offers) =>
-        reconciler.put(tree.files, false, offers, isOnlyEndpoints(bundle), isUrgent),
+        reconciler.put(tree.files, false, offers, isOnlyEndpoints(bundle), bundle),
       );
       if (outcome.kind === 'confirmed' || outcome.kind === 'rolled-back') drift?.saw();
       status.ended(outcome, (monotonicMs() - startMs) / 1000);

@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs';
-import { type Accepted, completeFile, isProblem, readRelease } from '@sluice/bundle';
+import { type Accepted, completeFile, isProblem, readRelease, type ReleaseFeature } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
 import { descend, type OpenDirectory } from './descend.ts';
 import { type Extent, PlainFiles, type Tree } from './files.ts';
@@ -18,6 +18,8 @@ export type Arrival =
       readonly release?: Accepted;
       /** It is signed as urgent: it does not wait because other releases failed. */
       readonly isUrgent?: boolean;
+      /** It says that it may take away most Services. */
+      readonly acceptsRemoval?: boolean;
       /** Warnings about a release that is accepted all the same. */
       readonly alarms?: readonly Problem[];
       /** The wave of this node is not open yet: the bundle is rehearsed and not applied. */
@@ -115,11 +117,13 @@ export class Inbox {
     // An endpoint update waits for no wave: only its endpoints are applied.
     const waits = verdict?.release.onlyEndpoints ? undefined : await this.#waves?.check(tree.seal);
     if (waits && 'problems' in waits) return { kind: 'refused', problems: waits.problems };
+    const required = verdict && !verdict.release.onlyEndpoints ? requiredBy(tree.seal) : [];
     return {
       kind: 'bundle',
       tree,
       ...(verdict ? { release: verdict.release, alarms: verdict.alarms } : {}),
-      ...(verdict && !verdict.release.onlyEndpoints && isUrgent(tree.seal) ? { isUrgent: true } : {}),
+      ...(required.includes('urgent') ? { isUrgent: true } : {}),
+      ...(required.includes('accept-removal') ? { acceptsRemoval: true } : {}),
       ...(waits ? { waits } : {}),
     };
   }
@@ -139,9 +143,9 @@ export class Inbox {
 }
 
 /** @param seal of an accepted tree, whose signatures are verified */
-function isUrgent(seal: Tree['seal']): boolean {
+function requiredBy(seal: Tree['seal']): readonly ReleaseFeature[] {
   const release = readRelease(seal?.release ?? '');
-  return !isProblem(release) && release.requires.includes('urgent');
+  return isProblem(release) ? [] : release.requires;
 }
 
 function isThere(path: string): boolean {

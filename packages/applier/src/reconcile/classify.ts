@@ -31,13 +31,16 @@ export type Classified =
  * @param isRetry after a plan from an outdated memory of the kernel: that failure is not the bundle's, although it is counted
  */
 export async function classify(
-  { files, byHand, onlyEndpoints }: PutRequest,
-  { ports, changes, lastEndpointDelay, bounds }: ReconcileParts,
+  { files, byHand, onlyEndpoints, said }: PutRequest,
+  { ports, changes, lastEndpointDelay, removals, bounds }: ReconcileParts,
   isRetry = false,
 ): Promise<Classified> {
   const bundle = await changes.admit(files, byHand);
   const bad = byHand || isRetry || isRefusal(bundle) ? undefined : whyQuarantined(bundle, ports);
-  if (isRefusal(bundle) || bad !== undefined) lastEndpointDelay.forget();
+  if (isRefusal(bundle) || bad !== undefined) {
+    lastEndpointDelay.forget();
+    removals.forget();
+  }
   if (isRefusal(bundle)) return { kind: 'refused', refusal: bundle };
   const outside = onlyEndpoints ? bounds.refuse(bundle) : undefined;
   if (outside) return { kind: 'refused', refusal: outside };
@@ -52,6 +55,17 @@ export async function classify(
   if (onlyEndpoints && isMore(change)) {
     const scope = { waits: noWaits, withFirst: false, withEndpoints: true };
     return { kind: 'barred', bundle, refusal: beyondEndpoints(bundle.version), scope };
+  }
+  const held = removals.refuse(change, byHand || said.acceptsRemoval === true);
+  if (held) {
+    // Services that keep endpoints are served by the newest ones meanwhile.
+    const lasting = { ...waits, pending: change.last ?? [] };
+    return {
+      kind: 'barred',
+      bundle,
+      refusal: held,
+      scope: { waits: lasting, withFirst: !onlyEndpoints, withEndpoints: true },
+    };
   }
   const scope = { waits, withFirst: isRelease && !onlyEndpoints, withEndpoints: isRelease };
   return { kind: 'change', bundle, change, waits, scope };

@@ -2,6 +2,7 @@ import type { LastEndpointDelay } from '../endpoints/last-endpoint-delay.ts';
 import type { Ports } from '../ports/ports.ts';
 import type { Changes } from './changes.ts';
 import type { EarlyEndpoints } from './early-endpoints.ts';
+import type { RemovalHold } from './removal-hold.ts';
 import type { EndpointBounds } from './endpoint-bounds.ts';
 import type { BundleFiles } from '@sluice/bundle';
 import type { Offers } from '../transaction/offers.ts';
@@ -13,6 +14,7 @@ export interface ReconcileParts {
   readonly changes: Changes;
   readonly early: EarlyEndpoints;
   readonly lastEndpointDelay: LastEndpointDelay;
+  readonly removals: RemovalHold;
   readonly bounds: EndpointBounds;
   readonly keeper: RulesKeeper;
   /** Once so many failed within an hour, an operator or the hour decides. */
@@ -28,6 +30,13 @@ export interface PutRequest {
   readonly offers: Offers;
   /** It is signed by keys for endpoints, which may change nothing else. */
   readonly onlyEndpoints: boolean;
-  /** It is signed as urgent: failures of earlier releases do not delay it. */
-  readonly isUrgent: boolean;
+  readonly said: SaidByRelease;
+}
+
+/** What a release says about itself, in words that are signed with it. */
+export interface SaidByRelease {
+  /** Failures of earlier releases do not delay it. */
+  readonly isUrgent?: boolean;
+  /** It may take away most Services. */
+  readonly acceptsRemoval?: boolean;
 }

@@ -19,7 +19,7 @@ import { VerifiedAnswers } from '../transaction/verified-answers.ts';
  *
  * ```
  * admit             the bundle becomes the state of this node
- * classify          release or endpoint update; what keys for endpoints may not change; quarantine
+ * classify          release or endpoint update; what keys for endpoints may not change; quarantine; removals that are held
  * early endpoints   a part that need not wait for the rest goes in; the rest starts again from the top, a change of its own
  * gate              the last-endpoint delay; releases per hour; the back-off after failures
  * transact          see `transaction`
@@ -60,7 +60,7 @@ export async function reconcile(request: PutRequest, parts: ReconcileParts): Pro
 function gate(
   { bundle, change, waits }: Extract<Classified, { kind: 'change' }>,
   { isSplit, outcome }: EarlyTried,
-  { files, byHand, isUrgent }: PutRequest,
+  { files, byHand, said }: PutRequest,
   { ports, changes, early, releasesPerHour }: ReconcileParts,
 ): Outcome | undefined {
   const waitsMs = waitMs(waits, isSplit);
@@ -71,18 +71,18 @@ function gate(
     early.activated(files, from);
     return { kind: 'same', generation: from };
   }
-  const refusal = byHand ? undefined : mustWait(change, releasesPerHour, ports, isUrgent);
+  const refusal = byHand ? undefined : mustWait(change, releasesPerHour, ports, said.isUrgent);
   return refusal && { kind: 'refused', refusal };
 }
 
 /** Runs the probes before any part of a release is in the kernel: a probe that its early endpoints break must count against it. */
 async function takeBaseline(
   change: PlannedChange,
-  { byHand, isUrgent }: PutRequest,
+  { byHand, said }: PutRequest,
   { ports, keeper, releasesPerHour }: ReconcileParts,
 ): Promise<VerifiedAnswers | Refusal | undefined> {
   if (change.changeKind !== 'release') return undefined;
-  if (!byHand && delayOf(change, releasesPerHour, ports, isUrgent) !== undefined) return undefined;
+  if (!byHand && delayOf(change, releasesPerHour, ports, said.isUrgent) !== undefined) return undefined;
   return VerifiedAnswers.take(keeper, ports);
 }
 

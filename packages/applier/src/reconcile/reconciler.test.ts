@@ -161,7 +161,7 @@ describe.each(dataPlanes)('layout $layout, mode $mode', ({ layout, mode }) => {
       expect(await fails(73)).toBe('rolled-back');
       expect(journal.notBeforeMs).toBe(2 * limits.backOffMs);
       expect((await reconciler.put(release(74), false)).kind).toBe('refused');
-      expect((await reconciler.put(release(74), false, undefined, false, true)).kind).toBe('confirmed');
+      expect((await reconciler.put(release(74), false, undefined, false, { isUrgent: true })).kind).toBe('confirmed');
       expect(journal.notBeforeMs).toBe(0);
     });
 

@@ -3,6 +3,7 @@ import { isRefusal } from '../admission/admit.ts';
 import { familiesWithTools } from '../admission/start-state.ts';
 import { refuseTakeOver } from '../admission/take-over.ts';
 import { LastEndpointDelay } from '../endpoints/last-endpoint-delay.ts';
+import { RemovalHold, type RemovalRules } from './removal-hold.ts';
 import type { Generation } from '../ports/journal.ts';
 import type { NodeFacts } from '../ports/node-facts.ts';
 import { describe, type Outcome } from '../ports/outcome.ts';
@@ -24,7 +25,7 @@ import { EarlyEndpoints } from './early-endpoints.ts';
 import { EndpointBounds } from './endpoint-bounds.ts';
 import { beyondEndpoints, isMore, quarantined, whyQuarantined } from './gate.ts';
 import { reconcile } from './reconcile.ts';
-import type { ReconcileParts } from './parts.ts';
+import type { ReconcileParts, SaidByRelease } from './parts.ts';
 import { DriftRepair, type RepairOptions } from './repair.ts';
 
 /** The settings of a reconciler in the node's config. */
@@ -33,6 +34,8 @@ export interface ReconcilerOptions extends ChangeOptions, RepairOptions {
   readonly releasesPerHour: number;
   /** The last-endpoint delay; left out: none. */
   readonly lastEndpointAfterMs?: number;
+  /** Which removals are held, and how long; left out: none. */
+  readonly removals?: RemovalRules;
 }
 
 /** The end of a change is still to be tried again. */
@@ -61,6 +64,7 @@ export class Reconciler {
       changes,
       early: new EarlyEndpoints(changes, ports),
       lastEndpointDelay: new LastEndpointDelay(options.lastEndpointAfterMs ?? 0, ports.clock),
+      removals: new RemovalHold(options.removals, ports.clock),
       bounds: new EndpointBounds(ports),
       keeper: this.#drift,
       releasesPerHour: options.releasesPerHour,
@@ -143,12 +147,12 @@ export class Reconciler {
     byHand: boolean,
     offers = noOffers,
     onlyEndpoints = false,
-    isUrgent = false,
+    said: SaidByRelease = {},
   ): Promise<Outcome> {
     const left = await this.recover();
     if (left?.kind === 'held' || left?.kind === 'pending') return left;
     const before = this.#ports.journal.active;
-    const outcome = await reconcile({ files, byHand, offers, onlyEndpoints, isUrgent }, this.#parts);
+    const outcome = await reconcile({ files, byHand, offers, onlyEndpoints, said }, this.#parts);
     this.#parts.bounds.learn(files, onlyEndpoints, before, outcome);
     return outcome;
   }

@@ -18,6 +18,8 @@ export interface ReleaseTerms {
   readonly expires?: string;
   /** Whether nodes try it at once, regardless of failed releases before. */
   readonly isUrgent?: boolean;
+  /** Whether nodes apply it at once, although it may take away most Services. */
+  readonly acceptsRemoval?: boolean;
   /** Whether it has `waves.yaml`. */
   readonly hasWaves?: boolean;
 }
@@ -40,6 +42,7 @@ export function makeRelease(files: BundleFiles, terms: ReleaseTerms): Release | 
   if (terms.hasWaves) features.add('waves');
   if (terms.revision !== undefined) features.add('revisions');
   if (terms.isUrgent) features.add('urgent');
+  if (terms.acceptsRemoval) features.add('accept-removal');
   return {
     format: 1,
     requires: [...features].toSorted(compareText),

@@ -6,6 +6,7 @@ import { isInstant } from './signers.ts';
 
 /** Features that a reader of a release must support. README.md has the table. */
 export const releaseFeatures = [
+  'accept-removal',
   'endpoint-counters',
   'mode-iptables',
   'mode-ipvs',

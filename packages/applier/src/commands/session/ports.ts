@@ -62,6 +62,11 @@ export function rulesOf(config: SluicedConfig): ReconcilerOptions {
     releasesPerHour: config.releases.perHour,
     endpointRanges: config.endpoints.ranges,
     lastEndpointAfterMs: config.endpoints.lastAfterSeconds * 1000,
+    removals: {
+      share: config.removals.share,
+      least: config.removals.least,
+      holdMs: config.removals.holdSeconds * 1000,
+    },
   };
 }
 

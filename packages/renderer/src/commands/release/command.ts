@@ -24,11 +24,12 @@ export function addRelease(program: Command): void {
       new Option(
         '--endpoints',
         'make an endpoint update of the release in DIR of -o, with the next revision',
-      ).conflicts(['serial', 'wave', 'urgent']),
+      ).conflicts(['serial', 'wave', 'urgent', 'acceptRemoval']),
     )
     .requiredOption('--source <COMMIT>', 'the commit of the bundle', commit)
     .option('--expires <TIME>', 'when nodes raise an alarm about an old release, such as 2027-01-31T00:00:00Z', instant)
     .option('--urgent', 'nodes apply it at once, also nodes in back-off after three failed releases in a row')
+    .option('--accept-removal', 'nodes apply it at once, although it takes away most Services or endpoints')
     .option('--wave <FILE>', 'the waves of nodes that `sluice promote` opens one by one', notEmpty)
     .requiredOption('-o, --output <DIR>', 'the release directory', notEmpty)
     .addOption(reportOption())

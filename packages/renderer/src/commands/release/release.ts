@@ -36,6 +36,7 @@ interface ReleaseOptions {
   readonly source: string;
   readonly expires?: string;
   readonly urgent?: boolean;
+  readonly acceptRemoval?: boolean;
   /** A file with the waves. */
   readonly wave?: string;
   readonly output: string;
@@ -70,8 +71,13 @@ function completeBundle(spec: string): BundleFiles {
   return files;
 }
 
-function termsOf({ source, expires, urgent = false }: ReleaseOptions, at: Ordinal, hasWaves: boolean): ReleaseTerms {
-  return { ...at, source, hasWaves, isUrgent: urgent, ...(expires === undefined ? {} : { expires }) };
+function termsOf(
+  { source, expires, urgent = false, acceptRemoval = false }: ReleaseOptions,
+  at: Ordinal,
+  hasWaves: boolean,
+): ReleaseTerms {
+  const said = { isUrgent: urgent, acceptsRemoval: acceptRemoval };
+  return { ...at, source, hasWaves, ...said, ...(expires === undefined ? {} : { expires }) };
 }
 
 /** @throws Stopped when a node could not read the bundle */

@@ -1,0 +1,97 @@
+import { families, type Family } from '../family.ts';
+import { protocols } from '../nftables/table.ts';
+import { planeOf } from './planes.ts';
+import type { ForwardingState } from './services.ts';
+
+/** The number of endpoints of each Service that has some, by any name that a Service keeps. */
+export type EndpointCounts = ReadonlyMap<string, number>;
+
+/** From which size on a change is a removal. */
+export interface RemovalBound {
+  /** It takes away more than this share of all Services, or of all endpoints: 0 to 1; with 1 no change is one. */
+  readonly share: number;
+  /** And at least so many of them. */
+  readonly least: number;
+}
+
+/** What a change takes away: `lost` of `of`. */
+interface Lost {
+  readonly lost: number;
+  readonly of: number;
+}
+
+/** A change that leaves many Services without endpoints. */
+export interface Removal {
+  readonly services: Lost;
+  /** The endpoints of these Services. */
+  readonly endpoints: Lost;
+}
+
+/**
+ * Whether a change is a removal: Services are gone, or have no endpoint left. A Service that keeps one does not count, however many it
+ * loses: its connections are better off without endpoints that may be dead. One Service alone may lose any number of endpoints.
+ * @returns undefined: it is none
+ */
+export function removalOf(
+  before: EndpointCounts,
+  after: EndpointCounts,
+  { share, least }: RemovalBound,
+): Removal | undefined {
+  const [services, endpoints] = [
+    { lost: 0, of: 0 },
+    { lost: 0, of: 0 },
+  ];
+  for (const [service, count] of before) {
+    const isLost = count > 0 && (after.get(service) ?? 0) === 0;
+    services.of += count > 0 ? 1 : 0;
+    services.lost += isLost ? 1 : 0;
+    endpoints.of += count;
+    endpoints.lost += isLost ? count : 0;
+  }
+  const isMany = ({ lost, of }: Lost): boolean => lost >= least && lost > share * of;
+  return isMany(services) || (services.lost > 1 && isMany(endpoints)) ? { services, endpoints } : undefined;
+}
+
+/**
+ * The same for the rules of a node, by family. There a Service is an address of its own: a ClusterIP, and each external address. Its
+ * endpoints count once, whatever their ports. Names are not compared: comments have them, and not every data plane does.
+ * @returns the removal of a family
+ */
+export function removalBetween(from: ForwardingState, to: ForwardingState, bound: RemovalBound): Removal | undefined {
+  const [lost, kept] = [endpointsBehind(from, to), endpointsBehind(to, from)];
+  const isPossible = (family: Family): boolean => {
+    // An address with one frontend that is the same in both states counts here, too: these are at least as many as are lost.
+    const gone = [...lost[family]].filter(([address]) => !kept[family].has(address));
+    return gone.reduce((sum, [, endpoints]) => sum + endpoints.size, 0) >= bound.least;
+  };
+  const possible = families.filter(isPossible);
+  if (possible.length === 0) return undefined;
+  const [before, after] = [endpointsBehind(from, nothing), endpointsBehind(to, nothing)];
+  const found = possible.map((family) => removalOf(countsOf(before[family]), countsOf(after[family]), bound));
+  return found.find((one) => one !== undefined);
+}
+
+const nothing: ForwardingState = { families: {} };
+
+/** The addresses of endpoints by the address of their Service. */
+type EndpointsByAddress = ReadonlyMap<string, ReadonlySet<string>>;
+
+const countsOf = (endpoints: EndpointsByAddress): EndpointCounts =>
+  new Map([...endpoints].map(([address, { size }]) => [address, size]));
+
+/** @param unlike what both states have may be left out */
+function endpointsBehind(
+  state: ForwardingState,
+  unlike: ForwardingState,
+): Readonly<Record<Family, EndpointsByAddress>> {
+  const found: Record<Family, Map<string, Set<string>>> = { ipv4: new Map(), ipv6: new Map() };
+  const services = planeOf(state).read(state);
+  for (const protocol of protocols)
+    for (const { family, address, endpoint } of services.served(protocol, unlike)) {
+      if (address === undefined) continue;
+      const known = found[family].get(address) ?? new Set();
+      found[family].set(address, known);
+      known.add(endpoint.slice(0, endpoint.lastIndexOf(':')));
+    }
+  return found;
+}
