@@ -58,6 +58,14 @@ test('is unhealthy once a limit delays releases for longer than a probation, and
   expect(seen).toEqual([undefined, undefined, expect.stringContaining('v2 (Services shop/a)'), undefined, undefined]);
 });
 
+test('stays healthy beside a removal that is held: a load balancer must not take out all nodes', async () => {
+  const held: Outcome = {
+    kind: 'refused',
+    refusal: { problems: [{ code: 'REMOVAL_HELD', level: 'error', message: 'most are gone', hint: 'none' }] },
+  };
+  expect(await healthAt([0, 600_000], [held, held])).toEqual([undefined, undefined]);
+});
+
 test('stays healthy beside a version that is quarantined: the rules are those that served before', async () => {
   expect(await healthAt([0, 60_000], [quarantined, quarantined])).toEqual([undefined, undefined]);
 });

@@ -297,6 +297,13 @@ describe('attacks', () => {
     expect(await look()).not.toHaveProperty('isUrgent');
   });
 
+  test('recognises a release that says that it takes Services away', async () => {
+    publish({ serial: 6, change: (one) => ({ ...one, requires: ['accept-removal', 'mode-iptables'] }) });
+    expect(await look()).toMatchObject({ kind: 'bundle', acceptsRemoval: true });
+    publish({ serial: 7 });
+    expect(await look()).not.toHaveProperty('acceptsRemoval');
+  });
+
   test('accepts and keeps an expired release, with an alarm (freeze attack)', async () => {
     publish({ expires: '2026-12-01T12:00:00Z' });
     expect(await said({}, noon - 1000)).toBe('serial 5 by alice');

@@ -58,17 +58,23 @@ export function removalOf(
  * @returns the removal of a family
  */
 export function removalBetween(from: ForwardingState, to: ForwardingState, bound: RemovalBound): Removal | undefined {
-  const [lost, kept] = [endpointsBehind(from, to), endpointsBehind(to, from)];
-  const isPossible = (family: Family): boolean => {
-    // An address with one frontend that is the same in both states counts here, too: these are at least as many as are lost.
-    const gone = [...lost[family]].filter(([address]) => !kept[family].has(address));
-    return gone.reduce((sum, [, endpoints]) => sum + endpoints.size, 0) >= bound.least;
-  };
-  const possible = families.filter(isPossible);
-  if (possible.length === 0) return undefined;
-  const [before, after] = [endpointsBehind(from, nothing), endpointsBehind(to, nothing)];
-  const found = possible.map((family) => removalOf(countsOf(before[family]), countsOf(after[family]), bound));
+  if (!mayRemove(from, to, bound)) return undefined;
+  const [before, after] = [endpointsBehind(from), endpointsBehind(to)];
+  const found = families.map((family) => removalOf(countsOf(before[family]), countsOf(after[family]), bound));
   return found.find((one) => one !== undefined);
+}
+
+/** A bound that costs what differs: reading all Services of a large node takes a second. */
+function mayRemove(from: ForwardingState, to: ForwardingState, { least }: RemovalBound): boolean {
+  if (planeOf(from) !== planeOf(to)) return true;
+  const { changed, removed } = planeOf(from).compare(from, to);
+  let lost = 0;
+  // A Service can have several of these, but none has fewer endpoints than are lost with it.
+  for (const { before, after } of [...removed, ...changed]) {
+    if ((after?.endpoints.size ?? 0) === 0) lost += before?.endpoints.size ?? 0;
+    if (lost >= least) return true;
+  }
+  return false;
 }
 
 const nothing: ForwardingState = { families: {} };
@@ -79,15 +85,11 @@ type EndpointsByAddress = ReadonlyMap<string, ReadonlySet<string>>;
 const countsOf = (endpoints: EndpointsByAddress): EndpointCounts =>
   new Map([...endpoints].map(([address, { size }]) => [address, size]));
 
-/** @param unlike what both states have may be left out */
-function endpointsBehind(
-  state: ForwardingState,
-  unlike: ForwardingState,
-): Readonly<Record<Family, EndpointsByAddress>> {
+function endpointsBehind(state: ForwardingState): Readonly<Record<Family, EndpointsByAddress>> {
   const found: Record<Family, Map<string, Set<string>>> = { ipv4: new Map(), ipv6: new Map() };
   const services = planeOf(state).read(state);
   for (const protocol of protocols)
-    for (const { family, address, endpoint } of services.served(protocol, unlike)) {
+    for (const { family, address, endpoint } of services.served(protocol, nothing)) {
       if (address === undefined) continue;
       const known = found[family].get(address) ?? new Set();
       found[family].set(address, known);

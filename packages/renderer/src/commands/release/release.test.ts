@@ -43,6 +43,14 @@ describe('sluice release', async () => {
     expect(required()).toBe('requires: [mode-ipvs, urgent]');
   });
 
+  test('accepts a removal only with --accept-removal, which nodes must know', async () => {
+    await make();
+    const said = await make('--accept-removal');
+    expect(said).toMatchObject({ status: 0, stdout: '2\n', stderr: expect.stringContaining('RELEASE_NEEDS_SLUICED') });
+    expect(readFileSync(join(release, 'release.yaml'), 'utf8')).toContain('requires: [accept-removal, mode-ipvs]\n');
+    expect((await make()).stdout, 'another one does not say it').toBe('3\n');
+  });
+
   test('warns once that nodes need a newer sluiced, where the release before did not require it', async () => {
     expect((await make()).stderr).not.toContain('RELEASE_NEEDS_SLUICED');
     for (const name of ['cluster.yaml', 'nodes', 'profiles']) rmSync(join(bundle, name), { recursive: true });
