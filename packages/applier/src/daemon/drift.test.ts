@@ -42,6 +42,21 @@ test('compares at once after a few changes, then after a pause that grows with t
   expect(drift.dueMs - nowMs, 'all are paid for').toBe(limits.comparePauseMs);
 });
 
+test('a repair costs the pause of a comparison, so that the next one is not late', async () => {
+  let nowMs = 0;
+  const drift = new Drift(silent, () => nowMs);
+  drift.compared(500, 0);
+  drift.onEvent(flush);
+  nowMs = drift.dueMs;
+  drift.take();
+  drift.compared(8_000, 3);
+  // The scan after a repair compares.
+  drift.take();
+  drift.compared(500, 0);
+  drift.onEvent({ by: undefined, what: [], isDoubt: true });
+  expect(drift.dueMs - nowMs).toBe(limits.comparePauseMs);
+});
+
 test('pauses after a failed comparison too, and compares at the next scan', async () => {
   let nowMs = 0;
   const drift = new Drift(silent, () => nowMs);

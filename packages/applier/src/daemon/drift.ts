@@ -13,6 +13,8 @@ export class Drift {
   #restUntilMs = -Infinity;
   /** When all earlier comparisons are paid for by pauses. */
   #paidMs = -Infinity;
+  /** What the last comparison took that found nothing to repair. */
+  #comparisonMs = 0;
   #knownUntilMs = -Infinity;
   /** When the tables were last known to be right. */
   #rightMs: number;
@@ -123,8 +125,10 @@ export class Drift {
   compared(usedMs: number, steps: number): void {
     this.#asideSinceMs = undefined;
     if (steps > 0) this.wrote();
+    else this.#comparisonMs = usedMs;
     this.saw();
-    this.#pay(usedMs);
+    // A repair is dearer than a comparison, and has its own bound, that of a drift loop: were it paid for, too, the next one would come late.
+    this.#pay(steps > 0 ? Math.min(usedMs, this.#comparisonMs) : usedMs);
     // The cost of a repair is not that of a comparison: the next scan compares and finds out.
     const againMs = steps > 0 ? 0 : Math.min(usedMs * limits.compareAgainFactor, limits.compareAgainMsMax);
     this.#knownUntilMs = this.#monotonicMs() + againMs;
