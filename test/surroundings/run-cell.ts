@@ -1,3 +1,5 @@
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SluicedNode, until } from '../netns/sluiced-node.ts';
 import { confirmFirst, publish, publishRelease, reached } from '../netns/sluiced-probation.ts';
@@ -71,6 +73,7 @@ async function runOn(node: SluicedNode, cell: Cell, troubleSeconds: number): Pro
   const isBad = phase === 'rollback';
   const watcher = watch(node, cell, { known, mayBeAway, isBad }, wrong);
   const begin = (): void => tools.begin(daemon.pid!);
+  let stopSupervising = (): void => undefined;
   switch (phase) {
     case 'idle':
       begin();
@@ -89,6 +92,7 @@ async function runOn(node: SluicedNode, cell: Cell, troubleSeconds: number): Pro
       // The folder of locks is that of the new process.
       daemon = node.start(tools.mount);
       begin();
+      stopSupervising = supervise(daemon, () => node.start(tools.mount));
       break;
     case 'probation':
       publishRelease(node, plane, 2);
@@ -135,8 +139,21 @@ async function runOn(node: SluicedNode, cell: Cell, troubleSeconds: number): Pro
     );
   }
   await watcher.stop();
+  stopSupervising();
   if (node.journal()?.held != null) wrong.add(`halted: ${node.journal()?.held}`);
   return { wrong: [...wrong], healSeconds, calls: tools.countsCalls ? tools.met.split('\n').length - 1 : undefined };
+}
+
+/** Starts a daemon that ends anew, as its unit does (`Restart=always`, `RestartSec=2`). @returns a function that ends this */
+function supervise(daemon: ChildProcess, start: () => ChildProcess): () => void {
+  const stopped = new AbortController();
+  const again = async (one: ChildProcess): Promise<void> => {
+    await once(one, 'exit');
+    await sleep(2_000);
+    if (!stopped.signal.aborted) await again(start());
+  };
+  void again(daemon);
+  return () => stopped.abort();
 }
 
 /** Endpoint n answers n % 10. */

@@ -44,6 +44,8 @@ export const limits = {
 
   /** Timeout of one run of a tool. 230,000 rules need 3 to 9 seconds on iptables 1.8.9. */
   commandTimeoutMs: 60_000,
+  /** Health names a tool that runs for longer, or for half of its own timeout where that is more: none needs a third of this (see above). */
+  toolSlowMs: 30_000,
   /** From SIGTERM to SIGKILL. */
   commandKillDelayMs: 2_000,
   /** For `-w`: how long a tool waits for the xtables lock. */
@@ -249,6 +251,9 @@ export const limits = {
   storeDoubtMs: 10 * 60_000,
   /** How often it is checked, in mode nftables, whether nft can still write. */
   nftCheckMs: 60_000,
+  /** How soon what was lacking at the start is looked for again, and the longest pause: a node without IPv6 lacks it for good. */
+  lacksPauseMs: 5_000,
+  lacksPauseMsMax: 10 * 60_000,
 
   /** A kernel that refuses endpoint updates for this long makes the node unhealthy: its endpoints are stale. */
   unwrittenMsMax: 5 * 60_000,

@@ -78,3 +78,20 @@ test.each([
   expect(begun).toBeGreaterThan(limits.repairsMax + 5);
   expect(begun).toBeLessThanOrEqual(limits.repairsMax + 1 + 10 * (60_000 / limits.driftLoopPaceMs));
 });
+
+test('a repair before a release is in the history, and counts for a drift loop', async () => {
+  const status = new Status('node-a', () => 0, 1e9);
+  const drift = new Drift(silent, () => 0);
+  const told: unknown[] = [];
+  const daemon: Daemon = quietDaemon({ status, drift, repaired: (repair) => void told.push(repair) });
+  for (let times = 0; times <= limits.repairsMax; times++) {
+    daemon.changed(foreign);
+    daemon.onEvent('repaired', { steps: 2 });
+  }
+  expect(told.at(-1)).toEqual({ steps: 2, by: foreign.by, what: foreign.what });
+  const running = daemon.run();
+  await vi.advanceTimersByTimeAsync(1);
+  expect(Object.keys(status.report().alarms)).toContain('DRIFT_LOOP');
+  daemon.stop();
+  await running;
+});

@@ -312,7 +312,7 @@ describe('early endpoint sync', () => {
         put: (_files, _byHand, offers) =>
           put((now) => {
             journal.active = now;
-            daemon.onEvent();
+            daemon.onEvent('in-kernel', {});
           }, offers),
       },
       journal,

@@ -111,7 +111,9 @@ export class Daemon {
   }
 
   /** A transaction reported an event. */
-  onEvent(): void {
+  onEvent(event: string, details: Readonly<Record<string, unknown>>): void {
+    // The baseline of a release needs the right rules, and repairs them like a scan.
+    if (event === 'repaired') this.#repaired(Number(details['steps']), this.#parts.drift?.take() ?? []);
     this.#early.look();
   }
 
@@ -178,12 +180,7 @@ export class Daemon {
       const steps = await reconciler.repair(tables, interrupt);
       if (steps === 'interrupted') return drift?.wasInterrupted(processorMs() - beginMs);
       if (tables || steps > 0) drift?.compared(processorMs() - beginMs, steps);
-      if (steps > 0) {
-        const repair = repairOf(steps, changes, reconciler.removed);
-        this.#parts.repaired?.(repair);
-        this.#driftLoop.count(monotonicMs());
-        log.warn(repair, `drift repaired: rules were changed by ${repair.by ?? 'another program'}`);
-      }
+      if (steps > 0) this.#repaired(steps, changes);
       status.clear('KERNEL');
     } catch (error) {
       drift?.failed(processorMs() - beginMs);
@@ -194,6 +191,15 @@ export class Daemon {
     }
     this.#driftLoop.judge(status, monotonicMs());
     this.#showActive();
+  }
+
+  /** Drift was repaired. */
+  #repaired(steps: number, changes: readonly ForeignChange[]): void {
+    const { reconciler, log, monotonicMs } = this.#parts;
+    const repair = repairOf(steps, changes, reconciler.removed);
+    this.#parts.repaired?.(repair);
+    this.#driftLoop.count(monotonicMs());
+    log.warn(repair, `drift repaired: rules were changed by ${repair.by ?? 'another program'}`);
   }
 
   #showActive(): void {

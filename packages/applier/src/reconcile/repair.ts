@@ -84,7 +84,9 @@ export class DriftRepair implements RulesKeeper {
   async repairAll(): Promise<number> {
     const steps = await this.repair(true);
     // Only a signal interrupts.
-    return steps === 'interrupted' ? 0 : steps;
+    if (steps === 'interrupted' || steps === 0) return 0;
+    this.#ports.report('repaired', { steps });
+    return steps;
   }
 
   /** Compares and changes nothing. @returns a line for each step that `repair` would take */

@@ -39,6 +39,11 @@ export const alarms = {
       'the kernel has not been known to hold the active generation for too long: no comparison, and no proof that nothing changed',
     next: 'look for tools that hang, and for a machine that is out of memory or processor time',
   },
+  TOOL_SLOW: {
+    ...unhealthy,
+    meaning: 'a tool that sluiced started has not ended for 30 s, or for half of its time limit; changes wait for it',
+    next: 'find out what the tool waits for: a lock, memory, a disk; sluiced kills it at its time limit and tries again',
+  },
   NO_GENERATION: {
     ...unhealthy,
     meaning: 'no bundle was confirmed yet, or the kernel was not compared with the active generation since the start',
@@ -79,12 +84,12 @@ export const alarms = {
   NO_SWITCH: {
     ...lasting,
     meaning: 'the kernel has no sets, so releases go in table by table and without a dead-man switch',
-    next: 'load ip_set and xt_set, and restart sluiced',
+    next: 'load ip_set and xt_set; sluiced finds them within minutes, or at once when it is restarted',
   },
   NO_BPF: {
     ...lasting,
     meaning: 'the kernel has lost xt_bpf: pods do not reach themselves by Services',
-    next: 'load xt_bpf, and restart sluiced',
+    next: 'load xt_bpf; sluiced finds it within minutes, or at once when it is restarted',
   },
   PROBE_FAILED_AFTER_UPDATE: {
     ...lasting,

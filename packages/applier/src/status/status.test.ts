@@ -238,7 +238,7 @@ test('says how old its knowledge of the rules is, and is unhealthy when that is 
   const status = new Status('node-a', () => 0, 60_000);
   status.activate(generation);
   let sight: Sight = { ageMs: 1_400, why: undefined };
-  status.watches(() => sight);
+  status.watches({ sight: () => sight, slowTool: () => undefined });
   const { port, close } = await serve(status);
   try {
     expect(await ask(port, '/healthz')).toMatchObject({
@@ -255,4 +255,14 @@ test('says how old its knowledge of the rules is, and is unhealthy when that is 
   } finally {
     close();
   }
+});
+
+test('is unhealthy while a tool does not end, and names it', () => {
+  const status = new Status('node-a', () => 0, 60_000);
+  status.activate(generation);
+  let slow: string | undefined = 'nft has not ended for 31 s';
+  status.watches({ sight: () => ({ ageMs: 0, why: undefined }), slowTool: () => slow });
+  expect(status.report()).toMatchObject({ healthy: false, alarms: { TOOL_SLOW: slow } });
+  slow = undefined;
+  expect(status.report()).toMatchObject({ healthy: true, alarms: {} });
 });

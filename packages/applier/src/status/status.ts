@@ -61,6 +61,13 @@ export interface Sight {
   readonly why: string | undefined;
 }
 
+/** What health is computed from when it is asked for. */
+interface Watched {
+  readonly sight: () => Sight;
+  /** The tool that has not ended for too long, and for how long; undefined: none. */
+  readonly slowTool: () => string | undefined;
+}
+
 /** A closed wave: its number, from 1, and its name. */
 export interface AwaitedWave {
   readonly wave: number;
@@ -117,7 +124,7 @@ export class Status {
     traffic: null,
   };
   #mode: ProxyView['mode'];
-  #sight: () => Sight = () => ({ ageMs: 0, why: undefined });
+  #watched: Watched = { sight: () => ({ ageMs: 0, why: undefined }), slowTool: () => undefined };
 
   /**
    * @param stallMs how long the main loop may make no progress before `/livez` fails
@@ -140,9 +147,9 @@ export class Status {
     this.#metrics.remembers(memory, this.#monotonicMs, nowMs);
   }
 
-  /** Makes health depend on how old the knowledge of the rules is. */
-  watches(sight: () => Sight): void {
-    this.#sight = sight;
+  /** Makes health depend on how old the knowledge of the rules is, and on tools that do not end. */
+  watches(watched: Watched): void {
+    this.#watched = watched;
   }
 
   /** Takes an event of a transaction. */
@@ -173,8 +180,7 @@ export class Status {
   get healthy(): boolean {
     return (
       this.alive &&
-      this.#metrics.transactions?.refusal === undefined &&
-      this.#sight().why === undefined &&
+      Object.values(this.#derived).every((why) => why === undefined) &&
       ![...this.#alarms.keys()].some(isUnhealthy)
     );
   }
@@ -278,6 +284,15 @@ export class Status {
     this.#metrics.repaired();
   }
 
+  /** Alarms that nobody raises: each is computed from when it is asked for. All make the node unhealthy. */
+  get #derived() {
+    return {
+      KERNEL_REFUSES: this.#metrics.transactions?.refusal,
+      RULES_UNSEEN: this.#watched.sight().why,
+      TOOL_SLOW: this.#watched.slowTool(),
+    } as const satisfies Partial<Record<AlarmCode, string | undefined>>;
+  }
+
   /** Raised alarms under the codes that they had before: alert rules that know only these keep working. Remove after one minor version. */
   *#formerCodes(): Iterable<readonly [string, string]> {
     for (const [code, former] of Object.entries(formerAlarmCodes)) {
@@ -287,17 +302,16 @@ export class Status {
   }
 
   report(): StatusReport {
-    const derived = { KERNEL_REFUSES: this.#metrics.transactions?.refusal, RULES_UNSEEN: this.#sight().why };
     const raised = [
       ...this.#alarms,
       ...this.#formerCodes(),
-      ...Object.entries(derived).flatMap(([code, why]) => (why === undefined ? [] : [[code, why] as const])),
+      ...Object.entries(this.#derived).flatMap(([code, why]) => (why === undefined ? [] : [[code, why] as const])),
     ];
     const alarms = Object.fromEntries(raised.toSorted(([a], [b]) => compareText(a, b)));
     return {
       node: this.#node,
       healthy: this.healthy,
-      rulesSeenSeconds: Math.round(this.#sight().ageMs / 1000),
+      rulesSeenSeconds: Math.round(this.#watched.sight().ageMs / 1000),
       ...this.#facts,
       notes: Object.fromEntries(this.#notes),
       alarms,

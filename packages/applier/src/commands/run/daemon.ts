@@ -31,6 +31,8 @@ interface Surroundings {
   readonly ready: () => void;
   /** Once per round: retries what could not be opened. */
   readonly refresh: () => Promise<void>;
+  /** The machine has tools by now that were missing at the start. */
+  readonly gained: () => void;
 }
 
 /** The daemon of a node, before it runs. */
@@ -62,7 +64,7 @@ export function daemonOf(node: RunningNode, around: Surroundings): Daemon {
       await node.receiptWriter.report(account, tree?.seal, onlyEndpoints);
     },
     waits: () => node.receiptWriter.reportWaiting(),
-    round: roundOf(node, around.refresh),
+    round: roundOf(node, around.refresh, around.gained),
     repaired: repairedOf(node, around.repairs),
     idle: () => {
       repackChains();

@@ -23,13 +23,13 @@ export interface RunningNode {
 
 /**
  * Takes the state directory and reports all events of its changes.
- * @param onEvent called with each of them, too
+ * @param onEvent takes each of them, too
  */
 export async function openNode(
   config: SluicedConfig,
   log: Log,
   monotonicMs: () => number,
-  onEvent: () => void,
+  onEvent: Report,
 ): Promise<RunningNode> {
   const scanIntervalMs = config.scanIntervalSeconds * 1000;
   const status = new Status(config.node, monotonicMs, 3 * scanIntervalMs + 2 * limits.commandTimeoutMs, Date.now);
@@ -44,7 +44,7 @@ export async function openNode(
   const report: Report = (event, details) => {
     receiptWriter.onEvent(event, details);
     status.onEvent(event, details);
-    onEvent();
+    onEvent(event, details);
     tell(event, details);
   };
   const session = await openSession(config, 'change', report, probeAlarm(status, log));
@@ -91,6 +91,6 @@ function tellLacks({ layout }: SluicedConfig, session: NodeSession, status: Stat
 }
 
 const withoutBpf =
-  'the kernel has lost -m bpf: pods cannot reach themselves through their Services. Load xt_bpf and restart sluiced; or run `sluiced cleanup` and `sluiced apply`, which make rules without it';
+  'the kernel has lost -m bpf: pods cannot reach themselves through their Services. Load xt_bpf, which sluiced finds within minutes; or run `sluiced cleanup` and `sluiced apply`, which make rules without it';
 const withoutSwitch =
   'this machine cannot switch between two programs (needs ipset with xt_set): releases are applied table by table, without a dead-man switch';

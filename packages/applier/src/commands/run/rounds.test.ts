@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { processorMs } from '../../kernel/processor-time.ts';
+import { limits } from '../../limits.ts';
 import type { NftLack } from '../../nftables/ports.ts';
 import { Status } from '../../status/status.ts';
 import { roundOf } from './rounds.ts';
@@ -32,12 +33,14 @@ class Rounds {
           journal: { damage: { alarm: undefined } },
           storeDoubt: async () => undefined,
           nftLack: async () => undefined,
+          hasGained: async () => false,
           affinityFills: async () => [],
           counting: { counts: async () => ({}), traffic: async () => undefined },
           ...session,
         },
       },
       async () => undefined,
+      () => this.logged.push('gained'),
     );
   }
 
@@ -96,4 +99,26 @@ test('the pause between two readings of counters grows with what a reading takes
   expect(begun).toEqual({ counts: 1, traffic: 1 });
   await rounds.after(34_000);
   expect(begun).toEqual({ counts: 2, traffic: 1 });
+});
+
+test('looks for what was missing at the start, ever more rarely, and says when it is there', async () => {
+  let [asked, isThere] = [0, false];
+  const rounds = new Rounds({
+    hasGained: async () => {
+      asked += 1;
+      if (asked === 2) throw new Error('the tool is being replaced');
+      return isThere;
+    },
+  });
+  const pauses: number[] = [];
+  for (let sinceMs = 0; sinceMs < 3_600_000; sinceMs += 1_000) {
+    const before = asked;
+    await rounds.after(1_000);
+    if (asked > before) pauses.push(sinceMs + 1_000);
+  }
+  expect(pauses.slice(0, 4)).toEqual([5_000, 15_000, 35_000, 75_000]);
+  expect(pauses.at(-1)! - pauses.at(-2)!).toBe(limits.lacksPauseMsMax);
+  isThere = true;
+  await rounds.after(limits.lacksPauseMsMax);
+  expect(rounds.logged).toEqual(['gained']);
 });

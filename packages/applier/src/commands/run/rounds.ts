@@ -9,7 +9,7 @@ import type { RunningNode } from './node.ts';
 type RoundParts = Pick<RunningNode, 'monotonicMs' | 'status'> & {
   readonly config: Pick<RunningNode['config'], 'endpoints' | 'countedServices'>;
   readonly log: DaemonLog;
-  readonly session: Pick<RunningNode['session'], 'storeDoubt' | 'nftLack' | 'affinityFills'> & {
+  readonly session: Pick<RunningNode['session'], 'storeDoubt' | 'nftLack' | 'affinityFills' | 'hasGained'> & {
     readonly counting: Pick<RunningNode['session']['counting'], 'counts' | 'traffic'>;
     readonly reconciler: Pick<RunningNode['session']['reconciler'], 'endpointShare'>;
     readonly journal: { readonly damage: Pick<RunningNode['session']['journal']['damage'], 'alarm'> };
@@ -19,10 +19,12 @@ type RoundParts = Pick<RunningNode, 'monotonicMs' | 'status'> & {
 /**
  * What the daemon checks in each round besides the bundle.
  * @param refresh retries what could not be opened
+ * @param gained called when the machine has tools that were missing when the session was opened
  */
 export function roundOf(
   { config, log, monotonicMs, session, status }: RoundParts,
   refresh: () => Promise<void>,
+  gained: () => void,
 ): () => Promise<void> {
   const backend = lastingAlarm('BACKEND_DOUBTFUL', status, log);
   const nft = lastingAlarm('NFT_CANNOT_WRITE', status, log);
@@ -30,6 +32,9 @@ export function roundOf(
   const countClients = clientCount({ config, log, monotonicMs, session, status });
   const countEndpoints = endpointCount({ config, log, monotonicMs, session, status });
   const countTraffic = trafficCount({ config, log, monotonicMs, session, status });
+  const lookForMore = growing(monotonicMs, async () => {
+    if (await session.hasGained()) gained();
+  });
   let [storesDueMs, nftDueMs] = [-Infinity, -Infinity];
   return async () => {
     const share = session.reconciler.endpointShare;
@@ -46,11 +51,25 @@ export function roundOf(
       nft(lack && `${lack.why}. ${lack.hint}`);
       nftDueMs = monotonicMs() + limits.nftCheckMs;
     }
+    await lookForMore();
     // Not awaited: counting a million clients takes a minute.
     void countClients();
     void countEndpoints();
     void countTraffic();
     await refresh();
+  };
+}
+
+/** Work that is less likely to be needed the longer it was not: the pause between two runs doubles. */
+function growing(monotonicMs: () => number, work: () => Promise<void>): () => Promise<void> {
+  let pauseMs: number = limits.lacksPauseMs;
+  let dueMs = monotonicMs() + pauseMs;
+  return async () => {
+    if (monotonicMs() < dueMs) return;
+    // A tool that gives no answer is asked again.
+    await work().catch(() => undefined);
+    pauseMs = Math.min(2 * pauseMs, limits.lacksPauseMsMax);
+    dueMs = monotonicMs() + pauseMs;
   };
 }
 

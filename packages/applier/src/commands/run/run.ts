@@ -26,35 +26,64 @@ interface DaemonHost {
   readonly onLook: (look: () => void) => void;
 }
 
-/** `sluiced run`: watches the bundle directory until it is stopped. */
+/** The daemon of now: events, orders and signals may come before there is one. */
+interface Current {
+  daemon?: Daemon;
+  isStopped: boolean;
+}
+
+/**
+ * `sluiced run`: watches the bundle directory until it is stopped. Where tools come back that were missing when it began, it begins again, as
+ * after a restart: the rules stay, and ports are closed for a moment.
+ */
 export async function run(options: CommonOptions, host: DaemonHost): Promise<number> {
-  // Events and orders may come before the daemon is there.
-  let daemon: Daemon | undefined;
-  let watcher: Watcher | undefined;
   const config = loadConfig(options);
   const log = await host.openLog(logSettings(config));
-  const node = await openNode(config, log, host.monotonicMs, () => daemon?.onEvent());
-  const { session, status } = node;
+  const current: Current = { isStopped: false };
+  heedSignals(host, log, current);
+  do {
+    const node = await openNode(config, log, host.monotonicMs, (event, details) =>
+      current.daemon?.onEvent(event, details),
+    );
+    if ((await runUntilEnd(node, host, current)) === 'stopped') break;
+    log.info({}, 'what was missing when sluiced started is there now: it begins again');
+  } while (!current.isStopped);
+  log.info({}, 'sluiced stopped; the rules stay in the kernel');
+  return 0;
+}
+
+/** @returns `gained`: the machine has tools by now that were missing at the start */
+async function runUntilEnd(node: RunningNode, host: DaemonHost, current: Current): Promise<'stopped' | 'gained'> {
+  const { config, log, session, status } = node;
+  let watcher: Watcher | undefined;
+  let hasGained = false;
   const repairs = new Repairs(config.state);
   const sockets = await Sockets.open(node, repairs, (work) => {
-    if (!daemon) throw stateError('Cannot do that now: sluiced is starting', 'Nothing was changed. Try again');
-    return daemon.order(work);
+    if (!current.daemon) throw stateError('Cannot do that now: sluiced is starting', 'Nothing was changed. Try again');
+    return current.daemon.order(work);
   });
   const notifier = startNotifier(host.environment, () => status.alive);
   const stopAlive = startAliveFile(host.environment['SLUICED_ALIVE_FILE'], () => status.alive, log);
-  const changes = session.watch(host.monotonicMs, (change) => daemon?.changed(change));
+  const changes = session.watch(host.monotonicMs, (change) => current.daemon?.changed(change));
   const refresh = async (): Promise<void> => {
     await sockets.refresh();
     // Not awaited: the next scan finds what happens before it is done.
     void watcher?.refresh();
   };
-  daemon = daemonOf(node, { sockets, repairs, changes, heap: host.heap, ready: notifier.ready, refresh });
+  const gained = (): void => {
+    hasGained = true;
+    current.daemon?.stop();
+  };
+  const around = { sockets, repairs, changes, heap: host.heap, ready: notifier.ready, refresh, gained };
+  const daemon = daemonOf(node, around);
+  current.daemon = daemon;
+  if (current.isStopped) daemon.stop();
   watcher = await startListening(node, sockets, daemon);
-  heedSignals(host, node, daemon);
   log.info({ node: config.node, bundle: config.bundle, listen: config.listen }, 'sluiced runs');
   try {
     await daemon.run();
   } finally {
+    delete current.daemon;
     notifier.stop();
     stopAlive();
     changes.close();
@@ -62,8 +91,7 @@ export async function run(options: CommonOptions, host: DaemonHost): Promise<num
     sockets.close();
     session.close();
   }
-  log.info({}, 'sluiced stopped; the rules stay in the kernel');
-  return 0;
+  return hasGained ? 'gained' : 'stopped';
 }
 
 /** Opens the daemon to the outside: health-check node ports of before, orders, and events of the bundle directory. */
@@ -72,7 +100,7 @@ async function startListening(
   sockets: Sockets,
   daemon: Daemon,
 ): Promise<Watcher> {
-  status.watches(() => daemon.sight);
+  status.watches({ sight: () => daemon.sight, slowTool: () => session.slowTool });
   if (session.journal.active) await sockets.health.recall();
   await sockets.control.refresh();
   return watchBundle(config.bundle, {
@@ -81,10 +109,11 @@ async function startListening(
   });
 }
 
-function heedSignals(host: DaemonHost, { log }: RunningNode, daemon: Daemon): void {
-  host.onLook(() => daemon.poke('whole'));
+function heedSignals(host: DaemonHost, log: AdjustableLog, current: Current): void {
+  host.onLook(() => current.daemon?.poke('whole'));
   host.onStop(() => {
     log.info({}, 'stopping: a release on probation is rolled back, and any other change in progress is finished');
-    daemon.stop();
+    current.isStopped = true;
+    current.daemon?.stop();
   });
 }

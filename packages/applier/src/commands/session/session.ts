@@ -17,6 +17,7 @@ import type { WorkCost } from '../../kernel/processor-time.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { throughShell, ToolShell } from '../../kernel/tool-shell.ts';
 import { Spares } from '../../kernel/spares.ts';
+import { ToolWatch } from '../../kernel/tool-watch.ts';
 import { procTunables } from '../../kernel/sysctl.ts';
 import {
   findTool,
@@ -37,6 +38,7 @@ import { limits } from '../../limits.ts';
 import { nodePlaneOf } from '../../planes/planes.ts';
 import { Counting } from './counting.ts';
 import { openKernel } from './kernel.ts';
+import { gained } from './lacks.ts';
 import { certificateGateOf } from './parity.ts';
 import { portsOf, rulesOf } from './ports.ts';
 
@@ -49,6 +51,10 @@ export interface NodeSession {
   /** Whether one switch moves packets to new rules, in layout `tree`. */
   readonly hasSwitch: boolean;
   readonly hasLostBpf: boolean;
+  /** Whether the machine has tools or parts of the kernel by now that this session does without; see `gained`. */
+  hasGained(): Promise<boolean>;
+  /** Which tool runs for too long, and for how long; undefined: none. */
+  readonly slowTool: string | undefined;
   /** Watches for changes of the tables by other programs, from now on. */
   watch(monotonicMs: () => number, onChange: (change: ForeignChange) => void): ChangeWatch;
   /** The rule store that holds the rules. */
@@ -93,11 +99,7 @@ export async function openSession(
   const changes = mode === 'change' || mode === 'back';
   const lock: Lock | undefined = changes ? takeLock(config.state, limits.lockWaitSeconds, mode === 'back') : undefined;
   try {
-    const own = new OwnProcesses(readsProcessIds(), () => performance.now());
-    const spares = new Spares(lock?.fd);
-    const shell = toolShell(lock?.fd);
-    const children = runChildren(lock?.fd, (pid, command) => own.add(pid, command), spares);
-    const run = throughRun(throughShell(children, shell));
+    const { own, spares, shell, watch, run } = toolRunner(lock?.fd, throughRun);
     const owner = mode === 'look' ? undefined : nftOwner(run, lock?.fd, own);
     const journal = journalOf(config, mode);
     const pinned = journal.active ? journal.record.backend : undefined;
@@ -114,6 +116,8 @@ export async function openSession(
     const decisions = new Decisions(config.node, journal);
     const ending = new AbortController();
     const sticky = new StickyFrontends();
+    const lost = hasLostBpf({ journal, kernel });
+    const found = { tools, hasNft: owner !== undefined, hasSwitch, hasLostBpf: lost };
     const parity = certificateGateOf(config, run, tools.backend);
     const ports = portsOf(config, { kernel, journal, decisions, report, onProbe, parity });
     return {
@@ -121,7 +125,11 @@ export async function openSession(
       journal,
       decisions,
       hasSwitch,
-      hasLostBpf: hasLostBpf({ journal, kernel }),
+      hasLostBpf: lost,
+      hasGained: async () => gained(found, config, run),
+      get slowTool() {
+        return watch.slow;
+      },
       watch: (monotonicMs, onChange) => watchChanges(tools, run, own, count, monotonicMs, onChange, runsNft),
       backend: tools.backend,
       portsOf: async (backend) => ({ ...ports, kernel: await kernelOf(await detectTools(backend, run)) }),
@@ -147,6 +155,16 @@ export async function openSession(
     lock?.release();
     throw error;
   }
+}
+
+/** All tools of a session are started by its `run`. */
+function toolRunner(lockFd: number | undefined, throughRun: (run: Run) => Run) {
+  const own = new OwnProcesses(readsProcessIds(), () => performance.now());
+  const spares = new Spares(lockFd);
+  const shell = toolShell(lockFd);
+  const children = runChildren(lockFd, (pid, command) => own.add(pid, command), spares);
+  const watch = new ToolWatch(() => performance.now());
+  return { own, spares, shell, watch, run: throughRun(watch.through(throughShell(children, shell))) };
 }
 
 function reconcilersOf(

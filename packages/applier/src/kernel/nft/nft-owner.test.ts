@@ -8,8 +8,8 @@ const folder = mkdtempSync(join(tmpdir(), 'sluice-owner-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 let owners = 0;
 
-/** An owner whose nft takes all, and the processes of its helpers. @param at what happens when nft is asked for the flags, and a helper begins */
-function ownerWith(at: { readonly flags?: () => void; readonly helper?: () => void }): {
+/** An owner whose nft takes all but flags that there are not, and the processes of its helpers. @param at what happens when nft is asked for the flags, and a helper begins */
+function ownerWith(at: { readonly flags?: () => void; readonly helper?: () => void; readonly takesAll?: boolean }): {
   readonly owner: NftOwner;
   readonly helpers: readonly number[];
 } {
@@ -22,9 +22,10 @@ function ownerWith(at: { readonly flags?: () => void; readonly helper?: () => vo
     nft,
     setpriv: undefined,
     lockFd: undefined,
-    run: async () => {
+    run: async ({ input }) => {
       at.flags?.();
-      return { exitCode: 0, stdout: '', stderr: '', why: '' };
+      const isTaken = at.takesAll === true || (typeof input === 'string' && input.includes('flags owner,persist;'));
+      return { exitCode: isTaken ? 0 : 1, stdout: '', stderr: '', why: '' };
     },
     started: (pid) => {
       helpers.push(pid);
@@ -50,6 +51,13 @@ test('keeps a helper, which owns the table, until it is closed', async () => {
   expect(helpers.map(isAlive)).toEqual([true]);
   owner.close();
   await expect.poll(() => helpers.map(isAlive)).toEqual([false]);
+});
+
+test('believes no nft that takes everything, and asks it again', async () => {
+  const { owner, helpers } = ownerWith({ takesAll: true });
+  await owner.own();
+  expect([owner.protection.kind, helpers]).toEqual(['open', []]);
+  owner.close();
 });
 
 test('closed while nft is asked what it knows, it starts no helper', async () => {

@@ -16,6 +16,8 @@ const flags = 'flags owner,persist;';
 
 /** Taken where nft (1.1.0) and Linux (6.9) know both flags; with `--check` nothing of it stays. */
 const checkText = `table inet sluice-check {\n  ${flags}\n}\n`;
+/** Taken by no nft: one that is broken, and takes this, answers nothing. */
+const refusedText = checkText.replace(flags, 'flags none;');
 
 /** Changes nothing, and fails where there is no such table. No health check has port 0. */
 const isThereText = `add element ${nftTableName} health4 { 0 }
@@ -105,6 +107,8 @@ export class NftOwner implements NftWriter {
     const wasOwned = this.#helper !== undefined;
     await this.#release();
     const result = await this.#oneShot.write((await this.#knowsFlags()) === true ? withFlags(text) : text);
+    // It may be the flags that are refused: nft was replaced by another version, or answered wrongly.
+    if (result.exitCode !== 0) this.#isPossible = undefined;
     this.#isSettled = false;
     if (wasOwned || result.exitCode === 0) await this.#own();
     return result;
@@ -184,11 +188,14 @@ export class NftOwner implements NftWriter {
 /**
  * Whether nft and the kernel know the flags.
  * @param nft the path of the tool
- * @returns undefined if the tool crashed or took too long
+ * @returns undefined if the tool crashed, took too long, or takes everything
  */
 export async function knowsOwnership(nft: string, run: Run): Promise<boolean | undefined> {
-  const { exitCode } = await run({ file: nft, args: ['--check', '-f', '-'], input: checkText });
-  return exitCode === undefined ? undefined : exitCode === 0;
+  const takes = async (input: string): Promise<boolean | undefined> => {
+    const { exitCode } = await run({ file: nft, args: ['--check', '-f', '-'], input });
+    return exitCode === undefined ? undefined : exitCode === 0;
+  };
+  return (await takes(refusedText)) === false ? takes(checkText) : undefined;
 }
 
 const firstLines = (text: string): string => text.trim().split('\n').slice(0, 3).join('; ');
