@@ -13,7 +13,7 @@ interface DnsProbe {
 }
 
 /**
- * Healthy: the server answers NOERROR with at least one record. Each try has its own socket, and so its own port: for an old one,
+ * Healthy: the server answers NOERROR with at least one record of the type. Each try has its own socket, and so its own port: for an old one,
  * connection tracking has an entry that leads to the old endpoint.
  */
 export function tryDns({ dns, query, type }: DnsProbe, timeoutMs: number): Promise<ProbeAnswer> {
@@ -33,8 +33,9 @@ export function tryDns({ dns, query, type }: DnsProbe, timeoutMs: number): Promi
   socket.on('message', (message) => {
     const answer = readDnsAnswer(message, question);
     if (!answer) return;
-    const records = `${answer.answers} record${answer.answers === 1 ? '' : 's'}`;
-    end(answer.code === 'NOERROR' && answer.answers > 0, `${answer.code}, ${records} of type ${type}`);
+    if ('malformed' in answer) return end(false, `malformed answer: ${answer.malformed}`);
+    const records = `${answer.records} record${answer.records === 1 ? '' : 's'}`;
+    end(answer.code === 'NOERROR' && answer.records > 0, `${answer.code}, ${records} of type ${type}`);
   });
   // Connected, so that "port unreachable" becomes an error instead of a timeout.
   socket.connect(port, host, () => socket.send(question));
