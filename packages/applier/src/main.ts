@@ -5,6 +5,7 @@ import {
   errorDocument,
   isJournal,
   type LogSettings,
+  printable,
   usageProblem,
   versionWords,
   withPriorities,
@@ -26,14 +27,18 @@ let log: AdjustableLog | undefined;
 const terminal: Terminal = {
   out(text) {
     hasPrinted ||= text !== '';
-    process.stdout.write(text);
+    process.stdout.write(printable(text));
   },
-  err: (text) => process.stderr.write(isInJournal ? withPriorities(text) : text),
+  err: (text) => process.stderr.write(printable(isInJournal ? withPriorities(text) : text)),
   problems,
   openLog,
   ...(process.stdin.isTTY && process.stderr.isTTY ? { ask } : {}),
-  ...(process.stdout.isTTY ? { screen: { rows: process.stdout.rows, pause } } : {}),
+  ...(process.stdout.isTTY ? { screen: { rows: process.stdout.rows, show, pause } } : {}),
 };
+
+function show(page: string): void {
+  process.stdout.write(`\u001B[H\u001B[J${printable(page)}`);
+}
 
 async function pause(ms: number): Promise<boolean> {
   const { setTimeout } = await import('node:timers/promises');
@@ -54,7 +59,7 @@ async function ask(question: string): Promise<boolean> {
   const { createInterface } = await import('node:readline/promises');
   const reader = createInterface({ input: process.stdin, output: process.stderr });
   try {
-    return (await reader.question(`${question} Type yes to continue: `)).trim().toLowerCase() === 'yes';
+    return (await reader.question(`${printable(question)} Type yes to continue: `)).trim().toLowerCase() === 'yes';
   } finally {
     reader.close();
   }

@@ -48,6 +48,18 @@ test.each([
 });
 
 test.each([
+  ['text', false],
+  ['text', true],
+  ['json', false],
+] as const)('no message and no detail steers the terminal (%s, journal: %s)', (format, isForJournal) => {
+  const { log, lines } = open({ format }, isForJournal);
+  const bad = '\u001b[31m\u009b2J\u202e\rforged';
+  log.warn({ [`key${bad}`]: bad, list: [bad] }, `answered "${bad}"`);
+  expect(lines).toEqual([expect.stringMatching(/^[\x20-\x7e]+\n$/)]);
+  expect(lines[0]).toContain('\\u001b[31m');
+});
+
+test.each([
   ['debug', 5],
   ['info', 4],
   ['warning', 3],

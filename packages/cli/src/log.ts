@@ -1,6 +1,7 @@
 import { type Logger, pino, stdTimeFunctions } from 'pino';
 import { priorities, type Severity } from './journal.ts';
 import { type LogLevel, logLevels, type LogSettings } from './log-options.ts';
+import { printable } from './printable.ts';
 
 export type { LogFormat, LogLevel, LogSettings } from './log-options.ts';
 
@@ -33,12 +34,12 @@ const named = { debug: 'debug', info: 'info', warn: 'warning', error: 'error', f
 
 const pinoNames = { debug: 'debug', info: 'info', warning: 'warn', error: 'error' } as const;
 
-/** Makes the log of a program. One entry is one line, for any message and details. */
+/** Makes the log of a program. One entry is one line of printable text, for any message and details. */
 export function makeLog({ format, level }: LogSettings, output: LogOutput): AdjustableLog {
   const form = format === 'json' ? (line: string): string => line : textForm(output.isJournal);
   const write = (line: string): void => {
     const name = (JSON.parse(line) as { readonly level: Severity }).level;
-    output.write(`${output.isJournal ? `<${priorities[name]}>` : ''}${form(line)}`);
+    output.write(printable(`${output.isJournal ? `<${priorities[name]}>` : ''}${form(line)}`));
   };
   const log = pino(
     {

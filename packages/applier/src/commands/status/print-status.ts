@@ -13,7 +13,12 @@ type Row = readonly [label: string, text: string | undefined];
 /** The text of `sluiced status`: what the node runs, what its daemon reports, what is open or out of service. */
 export function printStatus(summary: StatusSummary): string {
   const rows = [...nodeRows(summary), ...daemonRows(summary.daemon as DaemonStatus | null), ...openRows(summary)];
-  return rows.flatMap(([label, text]) => (text === undefined ? [] : [`${label.padEnd(11)} ${text}\n`])).join('');
+  // A reason may have the output of a tool or a server in it: no line of it is another row.
+  return rows
+    .flatMap(([label, text]) =>
+      text === undefined ? [] : [`${label.padEnd(11)} ${text.replaceAll(/\s*\n\s*/g, ' ')}\n`],
+    )
+    .join('');
 }
 
 function nodeRows(summary: StatusSummary): readonly Row[] {

@@ -25,6 +25,8 @@ export interface Terminal {
 export interface Screen {
   /** Its height in lines. */
   readonly rows: number;
+  /** Clears the terminal, and prints a page that fits on it. */
+  show(page: string): void;
   /** Waits. @returns false when the operator pressed Ctrl-C meanwhile */
   pause(ms: number): Promise<boolean>;
 }

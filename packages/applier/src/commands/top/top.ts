@@ -20,7 +20,7 @@ export async function top(options: TopOptions, terminal: Terminal): Promise<numb
   const config = loadConfig(options);
   const { screen } = terminal;
   if (screen && !options.once && options.output !== 'json') {
-    do terminal.out(page(printTable(await read(config, options)), screen));
+    do screen.show(page(printTable(await read(config, options)), screen));
     while (await screen.pause(limits.topRefreshMs));
     return exitCodes.done;
   }
@@ -55,8 +55,8 @@ const notCounting = (): CommandError =>
     'In sluiced.yaml set countConnections: true (modes iptables and ipvs) and countTraffic: true, in mode nftables nftables.endpointCounters: true in the profile; the first reading is some seconds after that',
   );
 
-/** Clears the terminal and shows what fits on it. One behind a serial line or in `script` has a height of 0: it is not known. */
+/** The lines that fit on a terminal. One behind a serial line or in `script` has a height of 0: it is not known. */
 function page(text: string, { rows }: Screen): string {
   const lines = text.split('\n').slice(0, Math.max((rows === 0 ? 24 : rows) - 1, 1));
-  return `\u001B[H\u001B[J${lines.join('\n')}\n`;
+  return `${lines.join('\n')}\n`;
 }

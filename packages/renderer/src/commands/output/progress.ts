@@ -1,5 +1,5 @@
 import { fstatSync } from 'node:fs';
-import { isJournal, withPriorities } from '@sluice/cli';
+import { isJournal, printable, withPriorities } from '@sluice/cli';
 
 // The current stage is shown on one line of a terminal, which every other text clears first. It is printed before each stage: the
 // stages are synchronous, so no timer could print it later.
@@ -25,7 +25,7 @@ const isInJournal = isJournal(process.env['JOURNAL_STREAM'], () => fstatSync(pro
 /** Prints problems, summaries and hints to standard error. */
 export function say(text: string): void {
   clearProgress();
-  if (text !== '') process.stderr.write(isInJournal ? withPriorities(text) : text);
+  if (text !== '') process.stderr.write(printable(isInJournal ? withPriorities(text) : text));
 }
 
 let isPrinted = false;
@@ -37,5 +37,5 @@ export const hasPrinted = (): boolean => isPrinted;
 export function print(text: string): void {
   clearProgress();
   isPrinted ||= text !== '';
-  if (text !== '') process.stdout.write(text);
+  if (text !== '') process.stdout.write(printable(text));
 }
