@@ -95,3 +95,23 @@ test('a repair before a release is in the history, and counts for a drift loop',
   daemon.stop();
   await running;
 });
+
+test('a rollback that had to wait raises the alarm of its release, and is in a receipt, when it is done', async () => {
+  const status = new Status('node-a', () => 0, 1e9);
+  const receipts: unknown[] = [];
+  const outcome = { kind: 'rolled-back', because: 'probe web fails' } as const;
+  const daemon: Daemon = quietDaemon({
+    reconciler: {
+      repair: async (_tables, _interrupt, ended) => {
+        ended?.(outcome);
+        daemon.stop();
+        return 0;
+      },
+    },
+    status,
+    ended: async (ending) => void receipts.push(ending),
+  });
+  await daemon.run();
+  expect(receipts).toEqual([outcome]);
+  expect(status.report().alarms).toMatchObject({ ROLLED_BACK: 'probe web fails' });
+});

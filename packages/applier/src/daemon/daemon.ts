@@ -4,6 +4,7 @@ import type { ForeignChange } from '../kernel/changes/foreign-change.ts';
 import { limits } from '../limits.ts';
 import { messageOf } from '../message.ts';
 import { repairOf } from '../status/repairs.ts';
+import type { Outcome } from '../ports/outcome.ts';
 import { StillDiffers } from '../ports/failure.ts';
 import type { Sight } from '../status/status.ts';
 import { Bundles } from './bundles.ts';
@@ -136,9 +137,7 @@ export class Daemon {
     const { reconciler, log, status } = this.#parts;
     try {
       const outcome = await reconciler.recover();
-      if (!outcome) return;
-      this.#reports.outcome(outcome);
-      await this.#reports.ended(outcome);
+      if (outcome) await this.#endedLate(outcome);
     } catch (error) {
       log.error({ because: messageOf(error) }, 'cannot finish the change that was left open');
       status.raise('KERNEL', messageOf(error));
@@ -176,12 +175,15 @@ export class Daemon {
     const beginMs = processorMs();
     const interrupt = drift?.canWait === true && !this.#driftLoop.is ? this.#wakes.signal() : undefined;
     const changes = drift?.take() ?? [];
+    let late: Outcome | undefined;
     try {
-      const steps = await reconciler.repair(tables, interrupt);
-      if (steps === 'interrupted') return drift?.wasInterrupted(processorMs() - beginMs);
-      if (tables || steps > 0) drift?.compared(processorMs() - beginMs, steps);
-      if (steps > 0) this.#repaired(steps, changes);
-      status.clear('KERNEL');
+      const steps = await reconciler.repair(tables, interrupt, (outcome) => void (late = outcome));
+      if (steps === 'interrupted') drift?.wasInterrupted(processorMs() - beginMs);
+      else {
+        if (tables || steps > 0) drift?.compared(processorMs() - beginMs, steps);
+        if (steps > 0) this.#repaired(steps, changes);
+        status.clear('KERNEL');
+      }
     } catch (error) {
       drift?.failed(processorMs() - beginMs);
       // A writer that undoes a repair before it is verified is in a loop with us, too.
@@ -189,8 +191,15 @@ export class Daemon {
       status.raise('KERNEL', messageOf(error));
       log.error({ because: messageOf(error) }, 'cannot restore the confirmed rules in the kernel; retrying');
     }
+    if (late) await this.#endedLate(late);
     this.#driftLoop.judge(status, monotonicMs());
     this.#showActive();
+  }
+
+  /** A change whose end had to wait has ended: its release is told, like any other. */
+  async #endedLate(outcome: Outcome): Promise<void> {
+    this.#reports.outcome(outcome);
+    await this.#reports.ended(outcome);
   }
 
   /** Drift was repaired. */

@@ -101,13 +101,19 @@ export class Reconciler {
    * @param tables false: no change of the tables was reported, so that only sysctls and mode ipvs are compared, unless the state of the
    *   tables is unknown
    * @param interrupt when it aborts before a difference was found, the comparison ends early, unless the state of the tables is unknown
+   * @param ended takes the outcome of an open change that could be ended now
    * @returns the number of steps; 0 if nothing differed
    * @throws Pending when an open change cannot be ended yet
    */
-  async repair(tables = true, interrupt?: AbortSignal): Promise<number | 'interrupted'> {
+  async repair(
+    tables = true,
+    interrupt?: AbortSignal,
+    ended?: (outcome: Outcome) => void,
+  ): Promise<number | 'interrupted'> {
     const { journal } = this.#ports;
     const left = journal.open || (tables && journal.lost !== undefined) ? await this.recover() : undefined;
     if (left?.kind === 'pending') throw new Pending(describe(left));
+    if (left && left.kind !== 'held') ended?.(left);
     return this.#drift.repair(tables, interrupt);
   }
 

@@ -16,6 +16,7 @@ import { commandControl } from '../session/command-control.ts';
 import { noteRelease } from '../session/note-release.ts';
 import { failedReceipt, receiptWriterOf } from '../session/receipts.ts';
 import type { Hold } from '../../ports/adoption.ts';
+import type { Problem } from '@sluice/netfilter';
 import { type NodeSession, openSession } from '../session/session.ts';
 import { answer, type CommonOptions, linesOf, loadConfig, printProblems, type Terminal } from '../terminal/terminal.ts';
 import { bundleFor, mustBeReady } from './ready.ts';
@@ -58,7 +59,7 @@ async function moveCommand(config: SluicedConfig, options: AdoptOptions, termina
     await control.refresh();
     const left = await session.reconciler.recover();
     if (left?.kind === 'held' || left?.kind === 'pending')
-      throw new CommandError([halted(left.because)], ratingOf(left).exitCode);
+      throw new CommandError([unmovable(left)], ratingOf(left).exitCode);
     const parts = await partsOf(config, session, options, terminal);
     await mustBeHoldable(hold, session.journal.adoption, parts.kubeProxy);
     const { kernel } = await session.portsOf(session.backend);
@@ -150,13 +151,17 @@ function holdOf({ unit, manifest, daemonset }: AdoptOptions): Hold {
   throw new CommandError([{ code: 'USAGE_INVALID', level: 'error', message, hint }]);
 }
 
-const halted = (because: string) =>
-  ({
-    code: 'NODE_HELD',
-    level: 'error',
-    message: `Cannot move this node: it is halted: ${because}`,
-    hint: 'Follow /usr/share/doc/sluice/runbooks/halted.md first',
-  }) as const;
+function unmovable(left: Extract<Outcome, { kind: 'held' | 'pending' }>): Problem {
+  const [why, hint] =
+    left.kind === 'held'
+      ? ['it is halted', 'Follow /usr/share/doc/sluice/runbooks/halted.md first']
+      : [
+          'an earlier change could not be ended yet',
+          'Give the node the tool or the resource that is missing, and try again',
+        ];
+  const because = left.kind === 'held' ? left.because : `${left.because} (${left.rollback})`;
+  return { code: 'NODE_HELD', level: 'error', message: `Cannot move this node: ${why}: ${because}`, hint };
+}
 
 /** Prints how a move ended. @returns the exit code */
 function tell(ending: AdoptEnding, hold: Hold, options: AdoptOptions, terminal: Terminal): number {
