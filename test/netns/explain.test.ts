@@ -12,7 +12,14 @@ import { feed, inScratchNamespace } from './scratch.ts';
 beforeEach(needKernel);
 
 const sluice = programPath('sluice');
-const chosen = new Set(['03-load-balancer', '04-affinity-and-udp', '05-dual-stack', '07-policies', '10-ipvs']);
+const chosen = new Set([
+  '03-load-balancer',
+  '04-affinity-and-udp',
+  '05-dual-stack',
+  '07-policies',
+  '10-ipvs',
+  '13-nftables',
+]);
 const examples = listExamples().flatMap(({ name, output }) => {
   const files = readTree(output);
   return chosen.has(name) && files instanceof Map ? [{ name, output, files: files as BundleFiles }] : [];
@@ -33,7 +40,7 @@ const ruleLine = /^(?:\[\d+:\d+\] -A |:(?:KUBE|SLU))/;
 
 test.each(
   examples
-    .filter(({ name }) => name !== '10-ipvs')
+    .filter(({ name }) => name !== '10-ipvs' && name !== '13-nftables')
     .flatMap((example) => (['flat', 'tree'] as const).map((layout) => ({ ...example, layout }))),
 )('explains every line that a kernel prints for $name in layout $layout', ({ output, files, layout }) => {
   for (const tool of ['iptables', 'ip6tables']) {
@@ -53,4 +60,20 @@ test.each(['list', 'save'])('explains every set and entry that `ipset %s` prints
   const lines = printed.split('\n').filter((line) => line !== '' && !about.test(line));
   expect(lines.length).toBeGreaterThan(50);
   expect(unexplained(files, lines)).toEqual([]);
+});
+
+test('explains every set, map and element that `nft list table` prints for 13-nftables', () => {
+  const { output, files } = examples.find(({ name }) => name === '13-nftables')!;
+  const printed = inScratchNamespace(
+    `${feed('nft -f -', show(output, '--tool', 'nft'))}\nnft -n list table inet sluice\n`,
+  );
+  const sets = [...printed.matchAll(/^\t(?:set|map) (\S+) \{\n([\s\S]*?)^\t\}/gm)];
+  // Networks of pods and addresses of the node are variables in the files.
+  const written = sets.filter(([, name = '']) => !/^(?:pods|keep|node)[46]$/.test(name));
+  const elements = written.flatMap(([, , body = '']) =>
+    (/elements = \{ ([\s\S]*?) \}/.exec(body)?.[1] ?? '').split(/,\s+/).filter((one) => one !== ''),
+  );
+  expect(sets.length).toBeGreaterThan(20);
+  expect(elements.length).toBeGreaterThan(100);
+  expect(unexplained(files, [...sets.map(([, name = '']) => name), ...elements])).toEqual([]);
 });

@@ -37,15 +37,13 @@ export function explain(files: BundleFiles, query: string, node?: string): Expla
   const text = query
     .trim()
     .replace(/^\[\d+:\d+\] /, '')
-    .replace(/^:(\S+) .*$/, '$1');
+    // A chain, and not an element of IPv6: `:: . tcp . 30070`.
+    .replace(/^:([^\s:]\S*) .*$/, '$1');
   if (node !== undefined && !files.has(nodeFile(node))) return unknownNode(query, node);
-  const service = explainService(files, text);
-  if (service !== 'other-form' && service !== undefined) return service;
-  const virtual = explainVirtual(files, text);
-  if (virtual !== 'other-form') return virtual;
-  const table = explainTable(files, text);
-  if (table !== 'other-form') return table;
-  if (service === undefined) return undefined;
+  // The name of a set may have the form of a hexadecimal address: each is asked.
+  const answers = [explainService, explainVirtual, explainTable].map((explained) => explained(files, text));
+  for (const one of answers) if (one !== 'other-form' && one !== undefined) return one;
+  if (answers.includes(undefined)) return undefined;
   if (isRuleLine(text)) return ofRule(files, text, node, query);
   if (chainForm.test(text)) return ofChain(files, text, node);
   return malformed(

@@ -48,6 +48,9 @@ const protocols: Readonly<Record<string, string>> = { 6: 'tcp', 17: 'udp', 132: 
 
 const elementForm = /^\S+ \. \S+(?: \. \S+)*(?: : .+)?$/;
 
+/** A port, an address or a network: an element of a set with one part. */
+const plainForm = /^(?:\d{1,5}|[\da-f]*[.:][\da-f.:]+(?:\/\d{1,3})?)$/;
+
 /**
  * Finds the owner of an element, or says what a set, a map or the chain of a list is for.
  * @param text as `nft list table inet sluice` prints it, with names or numbers of protocols: the name of a set, a map or a chain, an
@@ -61,7 +64,8 @@ export function explainTable(files: BundleFiles, text: string): Explanation | 'o
   if (name !== undefined) return ofElement(files, (body ?? '').split(', ')[0] ?? '', name);
   const meaning = meaningOf(bare);
   if (meaning !== undefined) return ofTable(files, bare, meaning);
-  return elementForm.test(bare) ? ofElement(files, bare.replace(/,$/, ''), undefined) : 'other-form';
+  const element = bare.replace(/,$/, '');
+  return elementForm.test(element) || plainForm.test(element) ? ofElement(files, element, undefined) : 'other-form';
 }
 
 function meaningOf(name: string): string | undefined {
@@ -92,14 +96,15 @@ function ofTable(files: BundleFiles, name: string, meaning: string): Explanation
 
 function ofElement(files: BundleFiles, element: string, set: string | undefined): Explanation | undefined {
   const wanted = wantedOf(element);
-  const lines = linesOf(files, '.nft').filter(({ file, text }) => {
+  const lines = linesOf(files, '.nft').filter(({ text }) => {
     const line = withoutGuard(text);
     const isOfSet = set === undefined || line.startsWith(`add element inet sluice ${set} `);
-    return serviceOf(file) !== '' && line.startsWith('add element ') && isOfSet && hasElement(line, wanted);
+    return line.startsWith('add element ') && isOfSet && hasElement(line, wanted);
   });
   if (lines.length === 0) return undefined;
   const services = [...new Set(lines.map(({ file }) => serviceOf(file)))];
-  const isOne = services.length === 1 && services[0] !== undefined;
+  // Base files are of no Service.
+  const isOne = services.length === 1 && services[0] !== undefined && services[0] !== '';
   return {
     ...(isOne ? { service: services[0] } : {}),
     places: lines,
