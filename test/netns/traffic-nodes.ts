@@ -48,7 +48,8 @@ export function programsOf(bundle: string, layout: Layout = 'flat'): ReadonlyMap
   return new Map(nodesOf(files).map((node) => [node, programsOfNode(files, node, layout)]));
 }
 
-function programsOfNode(files: ReadonlyMap<string, string>, node: string, layout: Layout): Programs {
+/** The programs of one node of a bundle. @param files by path */
+export function programsOfNode(files: ReadonlyMap<string, string>, node: string, layout: Layout): Programs {
   const resolved = resolveNode(files, node);
   if (!('rules' in resolved)) throw new Error(`Cannot resolve ${node}: ${resolved.map((p) => p.message).join('; ')}`);
   const programs: { [F in Family]?: FamilyProgram } = {};

@@ -81,6 +81,17 @@ const known: Readonly<Record<KubeKind, Fields>> = {
 /** The most unknown fields reported per object: a hostile one has hundreds of thousands. */
 const unknownMax = 20;
 
+/** The paths of all fields of a kind, in all versions: `spec.ports.nodePort`. */
+export function knownFields(kind: KubeKind): readonly string[] {
+  const all = kind === 'EndpointSlice' ? [known[kind], betaSlice] : [known[kind]];
+  return [...new Set(all.flatMap((one) => pathsOf(one)))];
+}
+
+const pathsOf = (allowed: Fields): readonly string[] =>
+  Object.entries(allowed).flatMap(([name, below]) =>
+    below === any ? [name] : pathsOf(below).map((path) => `${name}.${path}`),
+  );
+
 /** Warns of unknown fields, which Kubernetes drops silently: without its `targetport`, a port sends packets to the default target. */
 export function checkFields(object: KubeObject, problems: Problem[]): void {
   const found: Problem[] = [];
