@@ -135,11 +135,17 @@ test.each<[string, string[], boolean, string[]]>([
 /** A profile of mode ipvs, where loopback addresses never answer. */
 const ipvs = (nodePortAddresses: readonly string[]): Profile => ({ ...profile(nodePortAddresses), mode: 'ipvs' });
 
+/** The same in mode nftables, whose default is the own address alone. */
+const nftables = (nodePortAddresses: readonly string[]): Profile => ({
+  ...profile(nodePortAddresses),
+  mode: 'nftables',
+});
+
 test.each<[string, Profile, string[]]>([
   ['every address', profile([]), []],
   ['every address, by its word', profile(['all', '192.0.2.0/24']), []],
   ['`primary` alone', profile(['primary']), []],
-  ['loopback', profile(['localhost']), ['127.0.0.0/8']],
+  ['loopback, which answers in IPv4 alone', profile(['localhost']), ['127.0.0.0/8', '::1/128']],
   ['loopback where it cannot answer: nothing is open', profile(['localhost'], noLocalhost), ['127.0.0.0/8', '::1/128']],
   [
     'loopback of IPv4 where it cannot answer: every address of IPv6 alone',
@@ -159,6 +165,11 @@ test.each<[string, Profile, string[]]>([
   ['mode ipvs, `primary` and loopback', ipvs(['primary', 'localhost']), []],
   ['mode ipvs, `primary` and networks', ipvs(['primary', '192.0.2.0/24']), ['192.0.2.0/24', 'primary']],
   ['mode ipvs, `primary` and a CIDR that holds a family', ipvs(['primary', '::/0']), ['::/0', 'primary']],
+  ['mode nftables, the default', nftables([]), []],
+  ['mode nftables, loopback: nothing is open', nftables(['localhost']), ['127.0.0.0/8', '::1/128']],
+  ['mode nftables, a network of one family', nftables(['192.0.2.0/24']), ['192.0.2.0/24', '::/0']],
+  ['mode nftables, `primary` and networks', nftables(['primary', '192.0.2.0/24']), ['192.0.2.0/24', 'primary']],
+  ['mode nftables, every address', nftables(['all']), ['0.0.0.0/0', '::/0']],
   ['mode ipvs, every address', ipvs(['all', 'primary']), []],
 ])('nodePortAddresses of profile.yaml, with node ports on %s', (_title, of, expected) => {
   expect(chosenCidrs(of)).toEqual(expected);

@@ -64,7 +64,7 @@ const sharesVariable = ({ mode }: Profile): boolean => modeFacts[mode].nodePorts
 /** Whether rules can use `${node.address}`, because node ports are open on no other address. */
 export function isPrimaryAlone(profile: Profile): boolean {
   const kinds = profile.families.map((family) => nodePortScope(profile, family).kind);
-  const besides = sharesVariable(profile) ? 'primary' : 'any';
+  const besides = modeFacts[profile.mode].nodePorts.addresses === 'by-family' ? 'any' : 'primary';
   return kinds.includes('primary') && kinds.every((kind) => kind === 'primary' || kind === besides);
 }
 
@@ -77,9 +77,16 @@ export function hostCidrs(profile: Profile, family: Family): readonly string[] {
     case 'cidrs':
       return sharesVariable(profile) ? scope.cidrs : usable(profile, family, scope.cidrs);
     case 'any':
-      return sharesVariable(profile) ? wholeBesideOthers(profile, family) : [];
+      return wholeOf[modeFacts[profile.mode].nodePorts.addresses](profile, family);
   }
 }
+
+/** What names every address of a family. In mode nftables an empty list is the node's own address. */
+const wholeOf = {
+  'by-family': () => [],
+  'by-one-variable': wholeBesideOthers,
+  'as-elements': (_profile, family) => [whole[family]],
+} as const satisfies Record<string, typeof hostCidrs>;
 
 /** With one variable an empty list opens every address, so a family without CIDRs needs an explicit one beside a family with CIDRs. */
 function wholeBesideOthers(profile: Profile, family: Family): readonly string[] {
@@ -88,18 +95,22 @@ function wholeBesideOthers(profile: Profile, family: Family): readonly string[] 
 }
 
 /**
- * `nodePortAddresses` of `profile.yaml`, for all families. A family without open addresses keeps its CIDRs, because an empty list means
- * every address; an open family beside it is then listed explicitly.
+ * `nodePortAddresses` of `profile.yaml`, for all families. A family without open addresses keeps its CIDRs, because a list without one
+ * of the family means every address; an open family beside it is then listed explicitly. In mode nftables rules use no variable: the list
+ * says what their elements mean, unless that is the mode's default.
  */
 export function chosenCidrs(profile: Profile): readonly string[] {
-  if (modeFacts[profile.mode].nodePorts.addresses === 'as-elements') return [];
-  const chosen = profile.families.flatMap((family) => hostCidrs(profile, family));
-  const scopes = profile.families.map((family) => ({ family, scope: nodePortScope(profile, family) }));
-  const isClosed = chosen.length === 0 && scopes.some(({ scope }) => scope.kind === 'cidrs');
-  const cidrs = isClosed
-    ? scopes.flatMap(({ family, scope }) => (scope.kind === 'cidrs' ? scope.cidrs : [whole[family]]))
-    : chosen;
-  return [...new Set(cidrs)].toSorted(compareText);
+  const chosen = profile.families.map((family) => ({
+    family,
+    scope: nodePortScope(profile, family),
+    cidrs: hostCidrs(profile, family),
+  }));
+  const isClosed = chosen.some(({ scope, cidrs }) => scope.kind === 'cidrs' && cidrs.length === 0);
+  const all = chosen.flatMap(({ family, scope, cidrs }) => {
+    if (!isClosed || cidrs.length > 0) return cidrs;
+    return scope.kind === 'cidrs' ? scope.cidrs : [whole[family]];
+  });
+  return [...new Set(all)].toSorted(compareText);
 }
 
 /** Whether node ports are open on 127.0.0.1, which the kernel routes with `route_localnet` only. */

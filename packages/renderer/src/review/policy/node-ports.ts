@@ -1,4 +1,4 @@
-import { profileFile } from '@sluice/bundle';
+import { ownAddress, type ProfileFile, profileFile } from '@sluice/bundle';
 import { modeFacts, parseCidr, plural } from '@sluice/netfilter';
 import { covers } from './changes.ts';
 import type { Violation } from './finding.ts';
@@ -11,11 +11,13 @@ export function nodePortsWidened({ view, services, base }: ChangeContext): reado
   // Equal facts of several profiles are kept once, so all node ports count for each profile.
   const all = entries.flatMap(({ facts }) => facts.ports.map(({ nodePort }) => nodePort));
   const ports = new Set(all.filter((port) => port !== 0));
-  return [...view.profiles].flatMap(([name, { nodePortAddresses: fresh }]) => {
-    const old = base.view.profiles.get(name)?.nodePortAddresses ?? [];
+  return [...view.profiles].flatMap(([name, profile]) => {
+    const before = base.view.profiles.get(name);
+    const [old, fresh] = [before ? addressesOf(before) : [], addressesOf(profile)];
+    const isIn = (cidr: string, known: string): boolean =>
+      known === cidr || (cidr === ownAddress ? known.endsWith('/0') : covers(known, cidr));
     // An empty list means every address.
-    const isWider =
-      fresh.length === 0 || fresh.some((cidr) => !old.some((known) => known === cidr || covers(known, cidr)));
+    const isWider = fresh.length === 0 || fresh.some((cidr) => !old.some((known) => isIn(cidr, known)));
     if (old.length === 0 || !isWider || ports.size === 0) return [];
     const path = profileFile(name);
     const now = fresh.length === 0 ? 'every address' : fresh.join(', ');
@@ -32,10 +34,11 @@ export function nodePortsWidened({ view, services, base }: ChangeContext): reado
   });
 }
 
-/**
- * LOCALHOST_NODE_PORTS. Where a list of addresses has no loopback address, no mode serves one; `profile.yaml` of mode nftables has no
- * list.
- */
+/** With the default of a mode in place of an empty list. */
+const addressesOf = ({ mode, nodePortAddresses }: ProfileFile): readonly string[] =>
+  nodePortAddresses.length === 0 && modeFacts[mode].nodePorts.onlyOnOwnAddress ? [ownAddress] : nodePortAddresses;
+
+/** LOCALHOST_NODE_PORTS. Where a list of addresses has no loopback address, no mode serves one. */
 export function localhostNodePorts({ view, services }: PolicyContext): readonly Violation[] {
   const ports = new Set(
     [...services.values()].flat().flatMap(({ facts }) => facts.ports.map(({ nodePort }) => nodePort)),
