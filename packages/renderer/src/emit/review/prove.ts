@@ -71,5 +71,7 @@ const words = {
 } as const;
 
 function expectedText({ expected }: CounterExample): string {
-  return expected.kind === 'endpoints' ? outcomeText(expected) : words[expected.kind];
+  if (expected.kind === 'endpoints') return outcomeText(expected);
+  const isMasked = 'masquerade' in expected && expected.masquerade;
+  return `${words[expected.kind]}${isMasked ? ', masqueraded' : ''}`;
 }

@@ -7,7 +7,7 @@ import { factOf, type NodeOf } from '../bundle/node.ts';
 
 /** The expected outcome of connections from one source. */
 export type ExpectedOutcome =
-  | { readonly kind: 'accept' | 'pass' | 'reject' | 'drop' }
+  | { readonly kind: 'accept' | 'pass' | 'reject' | 'drop'; readonly masquerade?: true }
   /** One of the endpoints, each with its share. */
   | {
       readonly kind: 'endpoints';

@@ -24,7 +24,7 @@ export function expectedIpvs(connection: DeclaredConnection): ExpectedOutcome {
   const { claim, node, family, source, trafficPolicy } = connection;
   const { role, destination, declared } = claim;
   const { notes } = declared;
-  if (role === 'node-port' && !isOpen(node, family, destination, trafficPolicy)) return { kind: 'pass' };
+  if (role === 'node-port' && !isOpen(node, family, destination, trafficPolicy)) return closed(connection);
   const policy = role === 'cluster' ? notes.internalPolicy : notes.externalPolicy;
   const endpoints = servers(connection, policy === 'Local').filter(({ weight }) => weight > 0);
   // Connections of the node itself meet the virtual server before any filter (`NF_INET_LOCAL_OUT`).
@@ -36,6 +36,7 @@ export function expectedIpvs(connection: DeclaredConnection): ExpectedOutcome {
   const isMasked = role === 'cluster' ? !isLocalPod(connection) || isUndetectedNode(connection) : policy === 'Cluster';
   const scheduler = notes.scheduler === undefined ? trafficPolicy.scheduler : withFlags(notes.scheduler);
   const shareOf = ({ weight }: HeaderNote): number => (byWeight.has((scheduler ?? '').split(' ')[0]!) ? weight : 1);
+  const sender = senderOf(connection);
   const sum = endpoints.reduce((all, endpoint) => all + shareOf(endpoint), 0);
   return {
     kind: 'endpoints',
@@ -44,13 +45,36 @@ export function expectedIpvs(connection: DeclaredConnection): ExpectedOutcome {
         verdict: 'dnat' as const,
         to: endpoint.text,
         // Only an endpoint's own node has a rule for its hairpin traffic.
-        masquerade: isMasked || (addressOfEndpoint(endpoint.text) === source.address && endpoint.node === node.name),
+        masquerade: isMasked || (addressOfEndpoint(endpoint.text) === sender && endpoint.node === node.name),
         share: shareOf(endpoint) / sum,
       }))
       .toSorted((a, b) => compareText(a.to, b.to)),
     ...affinityOf(notes),
     ...(scheduler === undefined || endpoints.length < 2 ? {} : { scheduler }),
   };
+}
+
+/**
+ * Nothing serves a closed node port. `KUBE-NODE-PORT` marks packets by port alone where protocols have a set of ports, and those that the
+ * node sends to itself are masqueraded then.
+ */
+function closed({ claim, source }: DeclaredConnection): ExpectedOutcome {
+  const { destination, declared } = claim;
+  const isMarked = destination.kind === 'node-port' && declared.notes.externalPolicy === 'Cluster';
+  if (source.class !== 'node' || !isMarked || destination.protocol === 'sctp') return { kind: 'pass' };
+  return { kind: 'pass', masquerade: true };
+}
+
+/** The source of packets: to an address that the node carries, it sends from that same address. */
+function senderOf(connection: DeclaredConnection): string {
+  const { source, claim } = connection;
+  return source.class === 'node' && carries(connection) ? claim.destination.address : source.address;
+}
+
+/** Whether the node carries the destination's address: every one of a Service but its own. */
+function carries({ node, family, claim }: DeclaredConnection): boolean {
+  const { kind, address } = claim.destination;
+  return kind === 'address' && address !== factOf(node, family, 'address');
 }
 
 /** kube-proxy sets flag 0x10 for every `mh`: the hash includes the client's port. */
@@ -73,7 +97,6 @@ function servers({ claim, node }: DeclaredConnection, onlyLocal: boolean): reado
 }
 
 /** Where the detector does not match, the node itself is still recognised: it sends from the Service's own address. */
-function isUndetectedNode({ node, family, source, trafficPolicy, claim }: DeclaredConnection): boolean {
-  const carries = claim.destination.address !== factOf(node, family, 'address');
-  return source.class === 'node' && carries && trafficPolicy.notLocal !== '';
+function isUndetectedNode(connection: DeclaredConnection): boolean {
+  return connection.source.class === 'node' && carries(connection) && connection.trafficPolicy.notLocal !== '';
 }

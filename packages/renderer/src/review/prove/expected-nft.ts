@@ -7,6 +7,7 @@ import {
   slotCounts,
 } from '@sluice/netfilter';
 import type { HeaderNote, HeaderNotes } from '../bundle/header.ts';
+import type { NodeOf } from '../bundle/node.ts';
 import {
   choice,
   clusterEndpoints,
@@ -42,9 +43,8 @@ export function expectedNft(connection: DeclaredConnection): ExpectedOutcome {
   const list = isLocal ? localEndpoints(endpoints, node) : clusterEndpoints(endpoints, node);
   if (list.length === 0) return { kind: 'drop' };
   const { scheduler, shares } = choosersOf(list, '', () => readChooser(list, notes));
-  const here = hereOf(list, node.name, () => readHere(list, node.name));
-  const isItself = (text: string): boolean =>
-    text.includes(source.address) && here.has(text) && addressOfEndpoint(text) === source.address;
+  const mayBeItself = hereOf(notes, node.name, () => readHere(notes, node)).has(source.address);
+  const isItself = (text: string): boolean => mayBeItself && addressOfEndpoint(text) === source.address;
   const masked = (text: string): boolean => {
     if (isItself(text)) return true;
     if (role === 'cluster') return trafficPolicy.masqueradeAll === true || (isKnown && !isPod);
@@ -66,11 +66,21 @@ function readChooser(list: readonly HeaderNote[], notes: HeaderNotes): Chooser {
   return { scheduler, shares: readShares(list, scheduler) };
 }
 
-/** Only an endpoint's own node masquerades what it sends to itself; where no node is named, each may be the one. */
-const hereOf = perKey<readonly HeaderNote[], ReadonlySet<string>>();
+/**
+ * The addresses that a node masquerades on their way to themselves: those of endpoints that some node uses, on their own node, or on all
+ * where none is named. The table has them by address, so one entry of a Service decides for all with that address.
+ */
+const hereOf = perKey<HeaderNotes, ReadonlySet<string>>();
 
-const readHere = (list: readonly HeaderNote[], name: string): ReadonlySet<string> =>
-  new Set(list.flatMap(({ text, node = name }) => (node === name ? [text] : [])));
+function readHere(notes: HeaderNotes, node: NodeOf): ReadonlySet<string> {
+  const isLocal = notes.internalPolicy === 'Local' || notes.externalPolicy === 'Local';
+  const used = [...Map.groupBy(notes.endpoints, ({ port }) => port).values()].flatMap((list) => [
+    ...usable(list),
+    ...(isLocal ? localEndpoints(list, node) : []),
+  ]);
+  const own = used.filter((endpoint) => endpoint.node === undefined || endpoint.node === node.name);
+  return new Set(own.map(({ text }) => addressOfEndpoint(text)));
+}
 
 /** The share of each endpoint, by its slots. Endpoints for which a table has none are left out. */
 function readShares(list: readonly HeaderNote[], scheduler: NftFrontend['scheduler']): ReadonlyMap<string, number> {

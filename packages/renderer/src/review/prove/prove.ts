@@ -266,10 +266,10 @@ function isMet(expected: CounterExample['expected'], found: FlowOutcome): boolea
   if (expected.kind === 'unclaimed')
     return branches.every(({ verdict, masquerade }) => verdict === 'pass' && !masquerade);
   if (expected.kind !== 'endpoints') {
+    const { kind, masquerade = false } = expected;
     const [branch] = branches;
-    return (
-      branches.length === 1 && branch?.verdict === expected.kind && branch.reject === undefined && !branch.masquerade
-    );
+    if (branches.length !== 1 || branch?.verdict !== kind) return false;
+    return branch.reject === undefined && branch.masquerade === masquerade;
   }
   return (
     found.affinity === expected.affinity &&

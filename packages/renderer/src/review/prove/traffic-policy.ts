@@ -1,10 +1,14 @@
 import { ownAddress, baseFile, valueOf } from '@sluice/bundle';
-import { cidrContains, type Family } from '@sluice/netfilter';
+import { cidrContains, type Family, networkOf } from '@sluice/netfilter';
 import { loopback } from '../flows/destinations.ts';
 import type { BundleView } from '../bundle/view.ts';
 import type { ProfileTrafficPolicy } from './connection.ts';
 
-/** `! -d` excludes the loopback addresses. Without an addrtype match the profile's nodePortAddresses decide. */
+/**
+ * The addresses with node ports in a family, by `profile.yaml`. A list without an item of the family opens every address, as kube-proxy's
+ * `NewNodePortAddresses` does.
+ * @param tail mode iptables: the match of the jump to node ports, where the family has one; `! -d` excludes the loopback addresses
+ */
 export function openNodePorts(
   view: BundleView,
   profile: string,
@@ -12,12 +16,13 @@ export function openNodePorts(
   tail?: string,
 ): ProfileTrafficPolicy['nodePorts'] {
   const chosen = view.profiles.get(profile)?.nodePortAddresses ?? [];
+  const own = chosen.filter((text) => networkOf(text)?.family === family);
+  const isIn = (text: string): boolean => own.some((cidr) => cidrContains(cidr, text));
   // Outside of the node only its address in `node.yaml` is known.
-  const isOpen = chosen.length === 0 || chosen.includes(ownAddress);
-  const address = (text: string): boolean => isOpen || chosen.some((cidr) => cidrContains(cidr, text));
-  const isLoopbackChosen = chosen.some((cidr) => cidrContains(cidr, loopback[family]));
+  const isOpen = own.length === 0 || chosen.includes(ownAddress);
+  const isLoopbackChosen = isIn(loopback[family]);
   const localhost = tail?.startsWith('-m addrtype') ? !tail.includes('! -d') : tail !== undefined && isLoopbackChosen;
-  return { address, localhost };
+  return { address: (text) => isOpen || isIn(text), localhost };
 }
 
 /** The detector that a profile's values and rules imply: each detector has its own variable. */
