@@ -31,13 +31,20 @@ interface ExampleConfig {
 }
 
 /** The example with all of its profiles in one mode. */
-function renderExample({ input, config: file }: Example, mode: string, clusterCIDR: string): Rendered {
+function renderExample(
+  { input, config: file }: Example,
+  mode: string,
+  clusterCIDR: string,
+  edit = (manifest: string) => manifest,
+): Rendered {
   const written = file === undefined ? {} : (parse(readFileSync(file, 'utf8')) as ExampleConfig);
   const profiles = (written.profiles ?? [{ name: 'default' }]).map((profile) => ({ ...profile, mode, clusterCIDR }));
   const text = stringify({ apiVersion: 'sluice.dev/v1alpha1', kind: 'SluiceConfig', ...written, profiles });
   const { config } = readConfig({ sluice: { file: 'sluice.yaml', text }, kubeProxy: [] });
   const names = readdirSync(input, { recursive: true, encoding: 'utf8' }).filter((name) => /\.ya?ml$/.test(name));
-  const change = load(names.map((name) => ({ file: name, text: readFileSync(join(input, name), 'utf8') }))).objects;
+  const change = load(
+    names.map((name) => ({ file: name, text: edit(readFileSync(join(input, name), 'utf8')) })),
+  ).objects;
   return render({ base: [], change, config, allocations: [], allocate: true, snapshot: true, strict: false });
 }
 
@@ -51,6 +58,13 @@ describe.each(listExamples().flatMap((example) => modes.map((mode) => ({ name: e
     });
   },
 );
+
+test.each(modes)('mode %s: a Service with the port that stands for all that no Service has is proved', (mode) => {
+  const [example] = listExamples();
+  const withDiscard = (manifest: string): string => manifest.replaceAll(/(?<=[- ] port: )80$/gm, '9');
+  expect(withDiscard('- port: 80\n')).toBe('- port: 9\n');
+  expect(faultsIn(renderExample(example!, mode, networks.with, withDiscard))).toBe('');
+});
 
 describe.each(Array.from({ length: clusters }, (_, index) => ({ index, setting: settings[index % settings.length]! })))(
   'cluster $index, $setting.title',

@@ -168,16 +168,16 @@ function namedBy(rule: Rule, other: Destination): readonly Destination[] {
   return [{ ...other, address, port: matchedPort(rule) ?? other.port, protocol: rule.protocol ?? other.protocol }];
 }
 
-/** A port of an address that hardly any Service has. */
-export const otherPortOf = (address: string): Omit<Destination, 'services'> => ({
+/** A port of an address that hardly any Service has. @param port where that one is known to have it */
+export const otherPortOf = (address: string, port = unusedPort): Omit<Destination, 'services'> => ({
   kind: 'elsewhere',
   address,
-  port: unusedPort,
+  port,
   protocol: 'tcp',
 });
 
 /** The discard port, which Services hardly ever use. */
-const unusedPort = 9;
+export const unusedPort = 9;
 
 /** An unassigned address, from the ranges for documentation (RFC 5737, RFC 3849). */
 const unassigned = { ipv4: '203.0.113.254', ipv6: '2001:db8:fffe::254' } as const satisfies Record<Family, string>;

@@ -1,0 +1,160 @@
+import { cidrContains, type Family, modeFacts } from '@sluice/netfilter';
+import { baseFile } from '@sluice/bundle';
+import {
+  compareDestinations,
+  destinationsOf,
+  commonDestinations,
+  loopback,
+  otherPortOf,
+  placeOf,
+  unusedPort,
+} from '../flows/destinations.ts';
+import { nodesOfProfile, factOf, nodeOf } from '../bundle/node.ts';
+import type { Branch, Destination, FlowOutcome } from '../flows/flow.ts';
+import { flowRows, type FlowRow } from '../flows/flows.ts';
+import type { Distinctions } from '../flows/groups.ts';
+import type { BundleView } from '../bundle/view.ts';
+import type { ExpectedOutcome, ProfileTrafficPolicy } from './connection.ts';
+import { type Claim, claimsOf, type ServiceDeclaration, declaredIn } from './declared.ts';
+import { distinctionsOf } from './distinctions.ts';
+import { expectedOf } from './expected.ts';
+import { provenModes } from './planes.ts';
+
+/** A flow, the outcome that the Services declare of it, and that of the bundle's rules. */
+export interface DeclaredFlow extends Omit<FlowRow, 'outcomes'> {
+  readonly expected: ExpectedOutcome | { readonly kind: 'unclaimed' };
+  readonly found: FlowOutcome;
+}
+
+/**
+ * Every flow of a profile in one family: to each destination that rules match or Services declare, from each class of sources.
+ * @throws ReviewStopped when nodes would refuse the rules
+ */
+export function* declaredFlows(view: BundleView, profile: string, family: Family): Generator<DeclaredFlow> {
+  const index = view.index(profile, family);
+  const all = declaredIn(view, profile, family);
+  const claims = Map.groupBy(all.flatMap(claimsOf), ({ destination }) => placeOf(destination));
+  const named = destinationsOf(family, [{ index, paths: index.paths }]);
+  const common = commonDestinations(view, profile, family);
+  const unclaimed = common.filter((other) => !claims.has(placeOf({ ...other, kind: 'address' })));
+  const carried = carriedBy(all, claims);
+  const destinations = [...withClaims(withOtherPorts(named, all, carried, claims), claims), ...unclaimed];
+  const declarations: Declarations = {
+    view,
+    claimOf: new Map(destinations.map((destination) => [destination, claims.get(placeOf(destination))?.[0]])),
+    trafficPolicy: provenModes[view.profiles.get(profile)!.mode].trafficPolicy(view, profile, family),
+    carried,
+    serviceCIDRs: namedCIDRs(view, profile),
+  };
+  const distinctions = (some: readonly Destination[]): Distinctions =>
+    distinctionsOf(
+      some.flatMap((destination) => declarations.claimOf.get(destination) ?? []),
+      family,
+    );
+  const question = { profiles: [profile], family, destinations, nodes: nodesOfProfile(view, profile), distinctions };
+  for (const { outcomes, ...flow } of flowRows([view], question))
+    yield { ...flow, expected: expectation(declarations, flow), found: outcomes[0]! };
+}
+
+/** `base/last.nft` says where the Service CIDRs of the cluster are defaults. */
+function namedCIDRs({ files, profiles, cluster }: BundleView, profile: string): readonly string[] {
+  if (!modeFacts[profiles.get(profile)!.mode].dropsUnallocated) return [];
+  const isDefault = files.get(baseFile(profile, 'last', 'nft'))?.startsWith('# serviceCIDRs is not set') === true;
+  return isDefault ? [] : cluster.serviceCIDRs;
+}
+
+/** The declarations that flows are compared with. */
+interface Declarations {
+  readonly view: BundleView;
+  /** By the destination itself, of those that are asked for. */
+  readonly claimOf: ReadonlyMap<Destination, Claim | undefined>;
+  readonly trafficPolicy: ProfileTrafficPolicy;
+  /** In mode ipvs: the Services' own addresses, which every node carries; in mode nftables their ClusterIPs. */
+  readonly carried: ReadonlySet<string>;
+  /** In mode nftables: the networks in which packets to addresses that no Service has are dropped. */
+  readonly serviceCIDRs: readonly string[];
+}
+
+type Claims = ReadonlyMap<string, readonly Claim[]>;
+
+function carriedBy(all: readonly ServiceDeclaration[], claims: Claims): ReadonlySet<string> {
+  const [first] = all;
+  if (!first) return new Set();
+  const { carries } = provenModes[first.mode];
+  return new Set(
+    [...claims.values()].flatMap(([claim]) => (claim && carries(claim.role) ? claim.destination.address || [] : [])),
+  );
+}
+
+/** Adds other ports of ClusterIPs whose element is missing in mode nftables: they are not rejected then. */
+function withOtherPorts(
+  found: readonly Destination[],
+  all: readonly ServiceDeclaration[],
+  carried: ReadonlySet<string>,
+  claims: Claims,
+): readonly Destination[] {
+  if (!all[0] || !modeFacts[all[0].mode].dropsUnallocated) return found;
+  const known = new Set(found.map(placeOf));
+  const others = [...carried].map((address) => unclaimedPortOf(address, known, claims));
+  return [...found, ...others.filter((one) => !known.has(placeOf(one)))];
+}
+
+/** The first port of an address from the discard port on that no Service or rule has. */
+function unclaimedPortOf(address: string, known: ReadonlySet<string>, claims: Claims): Destination {
+  for (let port = unusedPort; ; port++) {
+    const other = { ...otherPortOf(address, port), services: [] };
+    const place = placeOf({ ...other, kind: 'address' });
+    if (!known.has(place) && !claims.has(place)) return other;
+  }
+}
+
+/** Adds declared destinations that no rule names. */
+function withClaims(found: readonly Destination[], claims: Claims): readonly Destination[] {
+  const known = new Set(found.map(placeOf));
+  const missing = [...claims].flatMap(([place, [claim]]) => (claim && !known.has(place) ? [claim.destination] : []));
+  return [...found, ...missing].toSorted(compareDestinations);
+}
+
+function expectation(
+  { view, claimOf, trafficPolicy, carried, serviceCIDRs }: Declarations,
+  row: Omit<FlowRow, 'outcomes'>,
+): DeclaredFlow['expected'] {
+  const { destination, family, source } = row;
+  const claim = claimOf.get(destination);
+  const node = nodeOf(view, row.nodes.nodes[0]!);
+  if (claim) return expectedOf({ claim, node, family, source, trafficPolicy });
+  if (destination.address === loopback[family]) return { kind: 'drop' };
+  // Ports of such an address that no Service has are rejected, unless it is the node's own address.
+  const isCarried = carried.has(destination.address) && destination.address !== factOf(node, family, 'address');
+  if (isCarried) return { kind: 'reject' };
+  return { kind: serviceCIDRs.some((cidr) => cidrContains(cidr, destination.address)) ? 'drop' : 'unclaimed' };
+}
+
+/** Whether an outcome is the declared one. */
+export function isMet(expected: DeclaredFlow['expected'], found: FlowOutcome): boolean {
+  const { branches } = found;
+  if (expected.kind === 'unclaimed')
+    return branches.every(({ verdict, masquerade }) => verdict === 'pass' && !masquerade);
+  if (expected.kind !== 'endpoints') {
+    const { kind, masquerade = false } = expected;
+    const [branch] = branches;
+    if (branches.length !== 1 || branch?.verdict !== kind) return false;
+    return branch.reject === undefined && branch.masquerade === masquerade;
+  }
+  return (
+    found.affinity === expected.affinity &&
+    found.scheduler === expected.scheduler &&
+    branches.length === expected.branches.length &&
+    branches.every((branch, at) => isBranch(branch, expected.branches[at]!))
+  );
+}
+
+/** Compares shares to the precision of rules. */
+function isBranch(found: Branch, { verdict, to, masquerade, share }: Branch): boolean {
+  return (
+    found.verdict === verdict &&
+    found.to === to &&
+    found.masquerade === masquerade &&
+    Math.abs(found.share - share) < 1e-6
+  );
+}
