@@ -49,11 +49,12 @@ export class KubeProxyNode {
   readonly #program: readonly string[];
   readonly #socket: string;
   readonly #isIpvs: boolean;
-  #cluster: readonly KubeItem[] = nodes;
+  #cluster: readonly KubeItem[];
   #fence = 0;
 
-  private constructor(node: WiredNode, binary: string, setting: ProxySetting, dir: string) {
+  private constructor(node: WiredNode, binary: string, setting: ProxySetting, dir: string, known: readonly KubeItem[]) {
     this.node = node;
+    this.#cluster = known;
     const server = join(import.meta.dirname, 'api-server.ts');
     this.#daemons = [node.host.start([process.execPath, server, join(dir, 'objects.json'), String(serverPort)])];
     this.#program = [binary, '--config', join(dir, 'kube-proxy.yaml')];
@@ -62,15 +63,20 @@ export class KubeProxyNode {
     if (!this.#isIpvs) this.#startProgram();
   }
 
-  /** @param dir an empty directory */
-  static async start(binary: string, wire: string, setting: ProxySetting, dir: string): Promise<KubeProxyNode> {
+  /** @param dir an empty directory @param known the Nodes at its start: it looks up its own at once, and continues without one */
+  static async start(
+    binary: string,
+    wire: string,
+    setting: ProxySetting,
+    dir: string,
+    known: readonly KubeItem[] = nodes,
+  ): Promise<KubeProxyNode> {
     mkdirSync(dir, { recursive: true });
     const node = await WiredNode.start('kube-proxy', wire, setting.commands);
-    // It looks up its Node at once, and continues without one.
-    writeFileSync(join(dir, 'objects.json'), JSON.stringify(nodes));
+    writeFileSync(join(dir, 'objects.json'), JSON.stringify(known));
     writeFileSync(join(dir, 'kubeconfig'), JSON.stringify(kubeconfig));
     writeFileSync(join(dir, 'kube-proxy.yaml'), JSON.stringify(ownConfig(setting, dir)));
-    return new KubeProxyNode(node, binary, setting, dir);
+    return new KubeProxyNode(node, binary, setting, dir, known);
   }
 
   #startProgram(): void {

@@ -12,6 +12,7 @@ import { KubeProxyNode, syncTimeoutMs } from './kube-proxy-node.ts';
 import type { ParityPrograms } from './programs.ts';
 import type { ProxyConfig, ProxySetting } from './settings.ts';
 import { Renderer } from './sluice-node.ts';
+import type { WiredNode } from './wire.ts';
 
 /** A node with the real kube-proxy, observed and compared with bundles of the same objects. */
 export class ObservedKubeProxy {
@@ -19,39 +20,47 @@ export class ObservedKubeProxy {
   readonly #dir: string;
   readonly #programs: ParityPrograms;
   readonly #setting: ProxySetting;
-  readonly #cluster: readonly KubeItem[];
+  #cluster: readonly KubeItem[] = [];
   #reports = 0;
+  #states = 0;
 
-  private constructor(
-    node: KubeProxyNode,
-    dir: string,
-    programs: ParityPrograms,
-    setting: ProxySetting,
-    cluster: readonly KubeItem[],
-  ) {
+  private constructor(node: KubeProxyNode, dir: string, programs: ParityPrograms, setting: ProxySetting) {
     this.#node = node;
     this.#dir = dir;
     this.#programs = programs;
     this.#setting = setting;
-    // Its last change is known by the fence; in mode ipvs there is a second change.
-    this.#cluster = [...cluster, ...fenceOf(setting.config?.['mode'] === 'ipvs' ? 2 : 1)];
   }
 
+  /** @param known the Nodes at the start of kube-proxy */
   static async start(
     programs: ParityPrograms,
     setting: ProxySetting,
     cluster: readonly KubeItem[],
+    known?: readonly KubeItem[],
   ): Promise<ObservedKubeProxy> {
     const dir = mkdtempSync(join(tmpdir(), 'sluice-observed-'));
-    const node = await KubeProxyNode.start(programs.kubeProxy, programs.wire, setting, join(dir, 'kube-proxy'));
-    const observed = new ObservedKubeProxy(node, dir, programs, setting, cluster);
+    const node = await KubeProxyNode.start(programs.kubeProxy, programs.wire, setting, join(dir, 'kube-proxy'), known);
+    const observed = new ObservedKubeProxy(node, dir, programs, setting);
     try {
-      await node.put(cluster);
+      await observed.put(cluster);
       return observed;
     } catch (error) {
       await observed.close();
       throw error;
     }
+  }
+
+  /** Gives it these objects alone. Ends once every rule of them is in the kernel. */
+  async put(cluster: readonly KubeItem[]): Promise<void> {
+    await this.#node.put(cluster);
+    // Its last change is known by the fence; in mode ipvs there is a second change.
+    this.#states += this.#setting.config?.['mode'] === 'ipvs' ? 2 : 1;
+    this.#cluster = [...cluster, ...fenceOf(this.#states)];
+  }
+
+  /** The node and its wires. */
+  get wired(): WiredNode {
+    return this.#node.node;
   }
 
   /** The objects that kube-proxy has. */

@@ -59,7 +59,7 @@ describe.each(listExamples().flatMap((example) => modes.map((mode) => ({ name: e
   },
 );
 
-test.each(modes)('mode %s: a Service with the port that stands for all that no Service has is proved', (mode) => {
+test.each(modes)('mode %s: a Service with the port that is asked for all that no Service has is proved', (mode) => {
   const [example] = listExamples();
   const withDiscard = (manifest: string): string => manifest.replaceAll(/(?<=[- ] port: )80$/gm, '9');
   expect(withDiscard('- port: 80\n')).toBe('- port: 9\n');
