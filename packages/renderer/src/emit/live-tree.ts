@@ -35,6 +35,11 @@ export class LiveTree {
     return this.#last?.files.get(path);
   }
 
+  /** The last publication; undefined: the content of the directory is not known. */
+  get files(): ReadonlyMap<string, string> | undefined {
+    return this.#last?.files;
+  }
+
   /** True while the directory has exactly the last publication: false after a failed one, which may be incomplete. */
   get isWhole(): boolean {
     return this.#last !== undefined;

@@ -23,6 +23,17 @@ export function addWatch(program: Command): void {
     .option('--listen <ADDRESS:PORT>', 'serve /healthz, /livez and /metrics on this address', address)
     .option('--lease <NAMESPACE/NAME>', 'write only while holding this Lease, for several replicas', leaseName)
     .option('--events', 'emit an Event on each quarantined object with the reason')
+    .option(
+      '--removal-hold <TIME>',
+      'hold a change that takes away most Services or endpoints this long; 0s: not at all (default: 10m)',
+      duration,
+    )
+    .option('--removal-share <SHARE>', 'what takes away more than this share of all is held (default: 0.5)', share)
+    .option('--removal-least <N>', 'and at least so many (default: 10)', count)
+    .option(
+      '--accept-removal',
+      'publish at once what the first look at the cluster takes away; later removals are held',
+    )
     .option('--commit', 'make a Git commit for each burst of changes')
     .addOption(
       new Option('--push', 'as --commit, and push; rebase onto the remote branch before pushing').implies({
@@ -40,6 +51,17 @@ function duration(text: string): number {
   const [, number, unit] = /^(\d{1,6})(ms|s|m)$/.exec(text) ?? [];
   if (number === undefined) throw new InvalidArgumentError('Write it as 200ms, 1s or 2m.');
   return Number(number) * units[unit as keyof typeof units];
+}
+
+function share(text: string): number {
+  if (!/^(?:0(?:\.\d{1,6})?|1(?:\.0{1,6})?)$/.test(text))
+    throw new InvalidArgumentError('Write a number from 0 to 1, as 0.5.');
+  return Number(text);
+}
+
+function count(text: string): number {
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('Write a whole number from 1 on.');
+  return Number(text);
 }
 
 function address(text: string): string {

@@ -125,6 +125,7 @@ export class TestLoop {
       report: {
         published: () => {},
         notPublished: ([problem]) => void this.unpublished.push(problem?.message ?? ''),
+        held: () => undefined,
         committed: () => void (this.isClear = true),
         notCommitted: (why) => {
           this.isClear = false;

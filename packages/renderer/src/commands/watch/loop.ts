@@ -16,7 +16,7 @@ interface LoopParts {
   readonly pace: Pace;
   /** Undefined: without commits. */
   readonly commits: Commits | undefined;
-  readonly report: Pick<WatchReport, 'published' | 'notPublished' | 'committed' | 'notCommitted' | 'say'>;
+  readonly report: Pick<WatchReport, 'published' | 'notPublished' | 'held' | 'committed' | 'notCommitted' | 'say'>;
   /** Monotonic, in milliseconds. */
   readonly now: () => number;
   readonly commitLimits?: CommitLimits;
@@ -153,10 +153,13 @@ export class WatchLoop {
     const published = publisher.publish(current);
     if ('problems' in published) {
       this.#pacer.failed(now());
-      report.notPublished(published.problems);
+      if (published.held) report.held(published.held);
+      else report.notPublished(published.problems);
       return;
     }
-    this.#pacer.published(now());
+    // What is held goes in later, also without another change.
+    if (published.held) this.#pacer.failed(now());
+    else this.#pacer.published(now());
     this.#hasPublished = true;
     report.published(published);
     const hasChanges = published.written.length + published.removed.length > 0;

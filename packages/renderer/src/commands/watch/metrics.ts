@@ -10,6 +10,10 @@ export class Metrics {
     'sluice_watch_quarantined',
     'Objects that are left out or kept with their last good rules',
   );
+  readonly removalHeld = this.#gauge(
+    'sluice_watch_removal_held',
+    '1 while a change that takes away most Services or endpoints is held',
+  );
   readonly away = this.#gauge(
     'sluice_watch_api_away',
     '1 while the API server is unreachable and the directory may be out of date',

@@ -1,9 +1,10 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { LiveTree } from '../../emit/live-tree.ts';
-import { config, service, slice } from '../../render/builders.fixture.ts';
+import { listTree, openTree } from '../../load/tree.ts';
+import { config, endpoint, service, slice } from '../../render/builders.fixture.ts';
 import type { Problem } from '@sluice/netfilter';
 import type { KubeObject } from '../../render/model/kube.ts';
 import { Metrics } from './metrics.ts';
@@ -136,4 +137,122 @@ test('reports a disk that cannot be read as a failure', () => {
   expect(failures).toMatchObject([
     [{ code: 'OUTPUT_UNWRITABLE', message: 'Cannot read the bundle: EIO: i/o error, read' }],
   ]);
+});
+
+describe('a cluster that suddenly lacks most Services', () => {
+  const names = Array.from({ length: 20 }, (_, index) => `s${index}`);
+  const objectsOf = (
+    some: readonly string[],
+    isServed: (name: string) => boolean = () => true,
+    address = '10.244.1.5',
+  ): readonly KubeObject[] =>
+    some.flatMap((name) => [
+      service(name, { clusterIP: `10.96.1.${names.indexOf(name) + 1}` }),
+      slice(name, { endpoints: isServed(name) ? [endpoint(address)] : [] }),
+    ]);
+  const [all, few] = [objectsOf(names), objectsOf(names.slice(0, 3))];
+  const rules = { share: 0.5, least: 10, holdMs: 600_000, isMeant: false };
+  const start = (more: Partial<typeof rules> = {}): void => {
+    publisher = new Publisher({
+      config: config(),
+      tree: new LiveTree(dir),
+      textOnDisk: () => undefined,
+      filesOnDisk: () => {
+        const files = openTree(dir);
+        return 'code' in files ? undefined : files;
+      },
+      removals: { ...rules, ...more },
+      metrics,
+      clock: { now: () => nowMs, monotonic: () => nowMs },
+    });
+    publisher.start();
+  };
+  let held: (Problem | undefined)[];
+  const put = (some: readonly KubeObject[]): void => {
+    objects = some;
+    const result = publisher.publish(new Map(objects.map((one) => [`${one.kind} ${nameOf(one)}`, one])));
+    held.push(result.held);
+  };
+  const inDirectory = (): number => listTree(dir).filter((path) => path.includes('/services/')).length;
+  const isHeld = async (): Promise<number | undefined> => (await metrics.removalHeld.get()).values[0]?.value;
+  const textOf = (name: string): string =>
+    readFileSync(join(dir, `profiles/default/services/shop/${name}.iptables`), 'utf8');
+
+  beforeEach(() => {
+    held = [];
+    start();
+    put(all);
+  });
+
+  test('keeps its files, says so, and takes the list that is back', async () => {
+    put(few);
+    expect(inDirectory()).toBe(20);
+    expect(held).toMatchObject([
+      undefined,
+      { code: 'REMOVAL_HELD', message: expect.stringContaining('17 of 20 Services') },
+    ]);
+    expect(await isHeld()).toBe(1);
+    expect(publisher.isWhole).toBe(true);
+    put(objectsOf(names, () => true, '10.244.1.6'));
+    expect(held[2]).toBeUndefined();
+    expect(await isHeld()).toBe(0);
+    expect(textOf('s9')).toContain('10.244.1.6');
+  });
+
+  test('is published once it has stood, without a break', () => {
+    put(few);
+    nowMs += 599_999;
+    put(few);
+    expect(inDirectory()).toBe(20);
+    put(all);
+    nowMs += 1;
+    put(few);
+    expect(inDirectory(), 'counted anew').toBe(20);
+    nowMs += 600_000;
+    put(few);
+    expect(inDirectory()).toBe(3);
+    expect(held.at(-1)).toBeUndefined();
+  });
+
+  test('is held by a new process, too, which compares with the directory', async () => {
+    start();
+    for (let look = 0; look < 3; look++) put([]);
+    expect(inDirectory()).toBe(20);
+    expect(await isHeld()).toBe(1);
+    put(all);
+    expect(inDirectory()).toBe(20);
+    expect(held.at(-1)).toBeUndefined();
+  });
+
+  test('is published at once by a process that is told so, and only its first publication', () => {
+    start({ isMeant: true });
+    put(few);
+    expect(inDirectory()).toBe(3);
+    put(all);
+    put(few);
+    expect(inDirectory()).toBe(20);
+  });
+
+  test.each([{ holdMs: 0 }, { share: 1 }, { least: 18 }])('is published at once with %o', (more) => {
+    start(more);
+    put(few);
+    expect(inDirectory()).toBe(3);
+  });
+
+  test('keeps Services without endpoints, and updates the others meanwhile', () => {
+    put(objectsOf(names, (name) => name === 's0', '10.244.1.7'));
+    expect([textOf('s0'), textOf('s1')]).toEqual([
+      expect.stringContaining('10.244.1.7'),
+      expect.stringContaining('10.244.1.5'),
+    ]);
+    expect(held[1]).toMatchObject({ message: expect.stringContaining('19 of 20 Services') });
+    put(objectsOf(names, (name) => name === 's0', '10.244.1.8'));
+    expect([textOf('s0'), textOf('s1')]).toEqual([
+      expect.stringContaining('10.244.1.8'),
+      expect.stringContaining('10.244.1.5'),
+    ]);
+    nowMs += 600_000;
+    put(objectsOf(names, (name) => name === 's0', '10.244.1.8'));
+    expect(textOf('s1')).toContain('has no endpoints');
+  });
 });

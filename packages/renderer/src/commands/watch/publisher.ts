@@ -1,10 +1,11 @@
-import type { Problem } from '@sluice/netfilter';
+import { Layered, type Problem, type RemovalBound } from '@sluice/netfilter';
 import type { ObjectChange } from '../../cluster/watch/feed.ts';
 import type { LiveTree, Published } from '../../emit/live-tree.ts';
 import type { SluiceConfig } from '../../render/model/config.ts';
 import type { KubeObject } from '../../render/model/kube.ts';
 import { LiveRender } from '../../render/incremental/live-render.ts';
 import type { Quarantined } from '../../render/quarantine/quarantine.ts';
+import { type BundleRemoval, RemovalFinder } from '../../review/removal/removal.ts';
 import { thingsOf } from './message.ts';
 import type { Metrics } from './metrics.ts';
 import { Pending } from './pending.ts';
@@ -22,8 +23,20 @@ interface PublisherParts {
   readonly textOnDisk: (path: string) => string | undefined;
   readonly metrics: Metrics;
   readonly clock: Clock;
+  /** The files of the directory, which this process did not write; undefined: it has no bundle. */
+  readonly filesOnDisk?: () => ReadonlyMap<string, string> | undefined;
+  /** Which removals are held; left out: none. */
+  readonly removals?: RemovalRules;
   /** Called after each publication; `isWhole`: everything was rendered. */
   readonly published?: (isWhole: boolean) => void;
+}
+
+/** Which removals are held, and for how long. */
+export interface RemovalRules extends RemovalBound {
+  /** How long the cluster must have lacked the Services, in milliseconds; 0: none is held. */
+  readonly holdMs: number;
+  /** An operator said that the first publication may be one. */
+  readonly isMeant: boolean;
 }
 
 export interface Publication extends Published {
@@ -34,11 +47,15 @@ export interface Publication extends Published {
   /** `SLICE_WITHOUT_SERVICE`: ignored objects. */
   readonly ignored: readonly Problem[];
   readonly quarantine: readonly Quarantined[];
+  /** `REMOVAL_HELD`: Services without endpoints have their files of before. */
+  readonly held?: Problem;
 }
 
 /** Nothing was written: the directory keeps the last bundle. */
 export interface Unpublished {
   readonly problems: readonly Problem[];
+  /** A removal is held: rendering works. */
+  readonly held?: Problem;
 }
 
 /** Renders a cluster and writes the directory, one publication for each call. */
@@ -47,12 +64,19 @@ export class Publisher {
   readonly #live: LiveRender;
   readonly #pending = new Pending();
   #isOn = false;
+  readonly #removals = new RemovalFinder();
+  /** Since when the cluster lacks most Services. */
+  #heldSince: { readonly ms: number; readonly nowMs: number } | undefined;
+  /** The directory that another process wrote, while a removal from it is held. */
+  #onDisk: ReadonlyMap<string, string> | undefined;
+  #isMeant: boolean;
   /** False until the first publication of a term: earlier changes do not count as latency. */
   #isMeasuring = false;
 
   constructor(parts: PublisherParts) {
     this.#parts = parts;
     this.#live = new LiveRender(parts.config);
+    this.#isMeant = parts.removals?.isMeant === true;
   }
 
   /** True while the directory has exactly the last publication: false after a failed one and after foreign writes. */
@@ -72,6 +96,7 @@ export class Publisher {
   start(): void {
     this.#isOn = true;
     this.#isMeasuring = false;
+    this.#heldSince = undefined;
     this.forget();
   }
 
@@ -85,6 +110,7 @@ export class Publisher {
   /** Files may have been changed: the next publication compares all of them. */
   forget(): void {
     this.#parts.tree.forget();
+    this.#onDisk = undefined;
   }
 
   /** Renders all objects and writes the changed files. @param objects as for `LiveRender` */
@@ -98,14 +124,40 @@ export class Publisher {
     if (errors.length > 0) return this.#failed(errors);
     const rendered = clock.monotonic();
     metrics.render.observe((rendered - started) / 1000);
-    const published = attempt('write', () => tree.publish(files));
+    const removal = attempt('read', () => ({ found: this.#removal(files) }));
+    if ('code' in removal) return this.#failed([removal]);
+    const held = removal.found && removalHeld(removal.found, this.#heldSince?.nowMs ?? 0, this.#parts.removals);
+    metrics.removalHeld.set(held ? 1 : 0);
+    if (held && !removal.found?.kept) return { problems: [], held };
+    const allowed = removal.found?.kept ? Layered.of(files).with(removal.found.kept) : files;
+    const published = attempt('write', () => tree.publish(allowed));
     if ('code' in published) return this.#failed([published]);
+    this.#isMeant = false;
+    this.#onDisk = undefined;
     metrics.write.observe((clock.monotonic() - rendered) / 1000);
     metrics.files.set(files.size);
     metrics.quarantined.set(quarantine.length);
     const about = this.#measured(published);
     this.#parts.published?.(!outcome.isPart);
-    return { ...published, about, files, quarantine, ignored };
+    return { ...published, about, files: allowed, quarantine, ignored, ...(held ? { held } : {}) };
+  }
+
+  /** @returns what must not be taken away yet */
+  #removal(files: ReadonlyMap<string, string>): BundleRemoval | undefined {
+    const { tree, filesOnDisk, removals, clock } = this.#parts;
+    if (!removals || removals.holdMs === 0 || this.#isMeant) return undefined;
+    const before = tree.files ?? this.#onDisk ?? filesOnDisk?.();
+    const found = before && this.#removals.find(before, files, removals);
+    if (!before || !found) {
+      this.#removals.forget();
+      this.#heldSince = undefined;
+      return undefined;
+    }
+    this.#heldSince ??= { ms: clock.monotonic(), nowMs: clock.now() };
+    if (clock.monotonic() - this.#heldSince.ms >= removals.holdMs) return undefined;
+    // It is compared again at each change.
+    if (before !== tree.files) this.#onDisk = this.#onDisk ?? new Map(before);
+    return found;
   }
 
   #failed(problems: readonly Problem[]): Unpublished {
@@ -141,4 +193,19 @@ function attempt<T extends object>(what: 'read' | 'write', act: () => T): T | Pr
       hint: 'Check the disk, its permissions and the free space; sluice retries automatically',
     };
   }
+}
+
+function removalHeld(
+  { services, endpoints }: BundleRemoval,
+  sinceMs: number,
+  rules: RemovalRules | undefined,
+): Problem {
+  const until = new Date(sinceMs + (rules?.holdMs ?? 0)).toISOString().replace(/\.\d+Z$/, 'Z');
+  const what = `${services.lost} of ${services.of} Services, with ${endpoints.lost} of ${endpoints.of} endpoints`;
+  return {
+    code: 'REMOVAL_HELD',
+    level: 'error',
+    message: `Cannot take away ${what}, yet: held until ${until}, their files stay as they are`,
+    hint: 'Find out whether this is the right cluster, whether it was restored, and what the account may list. If the removal is meant, start `sluice watch` with --accept-removal',
+  };
 }

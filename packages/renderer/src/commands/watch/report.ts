@@ -35,6 +35,9 @@ export class WatchReport {
     this.#log.debug({ written: written.length, removed: removed.length, about }, 'published');
     this.#alarms.clear('NOT_READY');
     this.#alarms.clear('RENDER');
+    if (publication.held) this.held(publication.held);
+    else if (this.#alarms.clear('REMOVAL_HELD'))
+      this.#log.info({ alarm: 'REMOVAL_HELD' }, 'no removal is held any more');
     if (!this.#hasLoggedStart) {
       const what = `${written.length} files written, ${removed.length} removed`;
       const { output, server } = this.#names;
@@ -57,6 +60,13 @@ export class WatchReport {
   notPublished(problems: readonly Problem[]): void {
     logProblems(this.#log, problems);
     this.alarm('RENDER', problems[0]?.message ?? 'rendering failed');
+  }
+
+  /** The cluster lacks most Services, and their files stay. */
+  held({ message, hint }: Problem): void {
+    this.#alarms.clear('NOT_READY');
+    this.#alarms.clear('RENDER');
+    if (this.#alarms.raise('REMOVAL_HELD', message)) this.#log.warn({ alarm: 'REMOVAL_HELD', hint }, message);
   }
 
   /** The directory is committed and pushed, or another process takes over. */

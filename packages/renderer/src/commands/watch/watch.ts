@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { fstatSync } from 'node:fs';
 import { hostname } from 'node:os';
+import { isProblem } from '@sluice/bundle';
+import { removalDefaults } from '@sluice/netfilter';
 import { isJournal, type LogFormat, type LogLevel } from '@sluice/cli';
 import { type AdjustableLog, type Log, makeLog } from '@sluice/cli/log';
 import type { Access } from '../../cluster/access.ts';
@@ -10,7 +12,7 @@ import { Feed, type ObjectChange } from '../../cluster/watch/feed.ts';
 import { Elector } from '../../cluster/watch/lease.ts';
 import { LiveTree } from '../../emit/live-tree.ts';
 import { exitCodes } from '../../exit.ts';
-import { readText } from '../../load/tree.ts';
+import { openTree, readText } from '../../load/tree.ts';
 import type { SluiceConfig } from '../../render/model/config.ts';
 import { openCluster } from '../input/from-cluster.ts';
 import { Commits } from './commits.ts';
@@ -35,6 +37,12 @@ interface WatchOptions {
   /** `namespace/name` of the Lease for leader election among several replicas. */
   readonly lease?: string;
   readonly events?: boolean;
+  /** Milliseconds; 0: no removal is held. */
+  readonly removalHold?: number;
+  /** 0 to 1. */
+  readonly removalShare?: number;
+  readonly removalLeast?: number;
+  readonly acceptRemoval?: boolean;
   readonly commit?: boolean;
   readonly push?: boolean;
   readonly logFormat: LogFormat;
@@ -63,6 +71,12 @@ export async function watchCommand(options: WatchOptions): Promise<number> {
     forget();
   }
   return exitCodes.done;
+}
+
+/** The files of the bundle in a directory; undefined: it has none. */
+function bundleIn(output: string): ReadonlyMap<string, string> | undefined {
+  const files = openTree(output);
+  return isProblem(files) ? undefined : files;
 }
 
 /** The log goes to standard error. Signals change its level; without listeners SIGUSR2 would end the process, and SIGUSR1 open a debugger. */
@@ -156,6 +170,13 @@ class WatchSession {
         config,
         tree: new LiveTree(output),
         textOnDisk,
+        filesOnDisk: () => bundleIn(output),
+        removals: {
+          share: options.removalShare ?? removalDefaults.share,
+          least: options.removalLeast ?? removalDefaults.least,
+          holdMs: options.removalHold ?? removalDefaults.holdMs,
+          isMeant: options.acceptRemoval === true,
+        },
         metrics,
         clock,
         published: (isWhole) => {
@@ -188,6 +209,8 @@ class WatchSession {
   #follow(): void {
     // The new leader reports what cannot be rendered.
     this.#alarms.clear('RENDER');
+    this.#alarms.clear('REMOVAL_HELD');
+    this.#metrics.removalHeld.set(0);
     this.#metrics.leading.set(0);
     this.#loop.follow();
   }
