@@ -403,6 +403,7 @@ const floors: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     policy: ['bundle', 'facts', 'failures'],
     prove: ['bundle', 'flows'],
     trace: ['bundle', 'facts', 'flows', 'observed'],
+    removal: ['bundle', 'facts'],
     // What a failure breaks of the policy.
     'what-if': ['bundle', 'facts', 'failures', 'policy'],
     report: ['bundle', 'diff', 'facts', 'failures', 'flows', 'policy', 'what-if'],

@@ -74,5 +74,5 @@ describe('the pages are whole', () => {
 
 test('an alarm that has the code of a problem is in both tables, and no other code is', () => {
   const shared = Object.keys(alarms).filter((code) => code in problemCodes);
-  expect(shared).toEqual(['NODE_HELD', 'RELEASE_EXPIRED', 'RELEASE_SIGNERS_CHANGED']);
+  expect(shared).toEqual(['NODE_HELD', 'RELEASE_EXPIRED', 'RELEASE_SIGNERS_CHANGED', 'REMOVAL_HELD']);
 });

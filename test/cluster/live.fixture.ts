@@ -107,6 +107,15 @@ export class LiveCluster {
     this.#log = [];
   }
 
+  /** Loses all objects of a resource without a word, as an etcd that is restored empty: no watch tells it, only the next list. */
+  lose(resource: string): void {
+    this.#of(resource).clear();
+    this.#version += 1;
+    this.#publish(resource);
+    this.compact();
+    this.drop();
+  }
+
   /** Cuts every watch, cleanly or not. */
   drop(how: 'end' | 'destroy' = 'destroy'): void {
     for (const { response } of this.#watchers) {

@@ -91,6 +91,16 @@ export async function confirmed(node: SluicedNode): Promise<Start> {
   return {};
 }
 
+/** Generation 1 with twelve more Services. */
+async function crowd(node: SluicedNode): Promise<Start> {
+  node.writeConfig('nft');
+  const more = Object.fromEntries(Array.from({ length: 12 }, (_, n) => [`shop/s${n}`, [n + 60]]));
+  const services = { 'shop/web': [1], 'shop/cart': [50], ...more };
+  writeBundle(bundleOf(node), sampleBundle({ services, families: ['ipv4', 'ipv6'] }));
+  expect(await node.apply()).toMatchObject({ exitCode: 0 });
+  return {};
+}
+
 /** A tool that fails while a file is there. @returns shell text that puts it over the system's */
 async function breakable(node: SluicedNode, tool: string, when: string): Promise<string> {
   const tools = `${node.directory}/tools`;
@@ -201,6 +211,12 @@ export const faults: readonly Fault[] = [
       writeFileSync(file, `${readFileSync(file, 'utf8')}# edited\n`);
       writeFileSync(join(bundleOf(node), completeFile), `${'0'.repeat(64)}\n`);
     },
+  },
+  {
+    alert: 'SluiceRemovalHeld',
+    title: 'a bundle comes without most Services',
+    prepare: crowd,
+    make: async (node) => publish(node, 1),
   },
   {
     alert: 'SluiceForeignRuleFirst',

@@ -1,9 +1,11 @@
-import { rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { execFileSync } from 'node:child_process';
-import type { Started } from '../cluster/program.fixture.ts';
+import { join } from 'node:path';
+import { serviceFile } from '@sluice/bundle';
+import { type Started, until } from '../cluster/program.fixture.ts';
 import { LeaseServer } from '../cluster/lease.fixture.ts';
 import type { LiveCluster } from '../cluster/live.fixture.ts';
-import { serviceOf } from '../cluster/objects.fixture.ts';
+import { serviceOf, slice } from '../cluster/objects.fixture.ts';
 
 /** A running `sluice watch`. */
 export interface Watch {
@@ -60,6 +62,25 @@ export const watchFaults: readonly WatchFault[] = [
     make: ({ cluster }) => {
       cluster.server.intercept = (_path, request) => (request.socket.destroy(), true);
       cluster.drop();
+    },
+  },
+  {
+    alert: 'SluiceWatchRemovalHeld',
+    title: 'an API server that was restored empty',
+    make: async ({ cluster, out }) => {
+      const names = Array.from({ length: 12 }, (_, index) => `s${index}`);
+      const metadata = (name: string): object => ({
+        name: `${name}-1`,
+        namespace: 'shop',
+        labels: { 'kubernetes.io/service-name': name },
+      });
+      for (const [index, name] of names.entries()) {
+        cluster.put('services', serviceOf(name, index + 10));
+        cluster.put('endpointslices', { ...slice, metadata: metadata(name) });
+      }
+      const last = join(out, serviceFile('default', 'shop', 's11', 'iptables'));
+      await until(() => existsSync(last) && readFileSync(last, 'utf8').includes('10.244.1.5'));
+      cluster.lose('services');
     },
   },
   {

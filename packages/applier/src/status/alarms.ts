@@ -157,6 +157,12 @@ export const alarms = {
     meaning: 'a release that could be served waits for longer than a probation: too many others failed on this node',
     next: 'read in sluiced history why they failed, or run sluiced apply, which waits for no limit',
   },
+  REMOVAL_HELD: {
+    ends: 'bundle',
+    meaning:
+      'a bundle takes away most Services or endpoints; these stay as they are for a while, and the node serves as before',
+    next: 'find out whether the source of the bundle sees the whole cluster; if the removal is meant, run sluiced apply',
+  },
   ROLLED_BACK: {
     ends: 'bundle',
     meaning: 'the newest release failed on this node and was rolled back',
