@@ -185,6 +185,35 @@ describe('a registry that redirects', () => {
     expect(registry.seen).toHaveLength(6);
   });
 
+  test.each([
+    ['http://169.254.169.254/latest/meta-data', '169.254.169.254: it is a link-local address'],
+    ['http://[fe80::1]/', 'fe80::1: it is a link-local address'],
+    ['http://[::ffff:169.254.169.254]/', '::ffff:a9fe:a9fe: it is not a plain IPv4 or IPv6 address'],
+    [
+      'http://[64:ff9b::169.254.169.254]/',
+      '64:ff9b::a9fe:a9fe: it leads to 169.254.169.254 (NAT64), a link-local address',
+    ],
+    ['http://0xa9fea9fe/', '169.254.169.254: it is a link-local address'],
+    ['http://0.0.0.0/', '0.0.0.0: it is the unspecified address'],
+  ])('to %s is not followed, and an upload is not sent there', async (location, says) => {
+    for (const status of [307, 202]) {
+      const registry = await start({
+        instead: ({ method }, response) => {
+          if (method !== (status === 202 ? 'POST' : 'GET')) return false;
+          response.writeHead(status, { location }).end();
+          return true;
+        },
+      });
+      const reference = `${registry.host}/shop`;
+      const ran =
+        status === 202
+          ? await sluice('push', at('release'), `${reference}:1`, '--plain-http')
+          : await sluice('pull', `${reference}@sha256:${'0'.repeat(64)}`, '-o', at('pulled'), '--plain-http');
+      expect(ran.status).toBe(2);
+      expect(ran.stderr).toContain(`it leads to ${says} [REGISTRY_INVALID]`);
+    }
+  });
+
   const remote = new RegistryClient(
     { registry: 'registry.example.com', repository: 'shop' },
     { plainHttp: false, env: {} },

@@ -1,4 +1,5 @@
-import { type RegistryResponse, type RegistryRequest, exchange, TooLarge } from './exchange.ts';
+import { ForbiddenAddress, localKind } from './addresses.ts';
+import { type RegistryResponse, type RegistryRequest, exchange, TooLarge, TooSlow } from './exchange.ts';
 import { Authority } from './authority.ts';
 import { backOff, mayPass, RegistryFailure, invalidContent } from './failure.ts';
 import { registryLimits } from './limits.ts';
@@ -16,6 +17,8 @@ export class RegistryClient {
   readonly #origin: string;
   readonly #plainHttp: boolean;
   readonly #authority: Authority;
+  /** What the registry's own address is, if it is none of another machine: it may then send us to such addresses. */
+  #ownKind: string | undefined;
 
   constructor(reference: Reference, { plainHttp, env }: ClientOptions) {
     this.reference = reference;
@@ -85,16 +88,27 @@ export class RegistryClient {
     );
   }
 
+  /** Redirects, upload locations, links and token servers: the registry chooses their addresses. */
+  #addressesOf(url: URL): Parameters<typeof exchange>[2] {
+    if (this.#isOwn(url)) return { connected: (address) => (this.#ownKind = localKind(address)) };
+    const refuses = (address: string): string | undefined => {
+      const kind = localKind(address);
+      return kind === this.#ownKind ? undefined : kind;
+    };
+    return { refuses };
+  }
+
   /** Retries temporary failures of requests that may be repeated. */
   async #send(url: URL, question: RegistryRequest): Promise<RegistryResponse> {
     for (let attempt = 1; ; attempt++) {
       const isLast = attempt === registryLimits.attemptsMax || !(question.mayRepeat ?? question.method !== 'POST');
       try {
-        const answer = await exchange(url, question);
+        const answer = await exchange(url, question, this.#addressesOf(url));
         if (isLast || !mayPass(answer.status)) return answer;
       } catch (error) {
         if (error instanceof TooLarge) throw invalidContent(`the response of ${url.origin}`, error.message);
-        if (isLast) throw unreachable(url, error as Error);
+        if (error instanceof ForbiddenAddress) throw ledAstray(url, error);
+        if (isLast || error instanceof TooSlow) throw unreachable(url, error as Error);
       }
       await backOff(attempt);
     }
@@ -104,6 +118,11 @@ export class RegistryClient {
 function unreachable(url: URL, { message }: Error): RegistryFailure {
   const hint = 'Check the name, the network, HTTPS_PROXY and NO_PROXY; pass a private CA with NODE_EXTRA_CA_CERTS';
   return new RegistryFailure('REGISTRY_UNREACHABLE', `Cannot reach ${url.origin}: ${message}`, hint);
+}
+
+function ledAstray(url: URL, { message }: ForbiddenAddress): RegistryFailure {
+  const hint = 'Check the configuration of the registry: it names this address, and is not there itself';
+  return new RegistryFailure('REGISTRY_INVALID', `Cannot send a request to ${url.origin}: ${message}`, hint);
 }
 
 function refused(what: string, registry: string, { status, body }: RegistryResponse): RegistryFailure {

@@ -12,6 +12,11 @@ export const registryLimits = {
   idleTimeoutMs: 30_000,
   /** One request with its body. */
   transferTimeoutMs: 15 * 60_000,
+  /** From the end of a request to the headers of the response. */
+  answerTimeoutMs: 60_000,
+  /** The least average rate of a response, once it has taken `slowAfterMs`: a quarter of a line of 32 kbit/s. */
+  bytesPerSecondMin: 1024,
+  slowAfterMs: 30_000,
   /** Pages of the list of referrers. */
   pagesMax: 16,
   /** Signatures and openings to fetch; other referrers are not counted. */
