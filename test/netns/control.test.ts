@@ -1,5 +1,6 @@
 // @module-tag test
 import { rmSync } from 'node:fs';
+import { request } from 'node:http';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, type SampleServices, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
@@ -150,4 +151,35 @@ describe.each(plainPlanes.filter(({ backend }) => backend === 'nft'))('in mode $
     expect(await node.sluiced('confirm')).toMatchObject({ exitCode: 0, stderr: '' });
     expect(await applying).toMatchObject({ exitCode: 0, stderr: '' });
   });
+
+  test('a release ends its probation while root floods the control socket with orders', {
+    timeout: 120_000,
+  }, async (context) => {
+    needBackend(context, 'nft');
+    await startProbation(node, plane, '', 3);
+    const flood = new AbortController();
+    const sent = Array.from({ length: 16 }, async () => {
+      let orders = 0;
+      for (; !flood.signal.aborted; orders++) await order(`${node.directory}/state/control.sock`);
+      return orders;
+    });
+    try {
+      await until('it is confirmed', active(2), 60_000);
+    } finally {
+      flood.abort();
+    }
+    const orders = (await Promise.all(sent)).reduce((sum, of) => sum + of);
+    expect(orders, 'more follow when the first are answered').toBeGreaterThan(16);
+    expect(await reached(node)).toBe('2');
+  });
 });
+
+/** Sends an order that is refused, and waits for the answer. */
+async function order(socketPath: string): Promise<void> {
+  await new Promise<void>((ended) => {
+    const sent = request({ socketPath, path: '/', method: 'POST', agent: false }, (response) => response.resume());
+    sent.on('error', () => undefined);
+    sent.on('close', () => ended());
+    sent.end('{"do":"liftQuarantine","name":"none"}');
+  });
+}

@@ -44,15 +44,21 @@ export async function confirmFirst(node: SluicedNode, plane: DataPlane): Promise
 }
 
 /**
- * Confirms release 1 and starts the probation of release 2, which lasts longer than a test.
+ * Confirms release 1 and starts the probation of release 2.
  * @param more fields of `probation` in sluiced.yaml, with a comma before each
+ * @param seconds of probation; left out: longer than a test
  * @returns the daemon
  */
-export async function startProbation(node: SluicedNode, plane: DataPlane, more = ''): Promise<ChildProcess> {
+export async function startProbation(
+  node: SluicedNode,
+  plane: DataPlane,
+  more = '',
+  seconds = 300,
+): Promise<ChildProcess> {
   await confirmFirst(node, plane);
   node.writeConfig(
     plane.backend,
-    `probation: {seconds: 300, deadmanSeconds: ${deadmanSeconds}${more}}\nprobes: [{name: web, http: "http://${vip}/", attempts: 9}]\n`,
+    `probation: {seconds: ${seconds}, deadmanSeconds: ${deadmanSeconds}${more}}\nprobes: [{name: web, http: "http://${vip}/", attempts: 9}]\n`,
   );
   publishRelease(node, plane, 2);
   const daemon = node.start();

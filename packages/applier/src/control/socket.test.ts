@@ -1,6 +1,6 @@
 import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
-import { createServer, type Server } from 'node:net';
+import { connect, createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { limits } from '../limits.ts';
@@ -61,6 +61,20 @@ describe('the socket', () => {
     expect(failures).toEqual([undefined]);
     sockets[0]?.close();
     expect(await reach(state)).toBeUndefined();
+  });
+
+  test('carries out one request of a connection, however many are sent ahead', async () => {
+    let carriedOut = 0;
+    await listen({ ...still, liftQuarantine: async ({ name }) => (carriedOut++, { name }) });
+    const body = '{"do":"liftQuarantine","name":"x"}';
+    const one = `POST / HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
+    const socket = connect(`${state}/control.sock`);
+    let text = '';
+    socket.on('data', (chunk) => (text += chunk.toString()));
+    socket.end(one.repeat(100));
+    await new Promise((ended) => void socket.on('close', ended));
+    expect(carriedOut).toBe(1);
+    expect(text).toMatch(/^HTTP\/1\.1 200 /);
   });
 
   test.each([

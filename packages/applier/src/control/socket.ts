@@ -60,6 +60,8 @@ async function listen(
   rmSync(path, { force: true });
   const server = createServer(serverTimes, handler);
   server.maxConnections = limits.controlConnectionsMax;
+  // Requests that a client sends ahead would all begin before any timer.
+  server.maxRequestsPerSocket = 1;
   const { promise, resolve, reject } = Promise.withResolvers<Server>();
   server.on('error', reject);
   server.listen(path, () => resolve(server));

@@ -21,6 +21,8 @@ interface BundlesParts {
   readonly reports: Reports;
   readonly wakes: Wakes;
   readonly early: EarlyEndpointsWatch;
+  /** A change of a bundle begins. */
+  readonly begins: () => void;
   /** Whether a probation in progress must end: a stop, or an operator's order. */
   readonly isEnding: () => boolean;
 }
@@ -212,9 +214,10 @@ export class Bundles {
 
   /** Offers newer trees to a change in progress: after events of the directory, and once per scan interval. */
   async #withOffers<T>(first: Tree, work: (offers: Offers) => Promise<T>): Promise<T> {
-    const { daemon, wakes, early, isEnding } = this.#parts;
+    const { daemon, wakes, early, begins, isEnding } = this.#parts;
     let last = first;
     early.begin(first.files);
+    begins();
     wakes.listen();
     const timer = setInterval(() => wakes.arrive(), daemon.scanIntervalMs);
     const look: Offers['look'] = async () => {

@@ -47,7 +47,8 @@ export class Daemon {
       reports: this.#reports,
       wakes: this.#wakes,
       early: this.#early,
-      isEnding: () => this.#stopping || this.#orders.size > 0,
+      begins: () => this.#orders.beginChange(),
+      isEnding: () => this.#stopping || this.#orders.endsChange(),
     });
   }
 

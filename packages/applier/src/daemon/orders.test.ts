@@ -20,6 +20,33 @@ test('carries out orders one by one, and gives each caller its result', async ()
   expect(orders.size).toBe(0);
 });
 
+test('orders that arrive while others are carried out wait for the next round', async () => {
+  const orders = new Orders();
+  let done = 0;
+  const flood = async (): Promise<void> => {
+    done++;
+    void orders.add(flood).catch(() => undefined);
+  };
+  for (let first = 0; first < 3; first++) void orders.add(flood);
+  await orders.carryOut();
+  expect(done).toBe(3);
+  await orders.carryOut();
+  expect(done).toBe(6);
+  orders.refuse();
+});
+
+test('orders end no two changes in a row, and an idle queue none', async () => {
+  const orders = new Orders();
+  const ends: boolean[] = [];
+  for (const waits of [false, true, true, true, false, true]) {
+    if (waits) void orders.add(async () => undefined);
+    orders.beginChange();
+    ends.push(orders.endsChange());
+    await orders.carryOut();
+  }
+  expect(ends).toEqual([false, true, false, true, false, true]);
+});
+
 test('refuses an order that waits too long for a change in progress', async () => {
   vi.useFakeTimers();
   try {

@@ -7,10 +7,17 @@ interface QueuedOrder {
   readonly refuse: (why: string) => void;
 }
 
-/** A queue of operators' orders, which the daemon's loop carries out. */
+/**
+ * A queue of operators' orders, which the daemon's loop carries out. However many arrive, the loop goes on, and every second release is
+ * left its whole probation.
+ */
 export class Orders {
   #waiting: readonly QueuedOrder[] = [];
   #isEnded = false;
+  /** An order ended the probation of the last change. */
+  #hasEndedChange = false;
+  /** The change in progress goes on to its own end. */
+  #isChangeSpared = false;
 
   get size(): number {
     return this.#waiting.length;
@@ -48,10 +55,29 @@ export class Orders {
     return promise;
   }
 
-  /** Carries out the orders one by one; an order whose time ran out in the queue is refused, not carried out late. */
+  /** A change begins. */
+  beginChange(): void {
+    this.#isChangeSpared = this.#hasEndedChange;
+  }
+
+  /**
+   * Whether an order ends a release's probation now. Not one after the other: orders that never stop would let none end, and then orders
+   * wait.
+   */
+  endsChange(): boolean {
+    this.#hasEndedChange = this.size > 0 && !this.#isChangeSpared;
+    return this.#hasEndedChange;
+  }
+
+  /**
+   * Carries out the orders that are in the queue now, one by one; an order whose time ran out there is refused, not carried out late.
+   * Later ones wait for the next round of the loop.
+   */
   async carryOut(): Promise<void> {
-    for (let [order] = this.#waiting; order; [order] = this.#waiting) {
-      this.#waiting = this.#waiting.slice(1);
+    for (const order of this.#waiting) {
+      // One whose time ran out meanwhile has left the queue.
+      if (!this.#waiting.includes(order)) continue;
+      this.#waiting = this.#waiting.filter((one) => one !== order);
       await order.carryOut();
     }
   }
