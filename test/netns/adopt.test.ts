@@ -1,5 +1,5 @@
 // @module-tag test
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { atTier } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -67,6 +67,37 @@ test('an operator decides about the release of a move', { timeout: 120_000 }, as
   expect(await confirmed).toMatchObject({ exitCode: 0 });
   expect(await node.proxies()).toBe(0);
 });
+
+test.each([
+  ['runs', true],
+  ['has stopped', false],
+] as const)(
+  'beside the table of a kube-proxy in mode nftables that %s, takeOver is refused, and the command of the hint serves',
+  { timeout: 120_000 },
+  async (_title, runs) => {
+    await node.startKubeProxy('nftables');
+    if (!runs) {
+      rmSync(node.manifest);
+      await until('kube-proxy has stopped', async () => (await node.proxies()) === 0);
+    }
+    const clients = await Clients.start(node);
+    node.writeConfig('nft', 'takeOver: kube-proxy\n');
+    put('nftables');
+    const refused = await node.sluiced('apply', `${node.directory}/rendered`);
+    expect(refused).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('run `sluiced adopt`') });
+    const checked = await node.sluiced('preflight', `${node.directory}/rendered`);
+    expect(checked).toMatchObject({ exitCode: 3, stdout: expect.stringContaining('run `sluiced adopt`') });
+    expect(`${refused.stderr}${checked.stdout}`).not.toMatch(/delete|cleanup/);
+    const moved = runs ? await adopt() : await node.sluiced('adopt', '--daemonset', '--without-parity');
+    expect(moved).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('adopted: Sluice serves alone') });
+    expect(await node.tables()).toEqual(['table inet sluice']);
+    // The setting that it was refused with may stay.
+    expect(await node.sluiced('apply', `${node.directory}/rendered`)).toMatchObject({ exitCode: 0 });
+    const before = clients.served();
+    await until('more clients are answered', async () => clients.served() > 100 + before);
+    expect(clients.lost()).toEqual([]);
+  },
+);
 
 const stores = atTier<readonly ('nft' | 'legacy')[]>({ quick: [], all: ['nft', 'legacy'] });
 test.each(stores)(

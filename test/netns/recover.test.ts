@@ -29,6 +29,9 @@ describe.each(plainPlanes)('on $backend, mode $mode', ({ backend, mode }) => {
     })();
     rmSync(`${node.directory}/state`, { recursive: true });
     expect(await node.apply()).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('sluiced recover') });
+    const checked = await node.sluiced('preflight', `${node.directory}/rendered`);
+    expect(checked).toMatchObject({ exitCode: 3, stdout: expect.stringContaining('run `sluiced recover`') });
+    expect(checked.stdout).not.toMatch(/stop kube-proxy|takeOver|delete/);
     expect(await node.sluiced('recover')).toMatchObject({
       exitCode: 0,
       stdout: expect.stringContaining('none was changed'),
@@ -36,6 +39,7 @@ describe.each(plainPlanes)('on $backend, mode $mode', ({ backend, mode }) => {
     expect(await node.forwarding(plane)).toBe(good);
     expect(await node.sluiced('recover'), 'once').toMatchObject({ exitCode: 2 });
     expect((await node.sluiced('status')).stdout).toContain('holds the confirmed rules');
+    expect((await node.sluiced('preflight', `${node.directory}/rendered`)).stdout).not.toContain('recover');
     node.start();
     await until('the daemon has recognised the bundle', async () => node.journal()?.current?.version !== 'recognised');
     await until('no transaction is open', async () => node.journal()?.open === null);

@@ -156,7 +156,12 @@ describe('a node that kube-proxy served in another mode', () => {
   afterEach(() => node.remove());
 
   test.each([
-    ['nftables, its table', ['nft', 'add', 'table', 'ip', 'kube-proxy'], 'takeOver: kube-proxy\n', 'nft delete table'],
+    [
+      'nftables, its table',
+      ['nft', 'add', 'table', 'ip', 'kube-proxy'],
+      'takeOver: kube-proxy\n',
+      'run `sluiced adopt`',
+    ],
     ['ipvs, its interface', ['ip', 'link', 'add', 'kube-ipvs0', 'type', 'veth'], '', 'set `takeOver: kube-proxy`'],
   ])('is refused for leftovers of mode %s', async (_title, leave, config, hint) => {
     await node.tool(leave);

@@ -75,7 +75,7 @@ const refusals: readonly Refusal[] = [
     code: 'NODE_CHAINS_NOT_OURS',
     says: [
       'Cannot apply the bundle: there is a table inet sluice, and it was not made with this state directory',
-      'remove the table: `nft delete table inet sluice`',
+      'If the state directory was lost, run `sluiced recover`',
     ],
   },
   {

@@ -111,9 +111,11 @@ function refuseForeign(foreign: OwnedNames, takeOver: boolean, facts: NodeFacts)
 function notOurs(foreign: OwnedNames, count: number, running: readonly number[]): Problem {
   const family =
     familyNames.find((name) => foreign[name] && foreign[name].filter.length + foreign[name].nat.length > 0) ?? 'ipv4';
-  const example = foreign[family]?.nat[0] ?? foreign[family]?.filter[0] ?? '';
+  const names = [...(foreign[family]?.nat ?? []), ...(foreign[family]?.filter ?? [])];
+  const ofSluice = names.find(isTreeChain);
+  if (ofSluice !== undefined) return unknownSluice(count, ofSluice);
+  const [example = ''] = names;
   const processes = running.join(', ');
-  if (isTreeChain(example)) return unknownSluice(count, example);
   return {
     code: 'NODE_CHAINS_NOT_OURS',
     level: 'error',
@@ -142,9 +144,13 @@ function foreignTable(): Problem {
     code: 'NODE_CHAINS_NOT_OURS',
     level: 'error',
     message: 'Cannot apply the bundle: there is a table inet sluice, and it was not made with this state directory',
-    hint: 'If the state directory was lost, run `sluiced recover`, which takes over the table unchanged; else set the right directory with `state` in sluiced.yaml, or remove the table: `nft delete table inet sluice`',
+    hint: recoverHint,
   };
 }
+
+/** What to do about rules of Sluice on a node without a generation: they serve. */
+export const recoverHint =
+  'If the state directory was lost, run `sluiced recover`, which takes over these rules unchanged; else set the right directory with `state` in sluiced.yaml';
 
 /** No other program uses the names of layout `tree`. */
 function unknownSluice(count: number, example: string): Problem {
@@ -152,7 +158,7 @@ function unknownSluice(count: number, example: string): Problem {
     code: 'NODE_CHAINS_NOT_OURS',
     level: 'error',
     message: `Cannot apply the bundle: ${count} chains such as ${example} were made by Sluice, but not with this state directory`,
-    hint: 'If the state directory was lost, run `sluiced recover`, which takes over these rules unchanged; else set the right directory with `state` in sluiced.yaml',
+    hint: recoverHint,
   };
 }
 
@@ -160,7 +166,7 @@ function unknownSluice(count: number, example: string): Problem {
  * Finds the state of a kube-proxy in mode ipvs or nftables, on a node that has no generation yet.
  *
  * State of mode ipvs can be taken over: the caller makes it part of generation 0. A table of mode nftables cannot: it translates
- * the same packets independently of the iptables rules, so it must be removed first.
+ * the same packets independently of the iptables rules, so `adopt` removes it once Sluice serves.
  *
  * @param takeOver the setting of the node's config
  * @param running process ids of kube-proxy: its state is not taken over while it runs
@@ -193,13 +199,14 @@ async function refuseBeneath(
   return traces.ipvs && !kernel.ipvs ? { problems: [toolsMissingBeneath()] } : undefined;
 }
 
+/** Its table serves until Sluice does, whether it still runs or not. */
 function nftablesLeft(): Problem {
   return {
     code: 'NODE_CHAINS_NOT_OURS',
     level: 'error',
     message:
-      'Cannot apply the bundle: a kube-proxy in mode nftables left its table kube-proxy, which translates the same packets',
-    hint: 'Stop kube-proxy and remove its tables: `kube-proxy --cleanup`, or `nft delete table ip kube-proxy; nft delete table ip6 kube-proxy`',
+      'Cannot apply the bundle: a kube-proxy in mode nftables has its table kube-proxy, which translates the same packets',
+    hint: 'Stop sluiced and run `sluiced adopt` (with --daemonset where kube-proxy has stopped already): Sluice serves before it removes that table. The profile must be in mode nftables; mode iptables can follow later',
   };
 }
 
@@ -212,7 +219,7 @@ function ipvsLeft(running: readonly number[]): Problem {
     hint:
       running.length > 0
         ? `Stop kube-proxy (process ${running.join(', ')}) first; sluiced then takes over its state`
-        : 'Stop kube-proxy and set `takeOver: kube-proxy` in sluiced.yaml, or remove its state with `kube-proxy --cleanup`',
+        : 'Stop kube-proxy and set `takeOver: kube-proxy` in sluiced.yaml, or run `sluiced adopt`, which does both',
   };
 }
 
@@ -228,6 +235,6 @@ function toolsMissing(): Problem {
     code: 'NODE_TOOL_MISSING',
     level: 'error',
     message: 'Cannot take over the state of a kube-proxy in mode ipvs: the node lacks ipvsadm, ipset or ip',
-    hint: 'Install ipvsadm, ipset and iproute2, or remove its state with `kube-proxy --cleanup`',
+    hint: 'Install ipvsadm, ipset and iproute2, with which it is taken over',
   };
 }

@@ -27,7 +27,7 @@ function refuse(what: string, names: readonly string[]): readonly Problem[] {
       code: 'NODE_SERVERS_NOT_OURS',
       level: 'error',
       message: `Cannot apply the bundle: ${what} of its names belong to another program: ${some}`,
-      hint: 'Stop the other proxy and clean up after it (`kube-proxy --cleanup`), take the addresses out of the bundle, or set `takeOver: kube-proxy` in sluiced.yaml',
+      hint: 'If kube-proxy made them, stop it and set `takeOver: kube-proxy` in sluiced.yaml, or run `sluiced adopt`; else take the addresses out of the bundle, or out of the other program',
     },
   ];
 }

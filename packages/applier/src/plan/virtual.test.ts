@@ -63,9 +63,12 @@ test.each([
     self = scene();
     await leaveProxy();
     const before = await self.kernel.ipvs.observe();
-    expect(await (await self.start()).reconciler.put(files, true)).toMatchObject({
+    const outcome = await (await self.start()).reconciler.put(files, true);
+    expect(outcome).toMatchObject({
       refusal: { problems: [{ code: 'NODE_SERVERS_NOT_OURS', hint: expect.stringContaining('takeOver: kube-proxy') }] },
     });
+    const [problem] = (outcome.kind === 'refused' && outcome.refusal.problems) || [];
+    expect(problem?.hint, 'what serves is not deleted').toMatch(/`sluiced adopt`(?!.*(?:cleanup|delete))/);
     self.kubeProxies = [42];
     expect(await (await self.start({ takeOver: true })).reconciler.put(files, true)).toMatchObject({
       refusal: { problems: [{ hint: expect.stringContaining('process 42') }] },
@@ -88,7 +91,7 @@ test('refuses beside a table of kube-proxy in mode nftables, also with takeOver'
   self = scene();
   self.kernel.hasProxyTable = true;
   expect(await (await self.start({ takeOver: true })).reconciler.put(bundle(), true)).toMatchObject({
-    refusal: { problems: [{ code: 'NODE_CHAINS_NOT_OURS', hint: expect.stringContaining('nft delete table') }] },
+    refusal: { problems: [{ code: 'NODE_CHAINS_NOT_OURS', hint: expect.stringContaining('run `sluiced adopt`') }] },
   });
   expect(self.kernel.taken).toEqual([]);
 });

@@ -16,7 +16,7 @@ import { peek, pinnedStore } from '../state/peek.ts';
 import { admit, AdmitMemory } from '../admission/admit.ts';
 import { countNames, foreignSluiceChains, foreignProxyChains } from '../plan/ownership.ts';
 import type { NodeFacts } from '../ports/node-facts.ts';
-import { findProxy } from '../admission/start-state.ts';
+import { findProxy, recoverHint } from '../admission/start-state.ts';
 import { bad, good, note, type PreflightFinding } from './finding.ts';
 import { nftFindings } from './nftables.ts';
 import { addressClashes } from './address-clashes.ts';
@@ -57,7 +57,7 @@ export async function findings(
     ...(files ? await ipvsFindings(files, config, tools, run) : []),
     ...(files ? sysctlFindings(files, config.node, facts) : []),
     ...(files ? probeServiceFindings(config, files) : []),
-    ...(await ownerFindings(config, tools, facts, run)),
+    ...(await ownerFindings(config, tools, facts, run, isNft)),
     ...(files ? bundleFindings(config, files, facts) : noBundle(config, problems)),
   ];
 }
@@ -272,23 +272,27 @@ async function ownerFindings(
   tools: Tools,
   facts: NodeFacts,
   run: Run,
-): Promise<PreflightFinding[]> {
+  isNft: boolean,
+): Promise<readonly PreflightFinding[]> {
   const running = facts.kubeProxies();
   const kernel = new LinuxKernel(tools, run, procTunables);
-  const observed: Observed = await kernel.observe(familyNames.filter((family) => tools.families[family]));
   const active = peek(config.state)?.current ?? null;
+  const takesOver = config.takeOver.includes('kube-proxy');
   // In layout tree all chain names are ours: kube-proxy's rules may stay after ours.
-  const beside = config.layout === 'tree' && !config.takeOver.includes('kube-proxy');
-  const others = active === null ? foreignProxyChains(observed, {}) : {};
-  const refused = beside && active === null ? foreignSluiceChains(observed, {}) : others;
+  const beside = config.layout === 'tree' && !takesOver;
   const proxy = proxyFinding(running, beside);
-  const left =
-    active === null && countNames(refused) === 0
-      ? await findProxy(kernel, config.takeOver.includes('kube-proxy'), [], [])
-      : {};
+  if (active !== null) return [proxy, noForeignChains];
+  const observed: Observed = await kernel.observe(familyNames.filter((family) => tools.families[family]));
+  const ofSluice = countNames(foreignSluiceChains(observed, {}));
+  if (isNft && (await kernel.nft?.exists()) === true) return [proxy, lostState('table inet sluice', 'not known here')];
+  if (ofSluice > 0 && !takesOver) return [proxy, lostState('chains of Sluice', `${ofSluice}, not known here`)];
+  const others = countNames(foreignProxyChains(observed, {}));
+  const left = beside || others === 0 ? await findProxy(kernel, takesOver, [], []) : {};
   if ('problems' in left) return [proxy, ...left.problems.map(({ message, hint }) => bad('kube-proxy', message, hint))];
-  return [proxy, ...chainFindings(countNames(others), countNames(refused), config)];
+  return [proxy, chainFinding(others, running, { takesOver, beside })];
 }
+
+const lostState = (what: string, seen: string): PreflightFinding => bad(what, seen, recoverHint);
 
 function proxyFinding(running: readonly number[], beside: boolean): PreflightFinding {
   if (running.length === 0) return good('kube-proxy', 'not running');
@@ -298,15 +302,26 @@ function proxyFinding(running: readonly number[], beside: boolean): PreflightFin
     : bad('kube-proxy', seen, 'stop it before sluiced starts: each would undo the rules of the other');
 }
 
-function chainFindings(count: number, refused: number, config: SluicedConfig): PreflightFinding[] {
-  const what = 'chains of another owner (kube-proxy?)';
-  if (count === 0) return [good(what, 'none')];
-  if (config.takeOver.includes('kube-proxy'))
-    return [note(what, `${count}`, 'sluiced takes them over; a rollback to generation 0 restores them')];
-  if (refused > 0) {
-    return [bad(what, `${refused}`, 'stop kube-proxy, then set takeOver: kube-proxy in sluiced.yaml')];
-  }
-  return [note(what, `${count}`, "Sluice's rules take precedence; these chains take over again after cleanup")];
+const foreignChains = 'chains of another owner (kube-proxy?)';
+const noForeignChains = good(foreignChains, 'none');
+
+function chainFinding(
+  count: number,
+  running: readonly number[],
+  { takesOver, beside }: { readonly takesOver: boolean; readonly beside: boolean },
+): PreflightFinding {
+  if (count === 0) return noForeignChains;
+  if (takesOver)
+    return note(foreignChains, `${count}`, 'sluiced takes them over; a rollback to generation 0 restores them');
+  if (beside)
+    return note(
+      foreignChains,
+      `${count}`,
+      "Sluice's rules take precedence; these chains take over again after cleanup",
+    );
+  const stop =
+    running.length > 0 ? 'stop kube-proxy, then set' : 'if kube-proxy made them, or a Sluice whose state is lost, set';
+  return bad(foreignChains, `${count}`, `${stop} takeOver: kube-proxy in sluiced.yaml`);
 }
 
 /** How packets reach new rules: without ipset there is no switch, and the kernel does not roll back by itself. */

@@ -76,3 +76,25 @@ test.each([
   expect(journal.active).toBeUndefined();
   node.end();
 });
+
+test.each([
+  ['iptables, in layout flat', 'flat', 'iptables'],
+  ['ipvs', 'tree', 'ipvs'],
+] as const)(
+  'in mode %s, where names are those of kube-proxy, the hint leads to takeOver, which keeps the rules',
+  async (_title, layout, mode) => {
+    const node = scene();
+    node.layout = layout;
+    const bundle = sampleBundle({ mode });
+    expect(await (await node.start()).reconciler.put(bundle, true)).toMatchObject({ kind: 'confirmed' });
+    const good = [kernelText(node.kernel), await node.kernel.ipvs.observe()];
+    rmSync(node.directory, { recursive: true });
+    expect(await (await node.start()).reconciler.put(bundle, true)).toMatchObject({
+      refusal: { problems: [{ hint: expect.stringContaining('takeOver: kube-proxy') }] },
+    });
+    const { reconciler } = await node.start({ takeOver: true });
+    expect(await reconciler.put(bundle, true)).toMatchObject({ kind: 'confirmed' });
+    expect([kernelText(node.kernel), await node.kernel.ipvs.observe()]).toEqual(good);
+    node.end();
+  },
+);

@@ -43,7 +43,7 @@ const onProbation = {
 };
 const unknownTable = {
   message: 'Cannot recover: table inet sluice is not one that this version of Sluice writes',
-  hint: 'Use the version that wrote it, or remove the table and apply a bundle: `nft delete table inet sluice`',
+  hint: 'Use the version of sluiced that wrote it. Only if it serves no Service, remove the table and apply a bundle: `nft delete table inet sluice`',
 };
 const nothingThere = {
   message: 'Cannot recover: the kernel holds no rules of Sluice in layout tree, and no table of mode nftables',
