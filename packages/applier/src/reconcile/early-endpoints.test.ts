@@ -11,9 +11,15 @@ import { type Scene, scene } from '../testing/scene.fixture.ts';
 type Services = Readonly<Record<string, readonly number[]>>;
 const active: Services = { 'shop/web': [1, 2], 'shop/cart': [3], 'shop/off': [] };
 
-/** A line that leads packets to a Service with port 80, or in mode nftables to one of its endpoints. */
-const frontendLine = /^(?:-A KUBE-SERVICES .* -j KUBE-SVC-\S+|add element .* \. 80 .*)\n/gm;
-const atPort81 = (text: string): string => text.replaceAll('--dport 80 ', '--dport 81 ').replaceAll(' . 80 ', ' . 81 ');
+/** A line that leads packets to a Service with port 80, or in modes ipvs and nftables to one of its endpoints. */
+const frontendLine =
+  /^(?:-A KUBE-SERVICES .* -j KUBE-SVC-\S+|add element .* \. 80 .*|-[aA] -t \S+:80 .*|add KUBE-CLUSTER-IP .*)\n/gm;
+const atPort81 = (text: string): string =>
+  text
+    .replaceAll('--dport 80 ', '--dport 81 ')
+    .replaceAll(' . 80 ', ' . 81 ')
+    .replaceAll(/( -t \S+:)80 /g, '$181 ')
+    .replaceAll(/^(add KUBE-CLUSTER-IP \S+,tcp:)80$/gm, '$181');
 
 describe.each(dataPlanes)('in layout $layout, mode $mode', ({ layout, mode }) => {
   const bundle = (services: Services): BundleFiles => sampleBundle({ services, families: ['ipv4', 'ipv6'], mode });

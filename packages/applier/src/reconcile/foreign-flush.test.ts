@@ -15,9 +15,10 @@ afterEach(() => node.end());
 
 const families = ['ipv4', 'ipv6'] as const;
 
-/** `iptables -F; iptables -t nat -F`, or `nft flush ruleset`: chains stay, or the table goes. */
+/** `iptables -F; iptables -t nat -F`, in mode ipvs with `ipvsadm -C`, or `nft flush ruleset`: chains stay, or the table goes. */
 async function flush(mode: string): Promise<void> {
   if (mode === 'nftables') return node.kernel.nft.clear();
+  if (mode === 'ipvs') node.kernel.ipvs.clear();
   for (const family of families) node.kernel.load(family, flushed(family));
 }
 

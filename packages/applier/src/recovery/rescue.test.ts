@@ -55,7 +55,9 @@ describe.each(
       because: expect.stringContaining('generation 2, the one in the kernel, is active'),
     });
     expect(await next.reconciler.repair()).toBe(0);
-    expect([rules(), node.kernel.taken.length]).toEqual([before, steps]);
+    // Which real servers drain is in the journal: they go, for they have no connections here.
+    const drained = mode === 'ipvs' ? 1 : 0;
+    expect([rules(), node.kernel.taken.length]).toEqual([before, steps + drained]);
     expect((await next.reconciler.put(two, false)).kind, 'its version is known').toBe('same');
     expect((await node.start()).journal.active?.number, 'the next process reads it').toBe(2);
   });

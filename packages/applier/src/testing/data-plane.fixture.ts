@@ -7,14 +7,32 @@ export const dataPlanes = [
   { layout: 'flat', mode: 'iptables' },
   { layout: 'tree', mode: 'iptables' },
   { layout: 'tree', mode: 'nftables' },
+  { layout: 'flat', mode: 'ipvs' },
 ] as const;
 
 /**
- * All that a kernel holds of both data planes, so that two texts are equal if packets are treated alike and nothing else is left. Of the
+ * All that a kernel holds of all data planes, so that two texts are equal if packets are treated alike and nothing else is left. Of the
  * table of mode nftables it lacks slots and halves, which say where an endpoint is stored, and the chains of lists, which stay.
  */
 export function kernelText(kernel: FakeKernel): string {
-  return `${kernel.save('ipv4')}${kernel.save('ipv6')}${tableText(kernel.nft.list())}`;
+  return `${kernel.save('ipv4')}${kernel.save('ipv6')}${tableText(kernel.nft.list())}${virtualText(kernel)}`;
+}
+
+/** Virtual servers with what they give new connections, sets and addresses. */
+function virtualText({ ipvs }: FakeKernel): string {
+  const { servers, sets, bound } = ipvs.list();
+  const lines = [
+    ...[...servers].map(([key, { scheduler, real }]) => {
+      const serving = [...real].filter(([, { weight }]) => weight > 0).map(([to, { weight }]) => `${to} ${weight}`);
+      return `${key} ${scheduler} ${serving.toSorted().join()}`;
+    }),
+    ...[...sets].flatMap(([name, { entries }]) => [...entries].map((entry) => `${name} ${entry}`)),
+    ...[...(bound?.ipv4 ?? []), ...(bound?.ipv6 ?? [])].map((address) => `kube-ipvs0 ${address}`),
+  ];
+  return lines
+    .toSorted()
+    .map((line) => `${line}\n`)
+    .join('');
 }
 
 function tableText(table: ObservedNft | undefined): string {
@@ -42,7 +60,9 @@ export function endpointNumbers(kernel: FakeKernel): readonly number[] {
     servedBy(table as ObservedNft, key.replace(' . 6 . ', ' . tcp . ').replace(' . 17 . ', ' . udp . ')),
   );
   const targets = kernel.save('ipv4').match(/(?<=--to-destination )\S+/g) ?? [];
-  const numbers = [...targets, ...served].flatMap((one) => {
+  const servers = [...kernel.ipvs.list().servers.values()].flatMap(({ real }) => [...real]);
+  const virtual = servers.flatMap(([to, { weight }]) => (weight > 0 ? [to] : []));
+  const numbers = [...targets, ...served, ...virtual].flatMap((one) => {
     const [, third, last] = /^10\.244\.(\d+)\.(\d+)/.exec(one) ?? [];
     return third === undefined ? [] : [Number(third) * 250 + Number(last) - 1];
   });

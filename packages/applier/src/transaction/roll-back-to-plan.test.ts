@@ -13,9 +13,9 @@ afterEach(() => node.end());
 
 describe.each(dataPlanes)('layout $layout, mode $mode', ({ layout, mode }) => {
   beforeEach(() => void (node.layout = layout));
-  /** The names of Services in a plan: the table of mode nftables knows addresses. */
+  /** The names of Services in a plan: virtual servers and the table of mode nftables know addresses. */
   const names =
-    mode === 'nftables'
+    mode !== 'iptables'
       ? { web: '10.96.0.11:80/TCP', was: '10.96.0.13:80/TCP', new: '10.96.0.14:80/TCP' }
       : { web: 'shop/web', was: 'shop/was', new: 'shop/new' };
   const then = sampleBundle({ services: { 'shop/web': [1, 2], 'shop/cart': [50], 'shop/was': [9] }, mode });

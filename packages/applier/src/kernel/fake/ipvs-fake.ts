@@ -48,10 +48,11 @@ export class FakeIpvs implements IpvsKernel {
 
   async observe(known: KnownIpvsParts = {}): Promise<ObservedIpvs> {
     const { servers, timeouts, sets, addresses } = known;
-    return { ...this.#observe(), ...servers, ...timeouts, ...sets, ...addresses };
+    return { ...this.list(), ...servers, ...timeouts, ...sets, ...addresses };
   }
 
-  #observe(): ObservedIpvs {
+  /** What the kernel holds, read at once. */
+  list(): ObservedIpvs {
     const { ipv4, ipv6 } = this.#bound ?? {};
     return {
       servers: new Map([...this.#servers].map(([key, one]) => [key, { ...one, real: new Map(one.real) }])),
