@@ -20,15 +20,20 @@ beforeEach(async () => {
 });
 afterEach(() => node.remove());
 
-const planes = [
+interface Plane extends DataPlane {
+  readonly layout?: 'tree' | 'flat';
+}
+
+const planes: readonly Plane[] = [
   { backend: 'nft', mode: 'iptables' },
   { backend: 'nft', mode: 'nftables' },
-] as const satisfies readonly DataPlane[];
+  { backend: 'nft', mode: 'iptables', layout: 'flat' },
+];
 
 const services = Object.fromEntries(Array.from({ length: 200 }, (_, n) => [`shop/s${n}`, [10 + (n % 200)]] as const));
 
-async function start({ backend, mode }: DataPlane): Promise<string> {
-  node.writeConfig(backend);
+async function start({ backend, mode, layout = 'tree' }: Plane): Promise<string> {
+  node.writeConfig(backend, `layout: ${layout}\n`);
   const config = `${node.directory}/sluiced.yaml`;
   writeFileSync(config, readFileSync(config, 'utf8').replace('scanIntervalSeconds: 1\n', ''));
   writeBundle(`${node.directory}/rendered`, sampleBundle({ services, families: ['ipv4', 'ipv6'], mode }));
@@ -69,8 +74,8 @@ async function away(plane: DataPlane, good: string): Promise<number> {
   return performance.now() - sinceMs;
 }
 
-describe.each(planes)('on $backend, mode $mode', { timeout: 240_000 }, ({ backend, mode }) => {
-  const plane = { backend, mode };
+describe.each(planes)('on $backend, mode $mode', { timeout: 240_000 }, (plane) => {
+  const { backend, mode } = plane;
   beforeEach((context) => needBackend(context, backend));
 
   const deafnesses: readonly (readonly [string, () => Promise<unknown>])[] = [

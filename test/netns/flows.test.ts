@@ -3,7 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
-import { type DataPlane, plainPlanes, SluicedNode, until } from './sluiced-node.ts';
+import { type DataPlane, layoutPlanes, plainPlanes, SluicedNode, until } from './sluiced-node.ts';
 
 /** UDP clients that keep their port, against the real program: they must not stay on removed endpoints. */
 
@@ -43,46 +43,51 @@ const program = (directory: string): string => `
   }
 `;
 
-describe.each(plainPlanes)('connections of UDP on $backend, mode $mode', ({ backend, mode }) => {
-  beforeEach((context) => needBackend(context, backend));
+describe.each(layoutPlanes)(
+  'connections of UDP on $backend, layout $layout, mode $mode',
+  ({ backend, layout, mode }) => {
+    beforeEach((context) => needBackend(context, backend));
 
-  test('a client moves to the new endpoint at once, also from and by way of no endpoint; another Service keeps its entry', async () => {
-    const { directory } = node;
-    node.writeConfig(backend);
-    const setUp = ['192.0.2.11', '10.244.0.2', '10.244.0.3'].map((one) => `ip addr add ${one}/32 dev lo`).join(' && ');
-    await node.tool(['sh', '-c', `${setUp} && ip route add 10.96.0.0/12 dev lo`]);
-    // Connections are tracked once a rule needs it.
-    await node.tool([`iptables-${backend}`, '-A', 'OUTPUT', '-m', 'conntrack', '--ctstate', 'NEW']);
-    writeFileSync(`${directory}/clients.cjs`, program(directory));
-    node.startProgram([process.execPath, `${directory}/clients.cjs`]);
-    const answerOf = (name: string): string => readFileSync(`${directory}/${name}`, 'utf8');
-    const put = async (web: readonly number[]): Promise<void> => {
-      writeBundle(`${directory}/rendered`, bundle({ mode }, { 'shop/web': web, 'shop/cart': [2] }));
-      expect(await node.apply()).toMatchObject({ exitCode: 0 });
-    };
-    const entry = async (port: number): Promise<string> =>
-      (await node.tool(['conntrack', '-L', '-p', 'udp', '--orig-port-src', String(port), '-o', 'id'])).match(
-        / id=\d+/,
-      )?.[0] ?? '';
-    await until(
-      'the clients send',
-      async () => (await entry(4000)).includes('id=') && (await entry(4001)).includes('id='),
-    );
-    await put([1]);
-    await until(
-      'clients without an endpoint are served',
-      async () => answerOf('web') === '1' && answerOf('cart') === '2',
-    );
-    const kept = await entry(4001);
-    await put([2]);
-    await until('the client moves', async () => answerOf('web') === '2');
-    await put([]);
-    await until('no endpoint answers', async () => answerOf('web') === '');
-    await put([1]);
-    await until('the client has moved back', async () => answerOf('web') === '1');
-    expect(await entry(4001)).toBe(kept);
-  });
-});
+    test('a client moves to the new endpoint at once, also from and by way of no endpoint; another Service keeps its entry', async () => {
+      const { directory } = node;
+      node.writeConfig(backend, `layout: ${layout}\n`);
+      const setUp = ['192.0.2.11', '10.244.0.2', '10.244.0.3']
+        .map((one) => `ip addr add ${one}/32 dev lo`)
+        .join(' && ');
+      await node.tool(['sh', '-c', `${setUp} && ip route add 10.96.0.0/12 dev lo`]);
+      // Connections are tracked once a rule needs it.
+      await node.tool([`iptables-${backend}`, '-A', 'OUTPUT', '-m', 'conntrack', '--ctstate', 'NEW']);
+      writeFileSync(`${directory}/clients.cjs`, program(directory));
+      node.startProgram([process.execPath, `${directory}/clients.cjs`]);
+      const answerOf = (name: string): string => readFileSync(`${directory}/${name}`, 'utf8');
+      const put = async (web: readonly number[]): Promise<void> => {
+        writeBundle(`${directory}/rendered`, bundle({ mode }, { 'shop/web': web, 'shop/cart': [2] }));
+        expect(await node.apply()).toMatchObject({ exitCode: 0 });
+      };
+      const entry = async (port: number): Promise<string> =>
+        (await node.tool(['conntrack', '-L', '-p', 'udp', '--orig-port-src', String(port), '-o', 'id'])).match(
+          / id=\d+/,
+        )?.[0] ?? '';
+      await until(
+        'the clients send',
+        async () => (await entry(4000)).includes('id=') && (await entry(4001)).includes('id='),
+      );
+      await put([1]);
+      await until(
+        'clients without an endpoint are served',
+        async () => answerOf('web') === '1' && answerOf('cart') === '2',
+      );
+      const kept = await entry(4001);
+      await put([2]);
+      await until('the client moves', async () => answerOf('web') === '2');
+      await put([]);
+      await until('no endpoint answers', async () => answerOf('web') === '');
+      await put([1]);
+      await until('the client has moved back', async () => answerOf('web') === '1');
+      expect(await entry(4001)).toBe(kept);
+    });
+  },
+);
 
 test.each(plainPlanes)(
   'an entry whose deletion was missed goes within a minute; others stay (on $backend, mode $mode)',

@@ -38,6 +38,9 @@ export const plainPlanes = [
   { backend: 'nft', mode: 'nftables' },
 ] as const satisfies readonly DataPlane[];
 
+/** The data planes of `plainPlanes`, and layout flat on nf_tables. */
+export const layoutPlanes = dataPlanes.filter(({ backend, layout }) => layout === 'tree' || backend === 'nft');
+
 /** Rules of a CNI plugin and of an administrator. */
 export const foreign =
   '*nat\n:CNI-X - [0:0]\n-A CNI-X -j RETURN\n-A POSTROUTING -s 10.244.0.0/16 -j CNI-X\nCOMMIT\n*filter\n-A FORWARD -s 192.0.2.7/32 -j DROP\nCOMMIT\n';

@@ -5,7 +5,7 @@ import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bu
 import type { StatusReport } from '../../packages/applier/src/status/status.ts';
 import { addPods } from './clients.ts';
 import { needKernel } from './privileges.ts';
-import { plainPlanes, SluicedNode, until } from './sluiced-node.ts';
+import { layoutPlanes, SluicedNode, until } from './sluiced-node.ts';
 
 /** The real daemon with `countTraffic`: live connections and bytes by the kernel's tracked connections, with accounting and without. */
 
@@ -79,28 +79,33 @@ async function connectAll(): Promise<{
   return { live, end: () => node.kill(child) };
 }
 
-test.each(plainPlanes)('live connections and bytes, $backend, mode $mode', { timeout: 240_000 }, async (plane) => {
-  const { backend, mode } = plane;
-  node.writeConfig(backend, 'probation: {seconds: 0}\ncountTraffic: true\n');
-  put(mode, true);
-  node.start();
-  await until('it serves', async () => (await status()).generation === 1, 30_000);
-  expect(await accounting()).toBe('1');
-  const { live, end } = await connectAll();
-  const web = await untilWeb('all are counted', (one) => one.live === 7);
-  expect(Object.fromEntries(web.endpoints.map((one) => [one.endpoint, one.live]))).toEqual(live);
-  const sent = 7 * bytesEach;
-  expect(web.bytes).toBeGreaterThan(sent);
-  // Headers, acknowledgements and handshakes.
-  expect(web.bytes).toBeLessThan(1.3 * sent);
-  expect(web).toMatchObject({ connections: null, recent: null });
-  const { stdout } = await node.sluiced('top', '--sort', 'bytes', '--once');
-  expect(stdout).toMatch(/^shop\/web(?::\w+)? +- +- +7 +\d+\.\d KiB$/m);
-  expect(await node.get('/metrics')).toMatch(/^sluice_service_live_connections\{service="shop\/web(:\w+)?"\} 7$/m);
-  expect(await node.get('/metrics')).toMatch(/^sluice_service_bytes\{service="shop\/web(:\w+)?"\} \d{6}$/m);
-  await end();
-  await untilWeb('connections that ended are not live', (one) => one.live === 0 && (one.bytes ?? 0) > sent);
-});
+test.each(layoutPlanes)(
+  'live connections and bytes, $backend, layout $layout, mode $mode',
+  {
+    timeout: 240_000,
+  },
+  async ({ backend, layout, mode }) => {
+    node.writeConfig(backend, `layout: ${layout}\nprobation: {seconds: 0}\ncountTraffic: true\n`);
+    put(mode, true);
+    node.start();
+    await until('it serves', async () => (await status()).generation === 1, 30_000);
+    expect(await accounting()).toBe('1');
+    const { live, end } = await connectAll();
+    const web = await untilWeb('all are counted', (one) => one.live === 7);
+    expect(Object.fromEntries(web.endpoints.map((one) => [one.endpoint, one.live]))).toEqual(live);
+    const sent = 7 * bytesEach;
+    expect(web.bytes).toBeGreaterThan(sent);
+    // Headers, acknowledgements and handshakes.
+    expect(web.bytes).toBeLessThan(1.3 * sent);
+    expect(web).toMatchObject({ connections: null, recent: null });
+    const { stdout } = await node.sluiced('top', '--sort', 'bytes', '--once');
+    expect(stdout).toMatch(/^shop\/web(?::\w+)? +- +- +7 +\d+\.\d KiB$/m);
+    expect(await node.get('/metrics')).toMatch(/^sluice_service_live_connections\{service="shop\/web(:\w+)?"\} 7$/m);
+    expect(await node.get('/metrics')).toMatch(/^sluice_service_bytes\{service="shop\/web(:\w+)?"\} \d{6}$/m);
+    await end();
+    await untilWeb('connections that ended are not live', (one) => one.live === 0 && (one.bytes ?? 0) > sent);
+  },
+);
 
 test('without accounting there are no bytes, and cleanup restores the sysctl', { timeout: 240_000 }, async () => {
   node.writeConfig('nft', 'probation: {seconds: 0}\ncountTraffic: true\n');
