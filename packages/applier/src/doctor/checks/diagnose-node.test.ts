@@ -331,3 +331,16 @@ test('without a Service in question, common settings are notes', () => {
   expect(cause).toBeUndefined();
   expect(notes.map(({ code }) => code)).toEqual(['PORT_RANGE_OVERLAPS']);
 });
+
+test.each<[string, Partial<Facts>, string]>([
+  ['a table', { nftTables: [{ family: 'ip', name: 'kube-proxy', chains: [] }] }, 'nft delete table ip kube-proxy'],
+  [
+    'an interface',
+    { interfaces: [{ name: 'kube-ipvs0', isUp: false, mtu: 1500, kind: '', addresses: [] }] },
+    'ip link delete kube-ipvs0',
+  ],
+])('the command against %s of a former kube-proxy touches nothing of Sluice', (_title, left, fix) => {
+  const { cause, others } = diagnoseNode({ kind: 'all' }, { ...healthy, ...left });
+  const found = [cause, ...others].find((one) => one?.code === 'KUBE_PROXY_LEFTOVERS');
+  expect(found?.fix).toBe(fix);
+});

@@ -72,15 +72,32 @@ function proxyChecks(
       ],
       fix: 'kubectl -n kube-system get daemonset kube-proxy',
     });
+  // `kube-proxy --cleanup` also empties chains and virtual servers that Sluice has under kube-proxy's names.
   const left = [
-    ...nftTables.flatMap(({ family, name }) => (name === 'kube-proxy' ? `nft table ${family} kube-proxy` : [])),
-    ...interfaces.flatMap(({ name }) =>
-      name === 'kube-ipvs0' && desired.mode !== 'ipvs' ? 'interface kube-ipvs0' : [],
+    ...nftTables.flatMap(({ family, name }) =>
+      name === 'kube-proxy'
+        ? { evidence: `nft table ${family} kube-proxy`, fix: `nft delete table ${family} kube-proxy` }
+        : [],
     ),
-    ...tables.flatMap((table) => (table.store === desired.store ? proxyJumps(table, desired) : [])),
+    ...interfaces.flatMap(({ name }) =>
+      name === 'kube-ipvs0' && desired.mode !== 'ipvs'
+        ? { evidence: 'interface kube-ipvs0', fix: 'ip link delete kube-ipvs0' }
+        : [],
+    ),
+    ...tables.flatMap((table) =>
+      table.store === desired.store
+        ? proxyJumps(table, desired).map((evidence) => ({ evidence, fix: 'kube-proxy --cleanup' }))
+        : [],
+    ),
   ];
-  if (left.length > 0)
-    found.push({ code: 'KUBE_PROXY_LEFTOVERS', certainty: 'certain', evidence: left, fix: 'kube-proxy --cleanup' });
+  const [first] = left;
+  if (first)
+    found.push({
+      code: 'KUBE_PROXY_LEFTOVERS',
+      certainty: 'certain',
+      evidence: left.map(({ evidence }) => evidence),
+      fix: first.fix,
+    });
   const other = tables
     .filter(({ store }) => store !== desired.store)
     .flatMap((table) => [...proxyJumps(table, desired), ...sluiceJumps(table)]);
