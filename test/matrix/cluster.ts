@@ -21,6 +21,8 @@ export interface Input {
   readonly service?: JsonObject;
   readonly slice?: JsonObject;
   readonly proxy?: JsonObject;
+  /** The first profiles of `sluice.yaml`; the last one, of all other nodes, is that of the KubeProxyConfiguration. */
+  readonly profiles?: readonly JsonObject[];
   /** Further objects. */
   readonly more?: readonly JsonObject[];
 }
@@ -119,7 +121,13 @@ function bundleOf(inputs: readonly Input[], { mode }: Column): ReadonlyMap<strin
     ...more,
   ];
   const loaded = load([{ file: 'cluster.yaml', text: documents.map((one) => stringify(one)).join('---\n') }]);
-  const { config, problems } = readConfig({ kubeProxy: loaded.kubeProxy });
+  const profiles = inputs.flatMap((input) => input.profiles ?? []);
+  const head = { apiVersion: 'sluice.dev/v1alpha1', kind: 'SluiceConfig', clusterName: 'matrix' };
+  const sluice = stringify({ ...head, profiles: [...profiles, { name: 'default' }] });
+  const { config, problems } = readConfig({
+    kubeProxy: loaded.kubeProxy,
+    sluice: { file: 'sluice.yaml', text: sluice },
+  });
   const input = { base: [], change: loaded.objects, allocations: [], allocate: true, snapshot: true, strict: false };
   const rendered = render({ ...input, config });
   const errors = [...loaded.problems, ...problems, ...rendered.problems].filter(({ level }) => level === 'error');

@@ -29,9 +29,26 @@ const notInIpvs = 'an option of mode ipvs';
 export const proxyFields: readonly FieldRow[] = [
   {
     field: 'KubeProxyConfiguration featureGates.AllowServiceExternalIPs',
-    given: { service: { spec: { externalIPs: ['198.51.100.77'] } } },
+    given: {
+      service: { spec: { externalIPs: ['198.51.100.77'] } },
+      // Where no profile serves external IPs, Services have none, and no mode is asked.
+      profiles: [
+        {
+          name: 'west',
+          nodeSelector: { matchLabels: { 'topology.kubernetes.io/zone': 'west' } },
+          featureGates: { AllowServiceExternalIPs: true },
+        },
+      ],
+    },
     set: proxy({ featureGates: { AllowServiceExternalIPs: false } }),
-    checks: [{ ask: { from: 'outside', to: '198.51.100.77:80/tcp' }, set: 'pass', unset: bothMasqueraded }],
+    checks: [
+      { ask: { from: 'outside', to: '198.51.100.77:80/tcp' }, set: 'pass', unset: bothMasqueraded },
+      {
+        ask: { from: 'client of node-2', to: '198.51.100.77:80/tcp' },
+        set: bothMasqueraded,
+        unset: bothMasqueraded,
+      },
+    ],
   },
   {
     field: 'KubeProxyConfiguration iptables.masqueradeAll',
