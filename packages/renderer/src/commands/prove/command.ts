@@ -13,7 +13,8 @@ export function addProve(program: Command): void {
     .description(
       'Traces packets from every source class to every address and port of every Service, on every kind of node, and checks ' +
         'that they reach the declared endpoints with the declared shares, or are rejected as the policies require. The base rules for ' +
-        'established connections, marks and addresses are compared with those of kube-proxy.',
+        'established connections, marks and addresses are compared with those of kube-proxy. What a bundle does not say enough about, ' +
+        'such as node ports of a node without an address, is named as not judged.',
     )
     .argument('[DIR]', 'a bundle directory, or a Git revision of one', 'rendered')
     .option(

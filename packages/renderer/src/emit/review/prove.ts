@@ -2,7 +2,13 @@ import { plural } from '@sluice/netfilter';
 import { profileNames } from './settings.ts';
 import { outcomeText, destinationText, nodesText, sourceText } from '../../review/report/words.ts';
 import type { HeaderSpace } from '../../review/prove/header-space.ts';
-import { type CounterExample, isProved, type ProfileFault, type Proof } from '../../review/prove/prove.ts';
+import {
+  type CounterExample,
+  isProved,
+  type ProfileFault,
+  type Proof,
+  type Unjudged,
+} from '../../review/prove/prove.ts';
 
 /** The maximum number of counter-examples in the text; it counts the rest, and JSON has all. */
 const shownMax = 100;
@@ -23,6 +29,7 @@ export function printProof(proof: Proof, format: 'text' | 'json'): string {
       ({ profile, family, services, flows, headerSpace }) =>
         `profile ${profile}, ${family}: ${plural(services, 'Service')}, ${plural(flows, 'flow')} traced${spaceText(headerSpace)}\n`,
     ),
+    ...proof.unjudged.map(printUnjudged),
     lastLine(proof),
   ].join('');
 }
@@ -39,13 +46,28 @@ function spaceText(space: HeaderSpace | undefined): string {
   return `; ${plural(keys, 'key')} and ${plural(intervals, 'interval')} divide all packets, ${judged}`;
 }
 
+const unjudgedNames = {
+  'node-ports': 'node ports',
+  'packets-of-the-node': 'packets of the node itself',
+} as const;
+
+function printUnjudged({ profile, family, what, nodes }: Unjudged): string {
+  const where = `profile ${profile}, ${family}: not judged:`;
+  if (what === 'all') return `${where} all of it: no node has the profile\n`;
+  return `${where} ${unjudgedNames[what]} on ${nodesText({ profile, nodes })}: node.yaml has no address of the family\n`;
+}
+
 function lastLine(proof: Proof): string {
-  if (isProved(proof)) return 'The rules implement all Services as declared\n';
+  if (isProved(proof))
+    return `The rules implement all Services as declared${isWhole(proof) ? '' : ', except for what was not judged'}\n`;
   const { length } = proof.counterExamples;
   const flows = length > 0 ? [`${plural(length, 'flow')} ${length === 1 ? 'is' : 'are'} not as declared`] : [];
   const profiles = new Set(proof.faults.map(({ profile }) => profile)).size;
   return `${[...flows, ...(profiles > 0 ? [`the base rules of ${plural(profiles, 'profile')} differ from kube-proxy's`] : [])].join(', ')}\n`;
 }
+
+const isWhole = ({ profiles, unjudged }: Proof): boolean =>
+  unjudged.length === 0 && profiles.every(({ headerSpace }) => (headerSpace?.unjudged ?? []).length === 0);
 
 function printFault({ profile, family, what, expected, found }: ProfileFault): string {
   return `profile ${profile}, ${family}: ${profileNames[what]} ${found}, expected ${expected}\n`;

@@ -316,3 +316,32 @@ test('a missing network of pods is found where the table masquerades all', () =>
   const without = edited(masqueraded, lastNft, (text) => text.replace(/^.* pods4 .*\n/m, ''));
   expect([masqueraded, without].map((files) => isProved(proofOf(files)))).toEqual([true, false]);
 });
+
+const withoutAddress = (text: string): string => text.replace(/^ +address: .*\n/m, '');
+
+test.each<[string, BundleFiles, readonly string[]]>([
+  ['mode iptables', bundleOf('02-node-port'), ['packets-of-the-node', 'node-ports']],
+  ['mode iptables, no node port', bundleOf('01-cluster-ip'), ['packets-of-the-node']],
+  ['mode ipvs', bundleOf('10-ipvs'), ['packets-of-the-node', 'node-ports']],
+  ['mode nftables', bundleOf('13-nftables'), ['packets-of-the-node', 'node-ports']],
+])('%s: what a node without an address does is not judged', (_title, files, expected) => {
+  const path = [...files.keys()].find((one) => one.startsWith('nodes/node-2'))!;
+  const proof = proofOf(edited(files, path, withoutAddress));
+  expect(proofOf(files).unjudged).toEqual([]);
+  expect(isProved(proof)).toBe(true);
+  expect(proof.unjudged).toEqual(
+    expected.map((what) => ({ profile: 'default', family: 'ipv4', what, nodes: ['node-2'] })),
+  );
+  const said = printProof(proof, 'text').trimEnd().split('\n');
+  expect(said.at(-1)).toBe('The rules implement all Services as declared, except for what was not judged');
+  expect(said).toContain(
+    'profile default, ipv4: not judged: packets of the node itself on node-2: node.yaml has no address of the family',
+  );
+  expect(JSON.parse(printProof(proof, 'json'))).toMatchObject({ proved: true, unjudged: proof.unjudged });
+});
+
+test('a profile without nodes is not judged', () => {
+  const files = new Map([...bundleOf('01-cluster-ip')].filter(([path]) => !path.startsWith('nodes/')));
+  const { unjudged } = proofOf(files);
+  expect(unjudged).toEqual([{ profile: 'default', family: 'ipv4', what: 'all', nodes: [] }]);
+});

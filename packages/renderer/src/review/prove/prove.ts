@@ -14,7 +14,7 @@ import { declaredIn } from './declared.ts';
 import { type DeclaredFlow, declaredFlows, isMet } from './declared-flows.ts';
 import { type HeaderSpace, headerSpaceNode, headerSpaceOf, TracedPackets } from './header-space.ts';
 import { nftStateOf } from '../flows/nft-state.ts';
-import { nodesOfProfile, nodeOf, ReviewStopped } from '../bundle/node.ts';
+import { factOf, nodesOfProfile, nodeOf, ReviewStopped } from '../bundle/node.ts';
 import { hostOf } from '../flows/program.ts';
 import {
   declaredBaseTreatment,
@@ -36,6 +36,15 @@ export interface ProfileFault {
   readonly found: string;
 }
 
+/** What a bundle does not say enough about: no verdict on it is certain. */
+export interface Unjudged {
+  readonly profile: string;
+  readonly family: Family;
+  readonly what: 'node-ports' | 'packets-of-the-node' | 'all';
+  /** In byte order; none: no node has the profile. */
+  readonly nodes: readonly string[];
+}
+
 /** The extent of the checks, and the faults found. */
 export interface Proof {
   readonly profiles: readonly {
@@ -47,6 +56,7 @@ export interface Proof {
   }[];
   readonly counterExamples: readonly CounterExample[];
   readonly faults: readonly ProfileFault[];
+  readonly unjudged: readonly Unjudged[];
 }
 
 /** Whether no fault was found. */
@@ -68,6 +78,7 @@ export function proveBundle(files: BundleFiles): Proof | readonly Problem[] {
   const profiles: Proof['profiles'][number][] = [];
   const counterExamples: CounterExample[] = [];
   const faults: ProfileFault[] = [];
+  const unjudged: Unjudged[] = [];
   try {
     for (const profile of view.profiles.keys()) {
       for (const family of families) {
@@ -76,13 +87,30 @@ export function proveBundle(files: BundleFiles): Proof | readonly Problem[] {
         profiles.push({ profile, family, ...extent });
         addAll(counterExamples, found);
         addAll(faults, faultsOf(view, profile, family));
+        addAll(unjudged, unjudgedOf(view, profile, family));
       }
     }
   } catch (error) {
     if (error instanceof ReviewStopped) return error.problems;
     throw error;
   }
-  return { profiles, counterExamples, faults };
+  return { profiles, counterExamples, faults, unjudged };
+}
+
+/** Where Services have a family, and a node no known address in it, neither its packets nor those to its node ports can be named. */
+function unjudgedOf(view: BundleView, profile: string, family: Family): readonly Unjudged[] {
+  const services = declaredIn(view, profile, family);
+  if (services.length === 0) return [];
+  const all = nodesOfProfile(view, profile);
+  if (all.length === 0) return [{ profile, family, what: 'all', nodes: [] }];
+  const nodes = all.filter((name) => factOf(nodeOf(view, name), family, 'address') === undefined);
+  if (nodes.length === 0) return [];
+  const hasNodePorts = services.some(({ notes }) => notes.ports.some(({ nodePort }) => nodePort > 0));
+  const whats: readonly Unjudged['what'][] = [
+    'packets-of-the-node',
+    ...(hasNodePorts ? (['node-ports'] as const) : []),
+  ];
+  return whats.map((what) => ({ profile, family, what, nodes }));
 }
 
 function faultsOf(view: BundleView, profile: string, family: Family): readonly ProfileFault[] {
