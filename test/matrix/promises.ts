@@ -72,6 +72,12 @@ export const promises: readonly PromiseRow[] = [
     onFake('rules that another program removed are repaired'),
     guest('endpoints', 'sets that another program empties or destroys are repaired, and the node reports it'),
   ),
+  onKernels(
+    'a bundle without most Services is held, and the node stays healthy',
+    netns('removal', 'the node keeps its rules and its health beside a bundle %s'),
+    applier('reconcile/removal-hold', 'holds a release that takes away most Services, and keeps the rules'),
+    applier('reconcile/removal-hold', 'holds a release that takes away most Services, and keeps the rules'),
+  ),
   row(
     'a deaf monitor is noticed',
     netns('deaf', 'the rules are back soon, and a stopped one is replaced'),
