@@ -103,6 +103,37 @@ describe.each(planes)('layout $layout, mode $mode', (plane) => {
       expect(wrong).toEqual([]);
     },
   );
+
+  test('each file of the active generation and its copy: the bundle directory serves after a boot, and the kernel serves on without one', async () => {
+    const copies = files.filter((file) => file.startsWith('copies/'));
+    expect(copies.length).toBeGreaterThan(2);
+    for (const file of copies) {
+      const self = scene();
+      self.layout = plane.layout;
+      cpSync(template, self.directory, { recursive: true });
+      const [kernel, booted] = [bare(), bare()];
+      const first = await self.start({}, { kernel });
+      await first.reconciler.recover();
+      await first.reconciler.repair();
+      for (const name of [file, file.replace('copies/', 'store/')]) rmSync(`${self.directory}/${name}`, { force: true });
+
+      const restarted = await self.start({}, { kernel });
+      const found = await restarted.reconciler.recover();
+      await restarted.reconciler.repair();
+      // The rules that are there, or an older generation.
+      expect([file, await served(kernel)]).toEqual([file, expect.arrayContaining([3, 5])]);
+      // Names of layout flat and mode ipvs may be a kube-proxy's: an operator decides.
+      const isHeld = plane.layout === 'tree' && found?.kind === 'held';
+      expect([file, isHeld]).toEqual([file, false]);
+
+      const { reconciler } = await self.start({}, { kernel: booted });
+      await reconciler.recover();
+      await reconciler.repair();
+      expect([file, (await reconciler.put(bundleOf(plane, ...newest), false)).kind]).not.toEqual([file, 'held']);
+      expect([file, await served(booted)]).toEqual([file, [3, ...newest]]);
+      self.end();
+    }
+  });
 });
 
 /** Damages a file of a node, and lets it go on. @returns what is wrong with it then */
