@@ -62,7 +62,7 @@ async function runOn(node: SluicedNode, cell: Cell, troubleSeconds: number): Pro
   );
   let daemon = node.start(tools.mount);
   const isHealthy = async (): Promise<boolean> => (await health(node)).startsWith('200');
-  await until('the daemon is healthy', isHealthy);
+  await until('the daemon is healthy', isHealthy, 60_000);
   const want = { bad: endpointsOf(bad), first: endpointsOf(first), second: endpointsOf(second) };
   const update = [1, 2];
   const goal =
