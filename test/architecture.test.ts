@@ -35,7 +35,15 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'renderer/render': ['bundle', 'netfilter'],
   'renderer/review': ['bundle', 'netfilter'],
   'renderer/fleet': ['bundle', 'netfilter'],
-  'renderer/emit': ['renderer/fleet', 'renderer/load', 'renderer/render', 'renderer/review', 'bundle', 'netfilter'],
+  'renderer/emit': [
+    'renderer/fleet',
+    'renderer/load',
+    'renderer/render',
+    'renderer/review',
+    'bundle',
+    'netfilter',
+    'cli',
+  ],
   'renderer/exit': ['cli'],
   'renderer/version': ['bundle', 'netfilter', 'cli'],
   'applier/main': [

@@ -1,3 +1,4 @@
+export { columns } from './columns.ts';
 export { shellCommands } from './commands.ts';
 export { type Completion, type Completions, complete, type KnownNames } from './complete.ts';
 export { document, type ErrorProblem, errorDocument } from './document.ts';

@@ -115,7 +115,8 @@ describe.each(planes)('layout $layout, mode $mode', (plane) => {
       const first = await self.start({}, { kernel });
       await first.reconciler.recover();
       await first.reconciler.repair();
-      for (const name of [file, file.replace('copies/', 'store/')]) rmSync(`${self.directory}/${name}`, { force: true });
+      for (const name of [file, file.replace('copies/', 'store/')])
+        rmSync(`${self.directory}/${name}`, { force: true });
 
       const restarted = await self.start({}, { kernel });
       const found = await restarted.reconciler.recover();

@@ -1,3 +1,4 @@
+import { columns } from '@sluice/cli';
 import { compareText, terminalText } from '@sluice/netfilter';
 import type { Imbalance } from '../../counts/balance.ts';
 import { byMost, type EndpointConnections, type ServiceConnections } from '../../counts/most.ts';
@@ -58,7 +59,7 @@ export function printTable({ node, countedSeconds, traffic, services, imbalances
     ]),
   ]);
   const head = ['SERVICE', 'CONNECTIONS', 'PER SECOND', 'LIVE', 'BYTES', 'SHARE', 'EXPECTED'];
-  const table = columns([head, ...rows.map((row) => row.map(terminalText))]);
+  const table = columns([head, ...rows.map((row) => row.map(terminalText))], true);
   return `${terminalText(node)}: ${[readingsOf(countedSeconds), ...trafficOf(traffic)].join('; ')}\n\n${table}`;
 }
 
@@ -100,13 +101,4 @@ const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] as const;
 function size(bytes: number): string {
   const power = Math.min(Math.floor(Math.log2(Math.max(bytes, 1)) / 10), units.length - 1);
   return `${power === 0 ? bytes : (bytes / 1024 ** power).toFixed(1)} ${units[power] ?? ''}`;
-}
-
-/** The first column to the left, numbers to the right. */
-function columns(rows: readonly (readonly string[])[]): string {
-  // A mark at the end has no head.
-  const widths = (rows[0] ?? []).map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0)));
-  const line = (row: readonly string[]): string =>
-    row.map((cell, at) => (at === 0 ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0))).join('  ');
-  return rows.map((row) => `${line(row).trimEnd()}\n`).join('');
 }

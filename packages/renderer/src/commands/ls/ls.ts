@@ -1,3 +1,4 @@
+import { columns } from '@sluice/cli';
 import { addAll, compareText, type Problem } from '@sluice/netfilter';
 import { nodesOf, ResolveCache, summariseNode } from '@sluice/bundle';
 import { exitCodes } from '../../exit.ts';
@@ -72,10 +73,8 @@ function json(cluster: string, rows: readonly NodeRow[]): string {
 }
 
 function text(rows: readonly NodeRow[]): string {
-  const table = [
+  return columns([
     ['PROFILE', 'NODE', 'ZONE', 'VERSION'],
     ...rows.map((row) => [row.profile, row.node, row.zone ?? '-', row.version]),
-  ];
-  const widths = [0, 1, 2].map((column) => Math.max(...table.map((cells) => (cells[column] as string).length)));
-  return table.map((cells) => `${cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ')}\n`).join('');
+  ]);
 }

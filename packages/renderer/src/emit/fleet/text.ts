@@ -1,3 +1,4 @@
+import { columns } from '@sluice/cli';
 import type { FleetStatus } from '../../fleet/fleet.ts';
 import { cellsOf, headline, nodesText, servingLine } from './words.ts';
 
@@ -10,13 +11,8 @@ export function fleetText(fleet: FleetStatus): string {
       `wave ${index + 1} (${name}, ${nodesText(nodes)}) is ${isOpen ? 'open' : 'closed'}\n`,
   );
   const rows = [['NODE', 'WAVE', 'STATE', 'SERVED BY', 'GENERATION', 'REPORTED AT', 'WHY'], ...fleet.rows.map(cellsOf)];
-  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((cells) => cells[column]?.length ?? 0)));
-  const table = rows.map((cells) => {
-    const line = cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ');
-    return `${line.trimEnd()}\n`;
-  });
   const served = servingLine(fleet);
-  return `${headline(fleet)}\n${served === '' ? '' : `${served}\n`}${waves.join('')}\n${table.join('')}${foreignNodesText(fleet)}`;
+  return `${headline(fleet)}\n${served === '' ? '' : `${served}\n`}${waves.join('')}\n${columns(rows)}${foreignNodesText(fleet)}`;
 }
 
 function foreignNodesText({ foreignNodes }: FleetStatus): string {

@@ -1,3 +1,4 @@
+import { columns } from '@sluice/cli';
 import type { Budgets, ExceededBudget } from '../../review/cost/budgets.ts';
 import type { NodeCost } from '../../review/cost/cost.ts';
 
@@ -22,19 +23,11 @@ export function printCost(
     virtual: costs.some(({ virtual }) => virtual !== undefined),
     elements: costs.some(({ elements }) => elements !== undefined),
   };
-  const rows = [headings(shown), ...costs.map((cost) => cellsOf(cost, shown))];
-  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((cells) => cells[column]!.length)));
-  const table = rows.map(
-    (cells) =>
-      `${cells
-        .map((cell, column) => cell.padEnd(widths[column]!))
-        .join('  ')
-        .trimEnd()}\n`,
-  );
+  const table = columns([headings(shown), ...costs.map((cost) => cellsOf(cost, shown))]);
   const beyond = spent.map(
     ({ profile, node, what, budget, cost }) => `${profile} (${node}): ${what} is ${cost}, the budget is ${budget}\n`,
   );
-  return [...table, ...beyond].join('');
+  return [table, ...beyond].join('');
 }
 
 /** The columns of modes that some profile has. */

@@ -1,3 +1,4 @@
+import { columns } from '@sluice/cli';
 import { plural } from '@sluice/netfilter';
 import type { PortEffect } from '../../review/failures/effect.ts';
 import { passes } from '../../review/failures/effect.ts';
@@ -47,20 +48,10 @@ function tableOf({ rows, sharePercent }: WhatIf): string {
   const over = sharePercent < 100 ? [`OVER ${sharePercent} %`] : [];
   const shown = rows.filter(isWorthARow).slice(0, shownMax.rows);
   if (shown.length === 0) return '';
-  const cells = [
+  return columns([
     ['FAILURE', 'NODES', 'ENDPOINTS', 'SERVICES', 'PORTS GONE', 'DARK', 'PARTLY', ...over, 'BROKEN RULES'],
     ...shown.map((row) => cellsOf(row, over.length > 0)),
-  ];
-  const widths = cells[0]!.map((_, column) => Math.max(...cells.map((line) => line[column]!.length)));
-  return cells
-    .map(
-      (line) =>
-        `${line
-          .map((cell, column) => cell.padEnd(widths[column]!))
-          .join('  ')
-          .trimEnd()}\n`,
-    )
-    .join('');
+  ]);
 }
 
 const cellsOf = (row: FailureRow, withShare: boolean): readonly string[] => [
