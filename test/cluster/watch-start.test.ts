@@ -78,7 +78,7 @@ test('waits with an alarm for a cluster that is unreachable at the start', { tim
   const text = outputOf(watch('--listen', `127.0.0.1:${port}`));
   await until(() => text().includes('warning: API configmaps: Cannot read https://'), 40_000);
   const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
-  expect(metrics).toContain('sluice_watch_api_away 1');
+  expect(metrics).toContain('\nsluice_watch_api_away 1\n');
   expect(isThere()).toBe(false);
   cluster.server.intercept = (path, request, response) => cluster.answer(path, request, response);
   await until(isThere, 40_000);

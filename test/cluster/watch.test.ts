@@ -103,13 +103,13 @@ test('keeps the last directory while the API is unreachable, with an alarm that 
   const before = rulesOf('a');
   cluster.server.intercept = (_path, request) => (request.socket.destroy(), true);
   cluster.drop();
-  await until(async () => (await ask('/metrics')).text.includes('sluice_watch_api_away 1'));
+  await until(async () => (await ask('/metrics')).text.includes('\nsluice_watch_api_away 1\n'));
   expect((await ask('/livez')).status).toBe(200);
   expect(rulesOf('a')).toBe(before);
   cluster.put('services', serviceOf('a', 9));
   cluster.server.intercept = (path, request, response) => cluster.answer(path, request, response);
   await until(() => rulesOf('a')?.includes('10.96.0.9') ?? false, 40_000);
-  await until(async () => (await ask('/metrics')).text.includes('sluice_watch_api_away 0'), 40_000);
+  await until(async () => (await ask('/metrics')).text.includes('\nsluice_watch_api_away 0\n'), 40_000);
   expect((await ask('/healthz')).status).toBe(200);
 }, 90_000);
 
