@@ -44,14 +44,14 @@ values:
   expect(readProfile('profile.yaml', text)).toHaveProperty('families', ['ipv4', 'ipv6']);
 });
 
-test('profile.yaml of mode nftables has no requirement of iptables, and its addresses are elements', () => {
+test('profile.yaml of mode nftables has no requirement of iptables, and has the networks that its elements were made from', () => {
   const profile = profileWith({
     mode: 'nftables',
     nftables: { masqueradeAll: false },
     nodePortAddresses: ['10.0.0.0/8'],
   });
   const read = readProfile('profile.yaml', profileText(profile));
-  expect(read).toMatchObject({ mode: 'nftables', needs: [], nodePortAddresses: [] });
+  expect(read).toMatchObject({ mode: 'nftables', needs: [], nodePortAddresses: ['10.0.0.0/8', '::/0'] });
 });
 
 test.each<[string, Partial<Profile>, object]>([
