@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { completeFile } from '@sluice/bundle';
 import { programPath } from '@sluice/testing';
@@ -101,12 +101,12 @@ async function crowd(node: SluicedNode): Promise<Start> {
   return {};
 }
 
-/** A tool that fails while a file is there. @returns shell text that puts it over the system's */
+/** A tool that refuses, in its own words, while a condition holds: what it prints otherwise is no answer of the kernel. @returns shell text that puts it over the system's */
 async function breakable(node: SluicedNode, tool: string, when: string): Promise<string> {
   const tools = `${node.directory}/tools`;
   mkdirSync(tools, { recursive: true });
   const isNode = 'iptables-nft -w 5 -t nat -S SLT-NODE >/dev/null 2>&1';
-  const script = `#!/bin/sh\nif ${isNode} && ${when}; then cat >/dev/null; echo broken on purpose >&2; exit 1; fi\nexec xtables-nft-multi ${tool} "$@"\n`;
+  const script = `#!/bin/sh\nif ${isNode} && ${when}; then cat >/dev/null; echo '${tool}: line 1 failed: broken on purpose' >&2; exit 1; fi\nexec xtables-nft-multi ${tool} "$@"\n`;
   writeFileSync(`${tools}/${tool}`, script, { mode: 0o755 });
   return `mount -t overlay overlay -o lowerdir=${tools}:/usr/sbin /usr/sbin &&`;
 }
@@ -170,7 +170,7 @@ export const faults: readonly Fault[] = [
   { alert: 'SluicedDown', title: 'sluiced is killed', make: (node, daemon) => node.kill(daemon) },
   {
     alert: 'SluiceNodeHalted',
-    title: 'a tool breaks in the middle of a release, and in its rollback',
+    title: 'the kernel refuses the middle of a release, and its rollback',
     prepare: halting,
     make: async (node) => {
       publish(node, 2, 3);
@@ -216,7 +216,11 @@ export const faults: readonly Fault[] = [
     alert: 'SluiceRemovalHeld',
     title: 'a bundle comes without most Services',
     prepare: crowd,
-    make: async (node) => publish(node, 1),
+    make: async (node) => {
+      // `writeBundle` leaves the files of Services that are gone.
+      rmSync(bundleOf(node), { recursive: true });
+      publish(node, 1);
+    },
   },
   {
     alert: 'SluiceForeignRuleFirst',
