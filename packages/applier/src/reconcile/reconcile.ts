@@ -28,7 +28,7 @@ import { VerifiedAnswers } from '../transaction/verified-answers.ts';
  * A change is admitted and linked once. A second round follows an early part, or a plan from an outdated memory of the kernel.
  */
 export async function reconcile(request: PutRequest, parts: ReconcileParts): Promise<Outcome> {
-  const { changes, early } = parts;
+  const { changes, early, removals } = parts;
   const tried: EarlyTried = { parts: new Set(), isSplit: false, outcome: undefined };
   let baseline: VerifiedAnswers | Refusal | undefined;
   for (let isRetry = false; ; ) {
@@ -51,6 +51,8 @@ export async function reconcile(request: PutRequest, parts: ReconcileParts): Pro
     const offers = forProbation(request.offers, parts);
     const ending = await changes.transact(change, { offers, baseline });
     early.learn(request.files, bundle, ending);
+    // A removal that has stood is over with that: the next one is held as long.
+    if (ending.outcome.kind === 'confirmed') removals.forget();
     if (!isStale(ending) || isRetry) return baseline ? afterRelease(ending, baseline, parts) : ending.outcome;
     isRetry = true;
   }

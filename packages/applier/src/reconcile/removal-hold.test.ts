@@ -92,6 +92,16 @@ describe.each(planes)('layout $layout, mode $mode', ({ layout, mode }) => {
     expect(served(journal)).toHaveLength(4);
   });
 
+  test('holds the next removal as long, behind one that has stood', async () => {
+    const { reconciler } = await start({ least: 4 });
+    const first = (count: number) => cluster((index) => (index <= count ? [index] : undefined));
+    await reconciler.put(all, false);
+    await reconciler.put(first(8), false);
+    nowMs = 600_000;
+    expect((await reconciler.put(first(8), false)).kind).toBe('confirmed');
+    expect(problemOf(await reconciler.put(first(2), false))?.code).toBe('REMOVAL_HELD');
+  });
+
   test('begins anew with another process', async () => {
     const { reconciler } = await start();
     await reconciler.put(all, false);

@@ -45,7 +45,7 @@ export class RemovalHold {
     return { problems: [removalHeld(change.bundle.version, removal, nowMs + this.#rules.holdMs)] };
   }
 
-  /** The present bundle was not compared. */
+  /** The present bundle was not compared, or is in the kernel. */
   forget(): void {
     this.#since = undefined;
   }

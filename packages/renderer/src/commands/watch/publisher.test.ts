@@ -214,6 +214,16 @@ describe('a cluster that suddenly lacks most Services', () => {
     expect(held.at(-1)).toBeUndefined();
   });
 
+  test('is held as long behind one that has stood', () => {
+    start({ least: 4 });
+    put(objectsOf(names.slice(0, 8)));
+    nowMs += 600_000;
+    put(objectsOf(names.slice(0, 8)));
+    expect(inDirectory()).toBe(8);
+    put(objectsOf(names.slice(0, 2)));
+    expect(inDirectory()).toBe(8);
+  });
+
   test('is held by a new process, too, which compares with the directory', async () => {
     start();
     for (let look = 0; look < 3; look++) put([]);

@@ -134,6 +134,8 @@ export class Publisher {
     if ('code' in published) return this.#failed([published]);
     this.#isMeant = false;
     this.#onDisk = undefined;
+    // A removal that has stood is over with that: the next one is held as long.
+    if (!held) this.#heldSince = undefined;
     metrics.write.observe((clock.monotonic() - rendered) / 1000);
     metrics.files.set(files.size);
     metrics.quarantined.set(quarantine.length);
