@@ -10,7 +10,7 @@ import { filesOutsideOfPlanes, inEach } from './source-files.ts';
  * rules) is no such thing, and neither are comments.
  */
 
-/** What stands in rule text of some data plane, or of the tools that print it, also inside of a regular expression; connections have `dport=`. */
+/** What is in rule text of some data plane, or of the tools that print it, also inside of a regular expression; connections have `dport=`. */
 const ruleForms =
   /(?:^|[^\w-])-[ADIN] (?:[\w$({[:-]|$)|\bKUBE-|\bSLU(?:ICE)?-|\b(?:add|delete|insert) (?:element|rule)\b|--(?:to-destination|[ds]port|match-set|comment)\b|\bnat\.rules|(?:^|\s)-(?:\[\w*j\w*\]|j|g) |\bdnat to\b|\b[ds]port\b(?!=)|\bdaddr\b/;
 

@@ -9,7 +9,7 @@ export { type BatchObject, isRegular, objectsIn, readBatch, readTreeLines, type 
 export { examples, usageProblem } from './help.ts';
 export { type LogFormat, logFormats, type LogLevel, logLevels, type LogSettings, withLog } from './log-options.ts';
 export { isJournal, withPriorities } from './journal.ts';
-export { printable } from './printable.ts';
+export { escaped, printable } from './printable.ts';
 export { completionScript, type Shell, shells } from './scripts.ts';
 export {
   versionCommand,

@@ -8,7 +8,8 @@ const hidden = /[^\P{Cc}\n\t]|[\p{Cf}\p{Zl}\p{Zp}]/gu;
  */
 export const printable = (text: string): string => text.replaceAll(hidden, escaped);
 
-function escaped(character: string): string {
+/** A character as JSON escapes it, `\\u001b`: one beyond U+FFFF as two. */
+export function escaped(character: string): string {
   return character
     .split('')
     .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)

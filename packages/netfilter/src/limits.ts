@@ -14,6 +14,6 @@ export const removalDefaults = {
   share: 0.5,
   /** At least so many of them: less is ordinary work in a small cluster. */
   least: 10,
-  /** The time that a person has to see the alarm and to look; Services that are gone for good cost little meanwhile. */
+  /** The time that an operator has to see the alarm and to look; Services that are gone for good cost little meanwhile. */
   holdMs: 10 * 60_000,
 } as const;

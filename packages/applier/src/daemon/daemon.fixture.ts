@@ -1,4 +1,7 @@
+import type { Tree } from '../inbox/files.ts';
+import type { Arrival } from '../inbox/inbox.ts';
 import type { Generation } from '../ports/journal.ts';
+import type { Outcome } from '../ports/outcome.ts';
 import { Status } from '../status/status.ts';
 import { Daemon } from './daemon.ts';
 import type { DaemonParts } from './parts.ts';
@@ -10,6 +13,12 @@ export const generation: Generation = {
   version: 'v1',
   state: { families: {}, sysctls: new Map() },
 };
+
+export const confirmed = { kind: 'confirmed', generation, steps: 1 } as const satisfies Outcome;
+
+/** What the bundle directory holds, by its digest. */
+export const tree = (digest: string): Tree => ({ files: new Map(), digest });
+export const bundle = (one: Tree): Arrival => ({ kind: 'bundle', tree: one });
 
 interface Changes extends Partial<Omit<DaemonParts, 'reconciler' | 'log'>> {
   readonly reconciler?: Partial<DaemonParts['reconciler']>;

@@ -1,6 +1,6 @@
 import type { Problem } from '@sluice/netfilter';
 import { describe, expect, test } from 'vitest';
-import { generation, quietDaemon } from './daemon.fixture.ts';
+import { bundle, confirmed, generation, quietDaemon, tree } from './daemon.fixture.ts';
 import type { Daemon } from './daemon.ts';
 import type { Tree } from '../inbox/files.ts';
 import type { Arrival } from '../inbox/inbox.ts';
@@ -9,10 +9,8 @@ import type { Generation } from '../ports/journal.ts';
 import { Status } from '../status/status.ts';
 import type { Offers } from '../transaction/offers.ts';
 
-const confirmed: Outcome = { kind: 'confirmed', generation, steps: 1 };
 const problem: Problem = { code: 'NODE_CHAINS_NOT_OURS', level: 'error', message: 'not ours', hint: 'stop it' };
 const untrusted: Problem = { ...problem, code: 'RELEASE_UNSIGNED' };
-const tree = (digest: string): Tree => ({ files: new Map(), digest });
 
 type Opinion = 'same' | 'ready' | { readonly problems: readonly Problem[] };
 
@@ -77,7 +75,6 @@ async function watch(
   return { asked, said, told, report: status.report() };
 }
 
-const bundle = (one: Tree): Arrival => ({ kind: 'bundle', tree: one });
 const [a, b] = [tree('a'), tree('b')];
 
 test('finishes what a crash left, then repairs drift, then applies the bundle', async () => {
@@ -363,72 +360,5 @@ describe('early endpoint sync', () => {
       return { ...confirmed, generation: at(0, 2) };
     });
     expect(told).toEqual(['taken a']);
-  });
-});
-
-describe('an order of an operator', () => {
-  /** Runs the loop; an order arrives while the first bundle is put in. */
-  async function ordered() {
-    const steps: string[] = [];
-    let looks = 0;
-    const daemon: Daemon = quietDaemon({
-      reconciler: {
-        put: async (_files, _byHand, offers) => {
-          steps.push('put begins');
-          if (looks === 1) {
-            void daemon.order(async () => void steps.push('order')).then(() => daemon.poke());
-            steps.push(offers?.isEnding?.() ? 'put shall end' : 'put goes on');
-          }
-          steps.push('put ends');
-          return confirmed;
-        },
-      },
-      inbox: {
-        look: async () => {
-          if (++looks === 2) daemon.stop();
-          return bundle(a);
-        },
-      },
-    });
-    await daemon.run();
-    return steps;
-  }
-
-  test('cancels a release on probation, waits for its end, and has the whole directory read again', async () => {
-    expect(await ordered()).toEqual(['put begins', 'put shall end', 'put ends', 'order', 'put begins', 'put ends']);
-  });
-
-  test('lets every second release end its own probation, and the loop go on, however many arrive', async () => {
-    const endings: string[] = [];
-    let [rounds, orders] = [0, 0];
-    const daemon: Daemon = quietDaemon({
-      reconciler: {
-        put: async (_files, _byHand, offers) => {
-          // A probation of three rounds.
-          for (let round = 0; round < 3; round++) {
-            await Promise.resolve();
-            if (!offers?.isEnding?.()) continue;
-            endings.push('ended');
-            return { kind: 'rolled-back', because: 'sluiced was stopped during probation' };
-          }
-          endings.push('confirmed');
-          return confirmed;
-        },
-      },
-      inbox: { look: async () => bundle(tree(`release ${rounds}`)) },
-      round: async () => {
-        if (++rounds === 6) daemon.stop();
-      },
-    });
-    const flood = async (): Promise<void> => {
-      for (let sent = 0; sent < 600; sent++) {
-        if (rounds >= 6) return;
-        orders++;
-        await daemon.order(async () => undefined).catch(() => undefined);
-      }
-    };
-    await Promise.all([daemon.run(), ...Array.from({ length: 16 }, flood)]);
-    expect(endings.slice(0, 6)).toEqual(['ended', 'confirmed', 'ended', 'confirmed', 'ended', 'confirmed']);
-    expect(orders, 'some are left').toBeLessThan(16 * 600);
   });
 });

@@ -1,7 +1,7 @@
 import type { Problem } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
+import { tree } from './daemon.fixture.ts';
 import { Daemon } from './daemon.ts';
-import type { Tree } from '../inbox/files.ts';
 import type { Arrival } from '../inbox/inbox.ts';
 import { limits } from '../limits.ts';
 import type { Generation } from '../ports/journal.ts';
@@ -11,7 +11,6 @@ import { Status } from '../status/status.ts';
 
 const active: Generation = { number: 1, revision: 0, version: 'v1', state: { families: {}, sysctls: new Map() } };
 const scanMs = 30_000;
-const tree = (digest: string): Tree => ({ files: new Map(), digest });
 const [one, other] = [tree('one'), tree('other')];
 const because = (code: Problem['code']): Problem => ({ code, level: 'error', message: `because of ${code}`, hint: '' });
 const waiting = { wave: 2, name: 'rest', problem: because('RELEASE_WAITS') };

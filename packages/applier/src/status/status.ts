@@ -61,7 +61,7 @@ export interface Sight {
   readonly why: string | undefined;
 }
 
-/** What health is computed from when it is asked for. */
+/** What health depends on besides alarms, computed when it is asked for. */
 interface Watched {
   readonly sight: () => Sight;
   /** The tool that has not ended for too long, and for how long; undefined: none. */
@@ -284,7 +284,7 @@ export class Status {
     this.#metrics.repaired();
   }
 
-  /** Alarms that nobody raises: each is computed from when it is asked for. All make the node unhealthy. */
+  /** Alarms that are not raised, but computed when they are asked for. All make the node unhealthy. */
   get #derived() {
     return {
       KERNEL_REFUSES: this.#metrics.transactions?.refusal,

@@ -1,3 +1,4 @@
+import { escaped } from '@sluice/cli';
 import type { Place, Problem } from '@sluice/netfilter';
 import { isMap, type Json, type JsonObject } from '../render/model/kube.ts';
 import type { ControlCharacter } from './control-characters.ts';
@@ -8,11 +9,7 @@ import { LineStarts } from './parse/line-starts.ts';
 import type { FoundObject } from './objects.ts';
 
 /** Escapes control and format characters, which can forge terminal output, in text from the input. */
-export function printable(text: string): string {
-  return text.replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (character) => {
-    return `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}`;
-  });
-}
+export const printable = (text: string): string => text.replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, escaped);
 
 /** Converts the findings of the parsers to problems with places. */
 export function problemsAt(document: SourceDocument, findings: readonly ParseFinding[]): Problem[] {

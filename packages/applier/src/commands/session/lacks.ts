@@ -6,7 +6,7 @@ import { placeOf } from '../../kernel/scratch/rehearse.ts';
 import { detectTools, findTool, type Tools } from '../../kernel/tools.ts';
 
 /** What a session found when it was opened. It works with that until it is closed. */
-export interface FoundTools {
+interface FoundTools {
   readonly tools: Tools;
   readonly hasNft: boolean;
   readonly hasSwitch: boolean;
@@ -15,7 +15,7 @@ export interface FoundTools {
 
 /**
  * Whether the machine has more now than a session found: tools of a family, nft, sets, xt_bpf. What is away for a moment, as while a package
- * is upgraded, must not be missing until somebody restarts the daemon. Starts tools only where something lacked.
+ * is upgraded, must not be missing until an operator restarts the daemon. Starts tools only where something lacked.
  * @throws KernelError when a tool answers nothing definite
  */
 export async function gained(
