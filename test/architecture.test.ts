@@ -58,8 +58,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'applier/program': ['applier/commands', 'applier/version', 'cli'],
   'applier/version': ['bundle', 'cli'],
   'applier/memory': ['applier/limits'],
-  'applier/limits': ['bundle', 'applier/drift-limits'],
-  'applier/drift-limits': [],
+  'applier/limits': ['bundle', 'applier/paces'],
+  'applier/paces': [],
   'applier/config': ['applier/limits', 'bundle', 'cli', 'netfilter'],
   'applier/command-error': ['applier/ports', 'netfilter'],
   'applier/commands': [

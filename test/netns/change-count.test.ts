@@ -6,14 +6,14 @@ import { join } from 'node:path';
 import { execa } from 'execa';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { ChangeCount } from '../../packages/applier/src/kernel/changes/change-count.ts';
-import { limits } from '../../packages/applier/src/limits.ts';
+import { retries } from '../../packages/applier/src/limits.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { until } from './until.ts';
 
 /** The count of changes of nf_tables, on the real kernel. */
 
 const name = `slc-${process.pid}-${randomBytes(3).toString('hex')}`;
-const { monitorRestartMs } = limits;
+const { leastMs: monitorRestartMs } = retries.monitor;
 let directory: string;
 let count: ChangeCount;
 beforeEach(needKernel);
@@ -24,12 +24,12 @@ beforeEach(async () => {
   const monitor = join(directory, 'monitor');
   writeFileSync(monitor, `#!/bin/sh\nexec ip netns exec ${name} xtables-monitor "$@"\n`);
   chmodSync(monitor, 0o755);
-  Object.assign(limits, { monitorRestartMs: 10 });
+  Object.assign(retries.monitor, { leastMs: 10 });
   count = new ChangeCount({ monitor, setpriv: 'setpriv' }, () => performance.now());
 });
 afterEach(async () => {
   count.close();
-  Object.assign(limits, { monitorRestartMs });
+  Object.assign(retries.monitor, { leastMs: monitorRestartMs });
   await execa('ip', ['netns', 'delete', name]);
   rmSync(directory, { recursive: true });
 });

@@ -4,7 +4,7 @@ import { execa } from 'execa';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
-import { limits } from '../../packages/applier/src/limits.ts';
+import { limits, paces } from '../../packages/applier/src/limits.ts';
 import type { RepairAt } from '../../packages/applier/src/status/repairs.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { type DataPlane, plainPlanes, SluicedNode, until } from './sluiced-node.ts';
@@ -29,7 +29,9 @@ async function start({ backend, mode }: DataPlane, more = ''): Promise<string> {
     'the bundle is applied',
     async () => node.journal()?.open === null && node.journal()?.current?.number === 1,
   );
-  await sleep(backend === 'nft' ? limits.monitorTrustMs + limits.comparePauseMs + 500 : 2 * limits.pollPauseMs + 1_000);
+  await sleep(
+    backend === 'nft' ? limits.monitorTrustMs + paces.comparison.leastMs + 500 : 2 * paces.poll.leastMs + 1_000,
+  );
   return held({ backend, mode });
 }
 

@@ -1,9 +1,46 @@
 import { bundleLimits } from '@sluice/bundle';
-import { driftLimits } from './drift-limits.ts';
+
+export { type Pace, pauseAfter, pauseBeforeRetry, paces, retries } from './paces.ts';
 
 /** Every bound in the applier, with its unit. A number elsewhere is a mistake. */
 export const limits = {
-  ...driftLimits,
+  // Of finding changes by other programs, and of repairing them.
+  /** More repairs than this within the window are a drift loop with another program: an alarm, and repairs at a slower pace. */
+  repairsMax: 5,
+  repairsWindowMs: 600_000,
+  /** Repairs that are kept for `sluiced history`. */
+  repairsKept: 100,
+  /** The pause between repairs in a drift loop; short enough that the alarm stays raised while the loop lasts. */
+  driftLoopPaceMs: 60_000,
+
+  /** How many comparisons may run ahead of their pauses (`paces.comparison`). */
+  comparisonsAtOnce: 8,
+  /** Rules that were not read for this long do not count as healthy; where one reading is slow, for this many pauses between two. */
+  unseenMsMax: 30_000,
+  unseenPausesMax: 3,
+  /** What a first release put into the table of mode nftables is read back this long after packets meet it. */
+  readBackMs: 500,
+  /** How long a comparison without an event may be postponed by changes of the bundle directory. */
+  compareLateMsMax: 2 * 60_000,
+  /**
+   * How often it is proved that the monitor hears, which takes 0.1 ms; how soon again when it seems not to; and how long it may seem so: it
+   * may only wait for the processor.
+   */
+  hearPauseMs: 1_000,
+  hearAgainMs: 250,
+  hearLateMsMax: 1_000,
+  /** Events are relied on once the monitor has run for this long. */
+  monitorTrustMs: 1_000,
+  /** How long a new one may take until it listens, and the pause between two looks whether it does. */
+  monitorListensMs: 2_000,
+  monitorLookMs: 5,
+  /** Reported lines of a foreign change, and the length of each. */
+  changesToldMax: 5,
+  changeCharactersMax: 200,
+  /** Our own newest processes, whose changes are not drift. */
+  ownProcessesKept: 512,
+  /** Where the kernel's process ids are not ours: how long after one of our processes began a change is attributed to it. */
+  ownChangeToldMs: 60_000,
 
   /** packages/bundle/README.md, "Limits". */
   fileBytesMax: bundleLimits.fileBytesMax,
@@ -86,9 +123,6 @@ export const limits = {
   rehearsalMs: 90_000,
   /** How long either side waits for the other to take or send the next part of a request. */
   rehearsalIdleMs: 20_000,
-  /** Back-off of a failed rehearsal: this many times its duration (5 %), at most the second number. */
-  rehearsePauseFactor: 20,
-  rehearsePauseMsMax: 10 * 60_000,
   /** Size of one request. 10,000 Services with 5 endpoints are 25 MB in each family. */
   rehearsalBytesMax: 512 * 1024 * 1024,
   /** Size of the setup for mode ipvs: a line for each set, a line for each kind of virtual server. */
@@ -115,22 +149,11 @@ export const limits = {
   affinityClientBytes: 1_700,
   /** A million clients take 30 s of processor time, and a busy machine takes some times as long. */
   affinityCountTimeoutMs: 5 * 60_000,
-  /** The pause before clients are counted again, and at least this many times the processor time of a count (1 %). */
-  affinityCountPauseMs: 60_000,
-  affinityCountPauseFactor: 100,
-  affinityCountPauseMsMax: 30 * 60_000,
 
   /** Counts of endpoints of mode nftables whose elements are gone: 10 MB. */
   deletedCountsKept: 65_536,
   /** The listing of one map with counters: 50,000 endpoints are 4 MB. */
   countsListBytesMax: 256 * 1024 * 1024,
-  /**
-   * The pause before counters are read again, and at least this many times the processor time of a read. New connections and live ones are
-   * read apart, each in 0.4 % of a processor; with `deletionReads` all is at most 1 %.
-   */
-  countsPauseMs: 10_000,
-  countsPauseFactor: 250,
-  countsPauseMsMax: 60 * 60_000,
   /** Readings before elements of mode nftables are deleted: one at 50,000 endpoints takes 1.6 s, and at 1,000 20 ms. */
   deletionReads: { share: 0.002, burstMs: 2_000 },
   /** A million tracked connections take 10 s of a processor to read, and a busy machine some times as long. */
@@ -181,12 +204,6 @@ export const limits = {
 
   /** How long a change waits for the kernel to forget connections; the rest is forgotten after it. */
   forgettingMsMax: 2_000,
-  /** The pause before the next try; doubled after each one, up to the second number. */
-  forgettingPauseMs: 2_000,
-  forgettingPauseMsMax: 60_000,
-  /** Between two comparisons of conntrack entries with the endpoints, at least; and this many times the processor time of one. */
-  flowsAgainMs: 30_000,
-  flowsAgainFactor: 400,
   /** Paths of connections that such a comparison looks at. */
   trackedPathsMax: 200_000,
   /** Flows that are queued to be forgotten; of more, the oldest are left to time out. */
@@ -251,17 +268,10 @@ export const limits = {
   storeDoubtMs: 10 * 60_000,
   /** How often it is checked, in mode nftables, whether nft can still write. */
   nftCheckMs: 60_000,
-  /** How soon what was lacking at the start is looked for again, and the longest pause: a node without IPv6 lacks it for good. */
-  lacksPauseMs: 5_000,
-  lacksPauseMsMax: 10 * 60_000,
 
   /** A kernel that refuses endpoint updates for this long makes the node unhealthy: its endpoints are stale. */
   unwrittenMsMax: 5 * 60_000,
 
-  /** A scan reads every file of the bundle directory once this many times the duration of the last such read has passed (0.1 %), … */
-  wholeLookFactor: 1_000,
-  /** … and no later than this: the first read copies every file, which makes it slower than the next one. */
-  wholeLookMsMax: 10 * 60_000,
   /** How long such a read may be postponed by changes of the directory; files of one of its steps, 5 ms. */
   wholeLookLateMsMax: 2 * 60_000,
   filesPerStep: 250,
@@ -293,8 +303,6 @@ export const limits = {
   scanIntervalMsDefault: 30_000,
   /** Events of one write arrive in a burst; one scan serves them all. */
   eventSettleMs: 50,
-  /** The least pause between two looks at a directory that a writer is filling. */
-  readAheadPauseMs: 100,
   /** How long a directory is read ahead of a writer that never pauses; then it is left to scans, as one without a writer. */
   readAheadMsMax: 60_000,
   /** A file that changed this shortly before it was read may change again within the same tick of the file system's clock. */
@@ -322,9 +330,6 @@ export const limits = {
   /** The same for this long after a change: a collection takes 0.1 s of a processor, as much as several changes of endpoints. */
   heapSlackAtWorkBytes: 5 * 1024 * 1024,
   collectQuietMs: 5_000,
-  /** The pause between two such collections, and at least this many times the length of one (0.2 %); shorter, the more can be returned. */
-  collectPauseMs: 10_000,
-  collectPauseFactor: 600,
 
   generationsKept: 10,
   /** Each checkpoint keeps its programs, 3 to 25 MB at 10,000 Services. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { limits } from './limits.ts';
+import { limits, paces } from './limits.ts';
 import { Tidier } from './memory.ts';
 
 /** A heap that can be grown, and a clock that a collection takes time of. */
@@ -20,7 +20,7 @@ function setUp(tookMs: number) {
 test('returns memory once when idle', () => {
   const { state, tidier } = setUp(1);
   tidier.idle();
-  state.nowMs += limits.collectPauseMs + 1;
+  state.nowMs += paces.collection.leastMs + 1;
   tidier.idle();
   expect(state).toMatchObject({ collections: 1, size: 40_000_000 });
 });
@@ -28,7 +28,7 @@ test('returns memory once when idle', () => {
 test('returns much memory, not a little', () => {
   const { state, tidier } = setUp(1);
   tidier.idle();
-  state.nowMs += limits.collectPauseMs + 1;
+  state.nowMs += paces.collection.leastMs + 1;
   state.size = state.live + limits.heapSlackBytes - 1;
   tidier.idle();
   expect(state.collections).toBe(1);
@@ -38,10 +38,10 @@ test('returns much memory, not a little', () => {
 });
 
 test.each([
-  ['a pause', 1, 1, limits.collectPauseMs],
-  ['a longer one where a collection takes long', 1_000, 1, 1_000 * limits.collectPauseFactor],
-  ['half of that where there is twice as much to give back', 1_000, 2, 500 * limits.collectPauseFactor],
-  ['never less than a pause, however much there is', 1_000, 1_000_000, limits.collectPauseMs],
+  ['a pause', 1, 1, paces.collection.leastMs],
+  ['a longer one where a collection takes long', 1_000, 1, 1_000 * paces.collection.factor],
+  ['half of that where there is twice as much to give back', 1_000, 2, 500 * paces.collection.factor],
+  ['never less than a pause, however much there is', 1_000, 1_000_000, paces.collection.leastMs],
 ])('pauses between two collections for %s', (_title, tookMs, slacks, pauseMs) => {
   const { state, tidier } = setUp(tookMs);
   tidier.idle();
@@ -57,7 +57,7 @@ test.each([
 test('leaves a little garbage while changes follow each other, and collects much, or after them', () => {
   const { state, tidier } = setUp(1);
   tidier.idle();
-  state.nowMs += limits.collectPauseMs + 1;
+  state.nowMs += paces.collection.leastMs + 1;
   state.size += limits.heapSlackAtWorkBytes - 1;
   tidier.worked();
   tidier.idle();
@@ -65,13 +65,13 @@ test('leaves a little garbage while changes follow each other, and collects much
   state.size += 1;
   tidier.idle();
   expect(state.collections, 'much').toBe(2);
-  state.nowMs += limits.collectPauseMs;
+  state.nowMs += paces.collection.leastMs;
   state.size += limits.heapSlackBytes;
   tidier.worked();
   state.nowMs += limits.collectQuietMs - 1;
   tidier.idle();
   expect(state.collections, 'shortly after a change').toBe(2);
-  state.nowMs += limits.collectPauseMs;
+  state.nowMs += paces.collection.leastMs;
   tidier.idle();
   expect(state.collections, 'later').toBe(3);
 });

@@ -1,6 +1,6 @@
 import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { limits } from './limits.ts';
+import { limits, paces } from './limits.ts';
 
 /** The heap of a process. */
 export interface Heap {
@@ -66,10 +66,10 @@ export class Tidier {
     if (grown < limits.heapSlackAtWorkBytes && nowMs < this.#workedMs + limits.collectQuietMs) return;
     // Ten times as much memory is worth ten times as many collections: a comparison of all rules leaves 40 MB.
     const pauseMs = (this.#pauseMs * limits.heapSlackBytes) / grown;
-    if (nowMs < this.#endMs + Math.max(limits.collectPauseMs, pauseMs)) return;
+    if (nowMs < this.#endMs + Math.max(paces.collection.leastMs, pauseMs)) return;
     this.#heap.collect();
     this.#kept = this.#heap.size();
     this.#endMs = this.#monotonicMs();
-    this.#pauseMs = (this.#endMs - nowMs) * limits.collectPauseFactor;
+    this.#pauseMs = (this.#endMs - nowMs) * paces.collection.factor;
   }
 }

@@ -1,7 +1,7 @@
 import type { Tree } from '../inbox/files.ts';
 import type { Arrival } from '../inbox/inbox.ts';
 import type { WaitingRelease } from '../inbox/wave-gate.ts';
-import { limits } from '../limits.ts';
+import { limits, paces, pauseAfter } from '../limits.ts';
 import { messageOf } from '../message.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import type { Offers } from '../transaction/offers.ts';
@@ -101,7 +101,7 @@ export class Bundles {
   /** The next look at a growing directory: half of the time is left to its writer. @param startMs of the last one */
   #readAheadMs(startMs: number): number {
     const nowMs = this.#parts.daemon.monotonicMs();
-    return nowMs + Math.max(limits.readAheadPauseMs, nowMs - startMs);
+    return nowMs + pauseAfter(nowMs - startMs, paces.readAhead);
   }
 
   async #apply(bundle: Bundle): Promise<void> {

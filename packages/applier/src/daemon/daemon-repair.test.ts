@@ -3,7 +3,7 @@ import { quietDaemon } from './daemon.fixture.ts';
 import type { Daemon } from './daemon.ts';
 import { Drift } from './drift.ts';
 import type { ForeignChange } from '../kernel/changes/foreign-change.ts';
-import { limits } from '../limits.ts';
+import { limits, paces } from '../limits.ts';
 import { StillDiffers } from '../ports/failure.ts';
 import { Status } from '../status/status.ts';
 
@@ -59,7 +59,7 @@ test('retries a failing repair at the pace of comparisons, however often another
     throw new Error('the payload is refused');
   });
   expect(begun).toBeGreaterThan(10);
-  expect(begun).toBeLessThanOrEqual(60_000 / (tookMs * limits.comparePauseFactor) + limits.comparisonsAtOnce);
+  expect(begun).toBeLessThanOrEqual(60_000 / (tookMs * paces.comparison.factor) + limits.comparisonsAtOnce);
   expect(alarms).toContain('KERNEL');
   expect(alarms, 'a failed repair was not undone').not.toContain('DRIFT_LOOP');
 });

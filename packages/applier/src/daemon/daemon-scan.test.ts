@@ -4,7 +4,7 @@ import { generation, quietDaemon } from './daemon.fixture.ts';
 import type { Daemon } from './daemon.ts';
 import { Drift } from './drift.ts';
 import type { Arrival } from '../inbox/inbox.ts';
-import { limits } from '../limits.ts';
+import { limits, paces } from '../limits.ts';
 import type { Generation } from '../ports/journal.ts';
 import { Status } from '../status/status.ts';
 
@@ -71,7 +71,7 @@ test('looks again soon at a directory that a writer is filling, and packs nothin
     inbox: {
       look: async () => {
         idleBefore.push(isIdle);
-        if (idleBefore.length === 3) setTimeout(() => daemon.stop(), 2 * limits.readAheadPauseMs);
+        if (idleBefore.length === 3) setTimeout(() => daemon.stop(), 2 * paces.readAhead.leastMs);
         return idleBefore.length < 3 ? filling : unsealed;
       },
     },
@@ -110,20 +110,20 @@ test('compares the tables and reads every file at every scan when that is fast',
 });
 
 test('compares and reads rarely when that is slow', async () => {
-  const compare = (): number => (9.9 * scanMs) / limits.compareAgainFactor;
-  const look = (3.9 * scanMs) / limits.wholeLookFactor;
+  const compare = (): number => (9.9 * scanMs) / paces.comparisonUnasked.factor;
+  const look = (3.9 * scanMs) / paces.wholeLook.factor;
   const { compared, whole } = await scan(24, { compare, look });
   expect(compared).toEqual([0, 10, 20]);
   expect(whole).toEqual([0, 4, 8, 12, 16, 20]);
 });
 
 test('retries a failed comparison at the next scan', async () => {
-  const compare = (): number => (9.9 * scanMs) / limits.compareAgainFactor;
+  const compare = (): number => (9.9 * scanMs) / paces.comparisonUnasked.factor;
   expect((await scan(8, { compare, look: 0 }, 0)).compared).toEqual([0, 1]);
 });
 
 test('compares and reads every file after the maximum interval, however slow', async () => {
-  const [compareScans, wholeScans] = [limits.compareAgainMsMax / scanMs, limits.wholeLookMsMax / scanMs];
+  const [compareScans, wholeScans] = [paces.comparisonUnasked.mostMs / scanMs, paces.wholeLook.mostMs / scanMs];
   const scans = Math.max(compareScans, wholeScans) + 2;
   const { compared, whole } = await scan(scans, { compare: () => 4_000, look: 5_000 });
   expect(compared).toEqual([0, compareScans + 1]);
@@ -131,7 +131,7 @@ test('compares and reads every file after the maximum interval, however slow', a
 });
 
 test('compares at the scan after a repair, whose duration sets the next interval', async () => {
-  const compare = (at: number): number => (at === 0 ? 8_000 : (3.9 * scanMs) / limits.compareAgainFactor);
+  const compare = (at: number): number => (at === 0 ? 8_000 : (3.9 * scanMs) / paces.comparisonUnasked.factor);
   const { compared } = await scan(12, { compare, look: 0 }, -1, (at) => (at === 0 ? 1 : 0));
   expect(compared).toEqual([0, 1, 5, 9]);
 });
@@ -139,7 +139,7 @@ test('compares at the scan after a repair, whose duration sets the next interval
 test('compares at the slower pace in a drift loop, however slow a comparison is', async () => {
   const paceScans = limits.driftLoopPaceMs / scanMs;
   // Nobody undoes anything after the repair that began the fight, and a comparison would be due again when all scans are over.
-  const compare = (): number => (100 * scanMs) / limits.compareAgainFactor;
+  const compare = (): number => (100 * scanMs) / paces.comparisonUnasked.factor;
   const { compared } = await scan(19, { compare, look: 0 }, -1, (at) => (at <= limits.repairsMax ? 1 : 0));
   const before = Array.from({ length: limits.repairsMax + 1 }, (_, at) => at);
   expect(compared.slice(0, before.length)).toEqual(before);

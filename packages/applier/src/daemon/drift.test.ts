@@ -3,7 +3,7 @@ import { Drift } from './drift.ts';
 import type { ForeignChange, ChangeWatch } from '../kernel/changes/foreign-change.ts';
 import type { Run } from '../kernel/command.ts';
 import { SavePoll } from '../kernel/changes/save-poll.ts';
-import { limits } from '../limits.ts';
+import { limits, paces } from '../limits.ts';
 import { repairOf } from '../status/repairs.ts';
 
 const silent: ChangeWatch = {
@@ -26,20 +26,20 @@ test('compares at once after a few changes, then after a pause that grows with t
   for (let times = 0; times < limits.comparisonsAtOnce; times++) {
     drift.onEvent(flush);
     nowMs = Math.max(nowMs, drift.dueMs);
-    expect(nowMs, 'no long pause').toBe(times * limits.comparePauseMs);
+    expect(nowMs, 'no long pause').toBe(times * paces.comparison.leastMs);
     expect(await drift.look()).toBe(true);
     expect(drift.take()).toEqual([flush]);
     drift.compared(1_000, 0);
   }
   drift.onEvent(flush);
-  nowMs += limits.comparePauseMs;
+  nowMs += paces.comparison.leastMs;
   expect(await drift.look(), 'too early').toBe(false);
-  const paidMs = (limits.comparisonsAtOnce + 1) * 1_000 * limits.comparePauseFactor;
+  const paidMs = (limits.comparisonsAtOnce + 1) * 1_000 * paces.comparison.factor;
   nowMs = paidMs;
   drift.take();
   drift.compared(1_000, 0);
   drift.onEvent(flush);
-  expect(drift.dueMs - nowMs, 'all are paid for').toBe(limits.comparePauseMs);
+  expect(drift.dueMs - nowMs, 'all are paid for').toBe(paces.comparison.leastMs);
 });
 
 test('a repair costs the pause of a comparison, so that the next one is not late', async () => {
@@ -54,7 +54,7 @@ test('a repair costs the pause of a comparison, so that the next one is not late
   drift.take();
   drift.compared(500, 0);
   drift.onEvent({ by: undefined, what: [], isDoubt: true });
-  expect(drift.dueMs - nowMs).toBe(limits.comparePauseMs);
+  expect(drift.dueMs - nowMs).toBe(paces.comparison.leastMs);
 });
 
 test('pauses after a failed comparison too, and compares at the next scan', async () => {
@@ -65,7 +65,7 @@ test('pauses after a failed comparison too, and compares at the next scan', asyn
   drift.failed(1_000);
   expect([drift.isDue, await drift.look()]).toEqual([true, false]);
   nowMs = drift.dueMs;
-  expect(nowMs).toBe(1_000 * limits.comparePauseFactor);
+  expect(nowMs).toBe(1_000 * paces.comparison.factor);
   expect(await drift.look()).toBe(true);
   drift.take();
   drift.failed(0);
@@ -103,7 +103,7 @@ test('tells since when the rules are not known to be right, and reports that whe
   expect(await lookAt(18 * bound)).toEqual([0, undefined]);
   drift.compared(bound, 0);
   seen = 'unknown';
-  const slow = bound * limits.comparePauseFactor * limits.unseenPausesMax;
+  const slow = bound * paces.comparison.factor * limits.unseenPausesMax;
   expect((await lookAt(nowMs + slow))[1], 'where a comparison is slow, its pauses are longer').toBeUndefined();
   expect((await lookAt(nowMs + 1))[1]).toBe(slow + 1);
 });
@@ -121,8 +121,8 @@ test('reports each program with its changes', () => {
 });
 
 test.each([
-  ['a comparison', 100, 0, 100 * limits.compareAgainFactor],
-  ['a comparison that took very long', 60_000, 0, limits.compareAgainMsMax],
+  ['a comparison', 100, 0, 100 * paces.comparisonUnasked.factor],
+  ['a comparison that took very long', 60_000, 0, paces.comparisonUnasked.mostMs],
   ['a repair, whatever that took', 8_000, 1, 0],
 ])('trusts the tables for a while after %s', (_title, tookMs, steps, knownMs) => {
   let nowMs = 0;
@@ -139,12 +139,12 @@ test('postpones a periodic comparison for urgent work, within a limit', () => {
   const drift = new Drift(silent, () => nowMs);
   expect(drift.canWait).toBe(true);
   drift.wasInterrupted(100);
-  nowMs = 100 * limits.comparePauseFactor - 1;
+  nowMs = 100 * paces.comparison.factor - 1;
   expect(drift.isDue, 'what was lost is not paid for').toBe(false);
   nowMs += 1;
   expect(drift.isDue).toBe(true);
   drift.wasInterrupted(60_000);
-  nowMs += limits.compareBegunMsMax;
+  nowMs += paces.comparisonAnew.mostMs;
   expect(drift.isDue, 'the pause is bounded').toBe(true);
   nowMs = limits.compareLateMsMax - 1;
   drift.wasInterrupted(0);
@@ -203,7 +203,7 @@ test('polls for changed tables without events, ignoring counters and dates', asy
   expect(await later(), 'nothing is known yet').toEqual([unknown]);
   drift.compared(0, 0);
   expect(await later(), 'the same').toEqual([]);
-  expect(drift.dueMs - nowMs, 'a look that took 100 ms of a processor').toBe(100 * limits.pollPauseFactor);
+  expect(drift.dueMs - nowMs, 'a look that took 100 ms of a processor').toBe(100 * paces.poll.factor);
   rules = '';
   expect(await later()).toEqual([changed]);
   rules = 'ours';

@@ -1,5 +1,5 @@
 import type { ForeignChange, ChangeWatch } from '../kernel/changes/foreign-change.ts';
-import { limits } from '../limits.ts';
+import { limits, paces, pauseAfter } from '../limits.ts';
 
 /**
  * Decides when the tables are compared: soon after a change event, limited to a small share of the time however often other programs write;
@@ -102,7 +102,7 @@ export class Drift {
     const nowMs = this.#monotonicMs();
     this.#isRight = false;
     this.#asideSinceMs ??= nowMs;
-    this.#knownUntilMs = nowMs + Math.min(usedMs * limits.comparePauseFactor, limits.compareBegunMsMax);
+    this.#knownUntilMs = nowMs + pauseAfter(usedMs, paces.comparisonAnew);
   }
 
   /** Begins a comparison. @returns the changes reported until now; later reports ask for another comparison */
@@ -130,7 +130,7 @@ export class Drift {
     // A repair is dearer than a comparison, and has its own bound, that of a drift loop: were it paid for, too, the next one would come late.
     this.#pay(steps > 0 ? Math.min(usedMs, this.#comparisonMs) : usedMs);
     // The cost of a repair is not that of a comparison: the next scan compares and finds out.
-    const againMs = steps > 0 ? 0 : Math.min(usedMs * limits.compareAgainFactor, limits.compareAgainMsMax);
+    const againMs = steps > 0 ? 0 : pauseAfter(usedMs, paces.comparisonUnasked);
     this.#knownUntilMs = this.#monotonicMs() + againMs;
   }
 
@@ -152,10 +152,11 @@ export class Drift {
   /** A few comparisons may follow each other at once; over a longer time pauses pay for them. */
   #pay(usedMs: number): void {
     const nowMs = this.#monotonicMs();
-    const costMs = usedMs * limits.comparePauseFactor;
+    const { leastMs, factor } = paces.comparison;
+    const costMs = usedMs * factor;
     this.#comparePauseMs = costMs;
     // Bounded: the cost of a bad hour must not delay the next repair.
     this.#paidMs = Math.min(Math.max(this.#paidMs, nowMs) + costMs, nowMs + costMs * limits.comparisonsAtOnce);
-    this.#restUntilMs = Math.max(nowMs + limits.comparePauseMs, this.#paidMs - costMs * (limits.comparisonsAtOnce - 1));
+    this.#restUntilMs = Math.max(nowMs + leastMs, this.#paidMs - costMs * (limits.comparisonsAtOnce - 1));
   }
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { limits } from '../limits.ts';
+import { paces } from '../limits.ts';
 import { FlowComparison } from './flow-comparison.ts';
 
 /** A comparison on a clock that the test sets. */
@@ -25,9 +25,9 @@ test('compares once an interval, and rests longer the more processor time that t
   });
   for (; clock.nowMs <= 300_000; clock.nowMs += 1_000) await flows.look();
   expect(comparedMs).toEqual([
-    limits.flowsAgainMs,
-    2 * limits.flowsAgainMs,
-    2 * limits.flowsAgainMs + 500 * limits.flowsAgainFactor,
+    paces.flows.leastMs,
+    2 * paces.flows.leastMs,
+    2 * paces.flows.leastMs + 500 * paces.flows.factor,
   ]);
 });
 
@@ -40,7 +40,7 @@ test('logs deleted entries, and a failure once until it is over', async () => {
     () => Promise.resolve(1),
   ];
   const { clock, logged, flows } = comparison(() => results.shift()?.() ?? Promise.resolve(0));
-  for (; results.length > 0; clock.nowMs += limits.flowsAgainMs) await flows.look();
+  for (; results.length > 0; clock.nowMs += paces.flows.leastMs) await flows.look();
   expect(logged).toEqual([
     expect.stringContaining('deleted conntrack entries'),
     expect.stringContaining('cannot compare conntrack entries'),

@@ -1,4 +1,4 @@
-import { limits } from '../limits.ts';
+import { pauseAfter, paces } from '../limits.ts';
 import { messageOf } from '../message.ts';
 import type { DaemonParts } from './parts.ts';
 
@@ -19,7 +19,7 @@ export class FlowComparison {
   constructor(parts: FlowParts) {
     this.#parts = parts;
     // A start has other work, and a change forgets the flows that it ends.
-    this.#dueMs = parts.monotonicMs() + limits.flowsAgainMs;
+    this.#dueMs = parts.monotonicMs() + paces.flows.leastMs;
   }
 
   /** Compares if that is due. To be called between two changes. Never fails. */
@@ -38,7 +38,6 @@ export class FlowComparison {
         log.warn({ because }, 'cannot compare conntrack entries with the endpoints; retrying');
       this.#failed = because;
     }
-    const pauseMs = Math.max(limits.flowsAgainMs, (processorMs() - beginMs) * limits.flowsAgainFactor);
-    this.#dueMs = monotonicMs() + pauseMs;
+    this.#dueMs = monotonicMs() + pauseAfter(processorMs() - beginMs, paces.flows);
   }
 }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Extent } from '../inbox/files.ts';
-import { limits } from '../limits.ts';
+import { limits, paces } from '../limits.ts';
 import { Looks } from './looks.ts';
 
 test.each([
@@ -32,7 +32,7 @@ test.each([
   await looks.look();
   await looks.look();
   await scanAfter(30_000);
-  await scanAfter(reads ? 100 * limits.wholeLookFactor : 0);
+  await scanAfter(reads ? 100 * paces.wholeLook.factor : 0);
   expect(extents).toEqual(expected);
 });
 

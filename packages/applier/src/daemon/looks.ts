@@ -1,6 +1,6 @@
 import type { Extent } from '../inbox/files.ts';
 import type { Arrival, Inbox } from '../inbox/inbox.ts';
-import { limits } from '../limits.ts';
+import { limits, paces, pauseAfter } from '../limits.ts';
 
 type LookedInbox = Pick<Inbox, 'look'> & Partial<Pick<Inbox, 'wasWhole' | 'lookInSteps'>>;
 
@@ -57,7 +57,7 @@ export class Looks {
 
   #wasWhole(beginMs: number): void {
     const nowMs = this.#monotonicMs();
-    this.#wholeDueMs = nowMs + Math.min((nowMs - beginMs) * limits.wholeLookFactor, limits.wholeLookMsMax);
+    this.#wholeDueMs = nowMs + pauseAfter(nowMs - beginMs, paces.wholeLook);
     this.#lateSinceMs = undefined;
   }
 }

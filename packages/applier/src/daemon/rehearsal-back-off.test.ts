@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { tree } from './daemon.fixture.ts';
 import { Daemon } from './daemon.ts';
 import type { Arrival } from '../inbox/inbox.ts';
-import { limits } from '../limits.ts';
+import { limits, paces } from '../limits.ts';
 import type { Generation } from '../ports/journal.ts';
 import { Status } from '../status/status.ts';
 
@@ -67,7 +67,7 @@ async function scan({ scans, tookMs, code = 'NODE_CANNOT_REHEARSE', arrival, mac
   return { rehearsed, alarms };
 }
 
-const tookMs = (3.9 * scanMs) / limits.rehearsePauseFactor;
+const tookMs = (3.9 * scanMs) / paces.rehearsal.factor;
 
 test.each(['NODE_CANNOT_REHEARSE', 'NODE_REFUSES_RULES'] as const)(
   'after %s the next try comes so many times later as that one took, and the alarm stays meanwhile',
@@ -84,7 +84,7 @@ test('retries at every scan when a rehearsal is fast', async () => {
 
 test('retries after the maximum, however slow a rehearsal is', async () => {
   const longMs = limits.rehearsalMs;
-  const again = Math.ceil((longMs + limits.rehearsePauseMsMax) / scanMs);
+  const again = Math.ceil((longMs + paces.rehearsal.mostMs) / scanMs);
   expect((await scan({ scans: again + 4, tookMs: longMs })).rehearsed).toEqual([0, again]);
 });
 

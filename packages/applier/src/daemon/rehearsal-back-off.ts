@@ -1,5 +1,5 @@
 import type { Tree } from '../inbox/files.ts';
-import { limits } from '../limits.ts';
+import { pauseAfter, paces } from '../limits.ts';
 import type { Outcome } from '../ports/outcome.ts';
 
 /** Refusals that come from a rehearsal, or from probes before a release, and may differ at the next one. */
@@ -24,8 +24,7 @@ export class RehearsalBackOff {
     const problems = outcome?.kind === 'refused' ? outcome.refusal.problems : [];
     if (!outcome || !problems.some(({ code }) => codes.has(code))) return this.forget();
     const nowMs = this.#monotonicMs();
-    const pauseMs = Math.min((nowMs - sinceMs) * limits.rehearsePauseFactor, limits.rehearsePauseMsMax);
-    this.#last = { tree, machine, outcome, untilMs: nowMs + pauseMs };
+    this.#last = { tree, machine, outcome, untilMs: nowMs + pauseAfter(nowMs - sinceMs, paces.rehearsal) };
   }
 
   /** @returns the last outcome of the tree during its back-off, otherwise undefined */

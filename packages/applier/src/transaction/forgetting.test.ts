@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { limits } from '../limits.ts';
+import { limits, retries } from '../limits.ts';
 import { Forgetting } from './forgetting.ts';
 import type { TrackedFlow } from '../ports/kernel.ts';
 
@@ -71,7 +71,7 @@ test('retries failed flows together with newer ones in the background', async ()
   asked[0]?.end('exit code 1');
   await done;
   expect(events).toEqual(['flows-not-forgotten exit code 1', 'flows-stale 5000 exit code 1']);
-  await vi.advanceTimersByTimeAsync(limits.forgettingPauseMs);
+  await vi.advanceTimersByTimeAsync(retries.forgetting.leastMs);
   asked[1]?.end('exit code 1');
   await vi.advanceTimersByTimeAsync(0);
   const next = forgetting.forget([flow(54)]);
@@ -79,6 +79,6 @@ test('retries failed flows together with newer ones in the background', async ()
   asked[2]?.end();
   await next;
   expect(events.at(-1)).toBe('flows-healed');
-  await vi.advanceTimersByTimeAsync(limits.forgettingPauseMsMax);
+  await vi.advanceTimersByTimeAsync(retries.forgetting.mostMs);
   expect(asked).toHaveLength(3);
 });

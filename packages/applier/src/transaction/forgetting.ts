@@ -1,4 +1,4 @@
-import { limits } from '../limits.ts';
+import { limits, pauseBeforeRetry, retries } from '../limits.ts';
 import { messageOf } from '../message.ts';
 import type { TrackedFlow, Kernel } from '../ports/kernel.ts';
 import type { Ports } from '../ports/ports.ts';
@@ -75,7 +75,7 @@ export class Forgetting {
 
   /** Retries after a pause, which does not keep a process from ending. */
   #againLater(): void {
-    const ms = Math.min(limits.forgettingPauseMs * 2 ** (this.#failures - 1), limits.forgettingPauseMsMax);
+    const ms = pauseBeforeRetry(this.#failures - 1, retries.forgetting);
     setTimeout(() => {
       this.#round ??= this.#start();
     }, ms).unref();

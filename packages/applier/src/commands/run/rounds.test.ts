@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { processorMs } from '../../kernel/processor-time.ts';
-import { limits } from '../../limits.ts';
+import { retries } from '../../limits.ts';
 import type { NftLack } from '../../nftables/ports.ts';
 import { Status } from '../../status/status.ts';
 import { roundOf } from './rounds.ts';
@@ -117,8 +117,8 @@ test('looks for what was missing at the start, ever more rarely, and says when i
     if (asked > before) pauses.push(sinceMs + 1_000);
   }
   expect(pauses.slice(0, 4)).toEqual([5_000, 15_000, 35_000, 75_000]);
-  expect(pauses.at(-1)! - pauses.at(-2)!).toBe(limits.lacksPauseMsMax);
+  expect(pauses.at(-1)! - pauses.at(-2)!).toBe(retries.lacks.mostMs);
   isThere = true;
-  await rounds.after(limits.lacksPauseMsMax);
+  await rounds.after(retries.lacks.mostMs);
   expect(rounds.logged).toEqual(['gained']);
 });

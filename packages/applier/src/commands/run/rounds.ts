@@ -1,5 +1,5 @@
 import { WorkCost } from '../../kernel/processor-time.ts';
-import { limits } from '../../limits.ts';
+import { limits, type Pace, paces, pauseAfter, pauseBeforeRetry, retries } from '../../limits.ts';
 import { affinityAlarm } from '../../nftables/affinity.ts';
 import { mostConnections } from '../../nftables/counts.ts';
 import type { DaemonLog } from '../../daemon/reports.ts';
@@ -62,14 +62,14 @@ export function roundOf(
 
 /** Work that is less likely to be needed the longer it was not: the pause between two runs doubles. */
 function growing(monotonicMs: () => number, work: () => Promise<void>): () => Promise<void> {
-  let pauseMs: number = limits.lacksPauseMs;
-  let dueMs = monotonicMs() + pauseMs;
+  let rounds = 0;
+  let dueMs = monotonicMs() + retries.lacks.leastMs;
   return async () => {
     if (monotonicMs() < dueMs) return;
     // A tool that gives no answer is asked again.
     await work().catch(() => undefined);
-    pauseMs = Math.min(2 * pauseMs, limits.lacksPauseMsMax);
-    dueMs = monotonicMs() + pauseMs;
+    rounds += 1;
+    dueMs = monotonicMs() + pauseBeforeRetry(rounds, retries.lacks);
   };
 }
 
@@ -78,7 +78,7 @@ type CountParts = Pick<RoundParts, 'config' | 'log' | 'monotonicMs' | 'session' 
 /** Work beside the rounds, once at a time: after each one a pause that grows with its processor time. @param work adds its cost */
 function paced(
   { monotonicMs }: Pick<CountParts, 'monotonicMs'>,
-  pause: { readonly leastMs: number; readonly factor: number; readonly mostMs: number },
+  pace: Pace,
   work: (cost: WorkCost) => Promise<void>,
 ): () => Promise<void> {
   let dueMs = -Infinity;
@@ -88,8 +88,7 @@ function paced(
     const cost = new WorkCost();
     // A tool that fails is asked again.
     await work(cost).catch(() => undefined);
-    const pauseMs = Math.max(pause.leastMs, cost.usedMs * pause.factor);
-    dueMs = monotonicMs() + Math.min(pauseMs, pause.mostMs);
+    dueMs = monotonicMs() + pauseAfter(cost.usedMs, pace);
   };
 }
 
@@ -97,13 +96,8 @@ function paced(
 function clientCount(parts: CountParts): () => Promise<void> {
   const { log, session, status } = parts;
   const alarm = lastingAlarm('AFFINITY_NEARLY_FULL', status, log);
-  const pause = {
-    leastMs: limits.affinityCountPauseMs,
-    factor: limits.affinityCountPauseFactor,
-    mostMs: limits.affinityCountPauseMsMax,
-  };
   let isRaised = false;
-  return paced(parts, pause, async (cost) => {
+  return paced(parts, paces.affinity, async (cost) => {
     const fills = await session.affinityFills(cost);
     status.affinity(fills);
     const why = affinityAlarm(fills, isRaised);
@@ -112,16 +106,10 @@ function clientCount(parts: CountParts): () => Promise<void> {
   });
 }
 
-const countsPause = {
-  leastMs: limits.countsPauseMs,
-  factor: limits.countsPauseFactor,
-  mostMs: limits.countsPauseMsMax,
-} as const;
-
 /** Reads the counters of endpoints, and logs once which of them are far from their shares. */
 function endpointCount(parts: CountParts): () => Promise<void> {
   let known: ReadonlySet<string> = new Set();
-  return paced(parts, countsPause, async (cost) => {
+  return paced(parts, paces.counts, async (cost) => {
     const { endpoints, told } = await parts.session.counting.counts(cost);
     if (endpoints) parts.status.connections(mostConnections(endpoints, parts.config.countedServices));
     if (!told) return;
@@ -135,7 +123,7 @@ function endpointCount(parts: CountParts): () => Promise<void> {
 
 /** Reads live connections. */
 const trafficCount = (parts: CountParts): (() => Promise<void>) =>
-  paced(parts, countsPause, async (cost) => {
+  paced(parts, paces.counts, async (cost) => {
     const told = await parts.session.counting.traffic(cost);
     if (told) parts.status.services(told);
   });

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { execa } from 'execa';
-import { limits } from '../../limits.ts';
+import { limits, pauseBeforeRetry, retries } from '../../limits.ts';
 import { toolEnvironment } from '../command.ts';
 import { activityOf, type Listener, listenerOf, listeningOf } from './netlink-sockets.ts';
 
@@ -90,7 +90,7 @@ export class ChangeCount {
       return;
     }
     this.#stop();
-    const pauseMs = Math.min(limits.monitorRestartMs * 2 ** this.#failures, limits.monitorRestartMsMax);
+    const pauseMs = pauseBeforeRetry(this.#failures, retries.monitor);
     this.#failures += 1;
     this.#againMs = this.#monotonicMs() + pauseMs;
   }

@@ -3,14 +3,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { limits } from '../../limits.ts';
+import { limits, retries } from '../../limits.ts';
 import { findTool } from '../tools.ts';
 import { NftMonitor } from './nft-monitor.ts';
 import { OwnProcesses } from './own-processes.ts';
 
 /** When a monitor that ends asks for a comparison. */
 
-const { monitorTrustMs, monitorRestartMs } = limits;
+const { monitorTrustMs } = limits;
+const { leastMs: monitorRestartMs } = retries.monitor;
 const soonMs = 150;
 let directory: string;
 let monitor: NftMonitor | undefined;
@@ -18,11 +19,13 @@ let doubts: number;
 beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), 'sluiced-monitor-'));
   doubts = 0;
-  Object.assign(limits, { monitorTrustMs: soonMs, monitorRestartMs: soonMs });
+  Object.assign(limits, { monitorTrustMs: soonMs });
+  Object.assign(retries.monitor, { leastMs: soonMs });
 });
 afterEach(() => {
   monitor?.close();
-  Object.assign(limits, { monitorTrustMs, monitorRestartMs });
+  Object.assign(limits, { monitorTrustMs });
+  Object.assign(retries.monitor, { leastMs: monitorRestartMs });
   rmSync(directory, { recursive: true });
 });
 

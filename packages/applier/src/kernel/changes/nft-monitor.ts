@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline';
 import { execa } from 'execa';
-import { limits } from '../../limits.ts';
+import { limits, pauseBeforeRetry, retries } from '../../limits.ts';
 import type { ForeignChange } from './foreign-change.ts';
 import type { Heard } from './hearing.ts';
 import { activityOf, type Listener, listenerOf, listeningOf } from './netlink-sockets.ts';
@@ -122,11 +122,11 @@ export class NftMonitor {
     if (errors.includes('No buffer space available')) this.#tells(0);
     // All earlier changes were reported; later ones are found by a comparison when it runs again, or by polling.
     if (this.#returnMs !== undefined) this.#doubt();
-    const soonMs = this.#monotonicMs() + 2 * (limits.monitorRestartMs + limits.monitorTrustMs);
+    const soonMs = this.#monotonicMs() + 2 * (retries.monitor.leastMs + limits.monitorTrustMs);
     this.#returnMs = this.#runs ? soonMs : undefined;
     this.#runs = false;
     this.#failures += 1;
-    const delayMs = Math.min(limits.monitorRestartMs * 2 ** (this.#failures - 1), limits.monitorRestartMsMax);
+    const delayMs = pauseBeforeRetry(this.#failures - 1, retries.monitor);
     this.#timer = setTimeout(() => void this.#listen(), delayMs);
   }
 

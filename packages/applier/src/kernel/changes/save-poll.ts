@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { limits } from '../../limits.ts';
+import { pauseAfter, paces } from '../../limits.ts';
 import type { ForeignChange, ChangeWatch } from './foreign-change.ts';
 import { processorMs } from '../processor-time.ts';
 import type { Run } from '../command.ts';
@@ -35,7 +35,7 @@ export class SavePoll implements ChangeWatch {
     this.#saves = saves;
     this.#run = run;
     this.#monotonicMs = monotonicMs;
-    this.dueMs = monotonicMs() + limits.pollPauseMs;
+    this.dueMs = monotonicMs() + paces.poll.leastMs;
   }
 
   forget(): void {
@@ -51,8 +51,7 @@ export class SavePoll implements ChangeWatch {
     const digest = await this.#read();
     const before = this.#digest;
     this.#digest = digest;
-    const pauseMs = Math.max(limits.pollPauseMs, (this.#processorMs() - usedMs) * limits.pollPauseFactor);
-    this.dueMs = this.#monotonicMs() + pauseMs;
+    this.dueMs = this.#monotonicMs() + pauseAfter(this.#processorMs() - usedMs, paces.poll);
     if (before === digest && digest !== undefined) return 'unchanged';
     const isDoubt = before === undefined && digest !== undefined;
     return { by: undefined, what: [], ...(isDoubt ? { isDoubt } : {}) };
