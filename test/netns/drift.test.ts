@@ -76,7 +76,7 @@ async function tamperings({ backend, mode }: DataPlane): Promise<readonly (reado
 }
 
 /** The program in a report. */
-const programs = { iptables: /^iptables(-nft)? \(process \d+\)$/, nftables: /^nft \(process \d+\)$/ };
+const programs = { iptables: /^ip6?tables(-nft)? \(process \d+\)$/, nftables: /^nft \(process \d+\)$/ };
 
 describe.each(plainPlanes)('on $backend, mode $mode', { timeout: 240_000 }, ({ backend, mode }) => {
   const plane = { backend, mode };
@@ -84,14 +84,20 @@ describe.each(plainPlanes)('on $backend, mode $mode', { timeout: 240_000 }, ({ b
 
   test('repairs and reports what another program flushes, edits and removes', async () => {
     const good = await start(plane);
+    const reports: (RepairAt | null)[] = [];
     for (const [title, ...command] of await tamperings(plane)) {
       await node.tool(command);
-      expect(await held(plane)).not.toBe(good);
       await until(`${title} and it is repaired`, async () => (await held(plane)) === good, 60_000);
-      await until('the daemon reports it', lastRepair);
+      const known = reports.at(-1)?.at;
+      reports.push(
+        await until('the daemon reports it', async () => ((await lastRepair())?.at === known ? null : lastRepair())),
+      );
     }
-    const last = await lastRepair();
-    expect(String(last?.by)).toMatch(backend === 'nft' ? programs[mode] : /^null$/);
+    // A repair that changes much can flood the monitor. What happens until it is back is counted, and repaired, without a name.
+    const names = reports.map((one) => String(one?.by)).filter((name) => name !== 'null');
+    expect(names.length).toBeGreaterThanOrEqual(backend === 'nft' ? 1 : 0);
+    expect(names.filter((name) => backend !== 'nft' || !programs[mode].test(name))).toEqual([]);
+    const last = reports.at(-1);
     expect(Date.now() - Date.parse(last?.at ?? '')).toBeLessThan(60_000);
     const history = (await node.sluiced('history')).stdout.split('\n').map((line) => line.split('  ')[1]?.trim());
     expect(history).toEqual(['first-run', 'confirmed', 'repaired', 'repaired', 'repaired']);
@@ -154,7 +160,6 @@ describe.each(plainPlanes.filter(({ backend }) => backend === 'nft'))('in mode $
       await until('it runs', async () => node.get());
       for (let times = 0; times < 3; times++) {
         await flush(plane);
-        expect(await held(plane)).not.toBe(good);
         await until('it is repaired', async () => (await held(plane)) === good, 5_000);
       }
       await node.killAll();
