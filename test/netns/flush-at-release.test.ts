@@ -1,6 +1,7 @@
 // @module-tag test
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { atTier } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
@@ -45,7 +46,7 @@ const flush = async ({ backend, mode }: DataPlane): Promise<void> => {
 };
 
 /** Milliseconds from the flush to the arrival of the release. */
-const offsetsMs = [500, 100, 0, -50, -150] as const;
+const offsetsMs = atTier({ quick: [100, -50], all: [500, 100, 0, -50, -150] });
 
 interface Ended {
   readonly what: string;
