@@ -16,10 +16,10 @@ const filesOf = (project: ProjectName): readonly TestFile[] => selected(testFile
 const paths = (files: readonly TestFile[]): string[] => files.map(({ path }) => path);
 
 /**
- * Files wait for children, namespaces and guests much of their time: three at once keep two processors at work, the longest first. Those
- * that measure time come behind all others, one at a time.
+ * Files wait for children, namespaces and guests most of their time: three of those at once use a quarter of two processors. Five keep both at
+ * work, the longest first. Those that measure time come behind all others, one at a time.
  */
-const together = { sequence: { groupOrder: 0 }, maxWorkers: 3 } as const;
+const together = { sequence: { groupOrder: 0 }, maxWorkers: 5 } as const;
 const alone = { sequence: { groupOrder: 1 }, maxWorkers: 1, fileParallelism: false } as const;
 
 /**
