@@ -155,12 +155,16 @@ describe.each(plainPlanes.filter(({ backend }) => backend === 'nft'))('in mode $
     await node.tool(['iptables-legacy', '-t', 'nat', '-N', 'CNI-OLD']);
     const good = await start(plane);
     await node.killAll();
+    const repairs = async (): Promise<number> =>
+      (await node.sluiced('history')).stdout.split('\n').filter((line) => line.includes('  repaired')).length;
     for (let starts = 0; starts < 2; starts++) {
       node.start();
       await until('it runs', async () => node.get());
-      for (let times = 0; times < 3; times++) {
+      for (let times = 1; times <= 3; times++) {
         await flush(plane);
         await until('it is repaired', async () => (await held(plane)) === good, 5_000);
+        await until('the repair is recorded', async () => (await repairs()) === 3 * starts + times);
+        expect(await held(plane)).toBe(good);
       }
       await node.killAll();
     }
