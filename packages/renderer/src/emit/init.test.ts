@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest';
 import { readConfig } from '../load/config/config.ts';
 import { readText } from '../load/config/text.ts';
-import type { KubeProxyInput } from '../load/config/kubeproxy.ts';
+import type { KubeProxyInput } from '../load/config/kube-proxy-sources.ts';
 import type { JsonObject } from '../render/model/kube.ts';
 import { versionByDefault } from '../render/model/version.ts';
+import { readKubeProxy } from '../load/config/kubeproxy.ts';
 import { initConfig } from './init.ts';
 
 const head = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n';
@@ -12,6 +13,7 @@ function kubeProxy(text: string): KubeProxyInput {
   const { value, origin } = readText('proxy.yaml', head + text);
   return { value: value as JsonObject, origin };
 }
+const proxy = (text: string) => readKubeProxy([kubeProxy(text)]);
 const read = (text: string) => saying(readConfig({ sluice: { file: 'sluice.yaml', text }, kubeProxy: [] }));
 
 /** The settings of a config; explicit defaults and the default version do not count as a difference. */
@@ -50,7 +52,7 @@ test.each([
   ['both families', 'clusterCIDR: 10.244.0.0/16,fd00:10:244::/56\n'],
   ['a detector', 'detectLocalMode: BridgeInterface\ndetectLocal: { bridgeInterface: cni0 }\n'],
 ])("takes over kube-proxy's values: %s", (_title, text) => {
-  const config = initConfig(kubeProxy(text));
+  const config = initConfig(proxy(text));
   expect(read(config)).toEqual(saying(readConfig({ kubeProxy: [kubeProxy(text)] })));
   // Both files together agree, so nothing is overridden.
   expect(readConfig({ sluice: { file: 'sluice.yaml', text: config }, kubeProxy: [kubeProxy(text)] }).problems).toEqual(
@@ -59,22 +61,22 @@ test.each([
 });
 
 test('does not take over a mode that is not supported', () => {
-  expect(read(initConfig(kubeProxy('mode: kernelspace\n')))).toMatchObject({
+  expect(read(initConfig(proxy('mode: kernelspace\n')))).toMatchObject({
     config: { profiles: [{ mode: 'iptables' }] },
     problems: [],
   });
 });
 
 test('takes over mode nftables with its options', () => {
-  expect(
-    read(initConfig(kubeProxy('mode: nftables\nnftables: { masqueradeAll: true }\n'))).config.profiles,
-  ).toMatchObject([{ mode: 'nftables', nftables: { masqueradeAll: true } }]);
+  expect(read(initConfig(proxy('mode: nftables\nnftables: { masqueradeAll: true }\n'))).config.profiles).toMatchObject([
+    { mode: 'nftables', nftables: { masqueradeAll: true } },
+  ]);
 });
 
 test('takes over mode ipvs with its options', () => {
   const text =
     'mode: ipvs\nipvs: { scheduler: wlc, excludeCIDRs: [192.0.2.0/24], strictARP: true, tcpTimeout: 15m, udpTimeout: 90s }\n';
-  expect(read(initConfig(kubeProxy(text))).config.profiles).toMatchObject([
+  expect(read(initConfig(proxy(text))).config.profiles).toMatchObject([
     {
       mode: 'ipvs',
       ipvs: {

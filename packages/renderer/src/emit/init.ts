@@ -1,27 +1,31 @@
 import { modes } from '@sluice/netfilter';
 import { stringify } from 'yaml';
 import type { SettingName, Settings } from '../load/config/settings.ts';
-import { type KubeProxyInput, readKubeProxy } from '../load/config/kubeproxy.ts';
+import type { ReadKubeProxy } from '../load/config/kubeproxy.ts';
 import type { Schema } from '../load/schema/schema.ts';
 import { printGoDuration } from '../load/schema/duration.ts';
 import { sluiceSchema } from '../load/schema/sluice.ts';
 import type { Json } from '../render/model/kube.ts';
-import { type KubeProxyVersion, versionByDefault } from '../render/model/version.ts';
+import { versionByDefault } from '../render/model/version.ts';
 
 /**
  * Prints a sluice.yaml to start from: every field with its description, defaults commented out.
- * @param kubeProxy the current configuration of kube-proxy; the profile takes over its values, except an unsupported mode
- * @param version of kube-proxy; default: the latest known version
+ * @param kubeProxy how kube-proxy runs now; the profile takes over its values, except an unsupported mode
+ * @param version of kube-proxy; default: the one that `kubeProxy` names, or the latest known version
  * @returns text that `readConfig` accepts
  */
-export function initConfig(kubeProxy?: KubeProxyInput, version: KubeProxyVersion = versionByDefault): string {
-  const settings: Settings = kubeProxy ? readKubeProxy([kubeProxy]).settings : new Map();
+export function initConfig(
+  { settings, facts }: Pick<ReadKubeProxy, 'settings' | 'facts'> = { settings: new Map(), facts: {} },
+  version: Json = settings.get('kubeProxyVersion')?.value ?? versionByDefault,
+): string {
   const top = sluiceSchema.properties ?? {};
   const profile = top['profiles']?.items ?? { type: 'object' };
   const lines = [...head];
-  for (const name of ['clusterName', 'serviceCIDRs'] as const)
-    lines.push('', ...field(top[name], name, '', top[name]?.default));
-  for (const name of ['nodePortRange', 'complete'] as const) lines.push('', ...field(top[name], name, ''));
+  const cidrs = facts.serviceCIDRs?.text.split(',').map((text) => text.trim());
+  lines.push('', ...field(top['clusterName'], 'clusterName', '', top['clusterName']?.default));
+  lines.push('', ...field(top['serviceCIDRs'], 'serviceCIDRs', '', cidrs ?? top['serviceCIDRs']?.default));
+  lines.push('', ...field(top['nodePortRange'], 'nodePortRange', '', facts.nodePortRange?.text));
+  lines.push('', ...field(top['complete'], 'complete', ''));
   lines.push('', ...about(top['nodes'], ''), ...nodesExample);
   lines.push('', ...about(top['profiles'], ''), 'profiles:', '  - name: default');
   lines.push(

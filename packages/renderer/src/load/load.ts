@@ -2,7 +2,7 @@ import { addAll, compareProblems, compareText, type Problem, type Place } from '
 import type { JsonObject, KubeObject, Origin, Path } from '../render/model/kube.ts';
 import { findControlCharacters } from './control-characters.ts';
 import { splitDocuments } from './parse/documents.ts';
-import type { KubeProxyInput } from './config/kubeproxy.ts';
+import type { KubeProxyInput } from './config/kube-proxy-sources.ts';
 import { loadLimits } from './parse/limits.ts';
 import { type FoundObject, findObjects } from './objects.ts';
 import { PlaceFinder } from './origin.ts';

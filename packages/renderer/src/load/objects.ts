@@ -1,5 +1,6 @@
 import { isMap, type Json, type JsonObject, type KubeKind, type Path } from '../render/model/kube.ts';
 import { nearest } from '../render/model/nearest.ts';
+import { isKubeProxyInput } from './config/kube-proxy-sources.ts';
 import { apiVersions } from '../render/read/names.ts';
 
 /** One object of a document; lists are unwrapped. Paths start at the root of the document. */
@@ -11,7 +12,7 @@ export type FoundObject =
       readonly value: JsonObject;
       readonly path: Path;
     }
-  /** A KubeProxyConfiguration, or the ConfigMap that holds one. */
+  /** What says how kube-proxy runs: a KubeProxyConfiguration, a ConfigMap, kubeadm's or k3s' configuration, a workload. */
   | { readonly is: 'kube-proxy'; readonly value: JsonObject; readonly path: Path }
   | { readonly is: 'sluice-config'; readonly path: Path }
   /** The header of a snapshot, which describes the objects beside it. */
@@ -46,6 +47,7 @@ export function findObjects(value: Json, path: Path = [], listType?: ListType): 
   if (kind === undefined && textOf(value, '$schema') !== undefined) {
     return [{ is: 'ignored', kind: 'JSON Schema', path }];
   }
+  if (kind === undefined && isKubeProxyInput(value, kind, '')) return [{ is: 'kube-proxy', value, path }];
   if (kind === undefined) return [{ is: 'malformed', why: 'it has no kind', path }];
   if (apiVersion === undefined) return [{ is: 'malformed', why: `the ${kind} has no apiVersion`, path }];
   const items = value['items'];
@@ -92,19 +94,9 @@ function ofOtherKind(kind: string, apiVersion: string, value: JsonObject, path: 
   const group = groupOf(apiVersion);
   if (kind === 'SluiceConfig' && group === 'sluice.dev') return { is: 'sluice-config', path };
   if (kind === 'Snapshot' && group === 'sluice.dev') return { is: 'snapshot', value, path };
-  const isKubeProxy =
-    (kind === 'KubeProxyConfiguration' && group === 'kubeproxy.config.k8s.io') ||
-    (kind === 'ConfigMap' && group === '' && holdsKubeProxyConfig(value));
-  if (isKubeProxy) return { is: 'kube-proxy', value, path };
+  if (isKubeProxyInput(value, kind, group)) return { is: 'kube-proxy', value, path };
   const near = ownGroups.has(group) ? nearest(kind, Object.keys(apiVersions)) : undefined;
   return { is: 'ignored', kind, ...(near === undefined ? {} : { near: near as KubeKind }), path };
-}
-
-/** kubeadm stores kube-proxy's configuration in `config.conf` of the ConfigMap kube-system/kube-proxy. */
-function holdsKubeProxyConfig(configMap: JsonObject): boolean {
-  const data = configMap['data'];
-  const text = data !== undefined && isMap(data) ? textOf(data, 'config.conf') : undefined;
-  return text?.includes('KubeProxyConfiguration') ?? false;
 }
 
 function groupOf(apiVersion: string): string {

@@ -24,14 +24,14 @@ export async function initCommand(
   const from = options.filename === undefined ? [] : [options.filename];
   const { sources, problems } = await readSources(from, { recursive: false, stdin: process.stdin });
   const loaded = load(sources);
-  const found = [...problems, ...loaded.problems, ...readKubeProxy(loaded.kubeProxy).problems];
+  const read = readKubeProxy(loaded.kubeProxy);
+  const found = [...problems, ...loaded.problems, ...read.problems];
   reportProblems(found);
   if (isStopped(found)) return exitCodes.problem;
-  const [kubeProxy] = loaded.kubeProxy;
-  if (options.filename !== undefined && kubeProxy === undefined) throw new Stopped(noKubeProxy(options.filename));
+  if (options.filename !== undefined && loaded.kubeProxy.length === 0) throw new Stopped(noKubeProxy(options.filename));
   const [version, ...newer] = kubeProxyImages(sources);
-  writeConfig(file, initConfig(kubeProxy, version), options.force ?? false);
-  if (kubeProxy !== undefined && version === undefined)
+  writeConfig(file, initConfig(read, version), options.force ?? false);
+  if (loaded.kubeProxy.length > 0 && version === undefined && !read.settings.has('kubeProxyVersion'))
     say(
       `kubeProxyVersion is set to "${versionByDefault}": the input does not contain the version; change it if nodes run another\n`,
     );
@@ -62,7 +62,7 @@ function noKubeProxy(from: string): Problem {
   return {
     code: 'INPUT_EMPTY',
     level: 'error',
-    message: `Cannot find a KubeProxyConfiguration in ${from === '-' ? 'standard input' : from}: no document contains one`,
-    hint: 'Pass the ConfigMap (`kubectl get configmap kube-proxy -n kube-system -o yaml`) or the configuration itself',
+    message: `Cannot find a configuration of kube-proxy in ${from === '-' ? 'standard input' : from}: no document contains one`,
+    hint: "Pass kube-proxy's ConfigMap (`kubectl get configmap -n kube-system -o yaml`), its flags in a DaemonSet or the config of k3s, or kubeadm's configuration",
   };
 }

@@ -5,14 +5,15 @@ import { readNodes } from './nodes.ts';
 import { findingProblem } from './problems.ts';
 import { makeProfile } from './profiles.ts';
 import { fieldOf, noSluice, readSluice, type SluiceText, sluiceObject } from './sluice.ts';
-import { type KubeProxyInput, readKubeProxy } from './kubeproxy.ts';
+import type { KubeProxyInput } from './kube-proxy-sources.ts';
+import { type ClusterFacts, readKubeProxy } from './kubeproxy.ts';
 import type { SchemaFinding } from '../schema/schema.ts';
 import { parsePortRange } from '../schema/formats.ts';
 
 interface ConfigInput {
   /** `sluice.yaml`; absent: only defaults. */
   readonly sluice?: { readonly file: string; readonly text: string };
-  /** Every KubeProxyConfiguration of the input, alone or in its ConfigMap. */
+  /** Everything in the input that says how kube-proxy runs. */
   readonly kubeProxy: readonly KubeProxyInput[];
 }
 
@@ -27,14 +28,14 @@ export function readConfig(input: ConfigInput): { config: SluiceConfig; problems
   const drafts = draftProfiles(sluice);
   const profiles = drafts.drafts.map((draft) => makeProfile(draft, kubeProxy.settings));
   const nodes = readNodes(sluice);
-  const serviceCIDRs = readServiceCIDRs(sluice);
+  const serviceCIDRs = readServiceCIDRs(sluice, kubeProxy.facts);
   const config: SluiceConfig = {
     clusterName: (fieldOf(sluice, 'clusterName') ?? 'kubernetes') as string,
     complete: fieldOf(sluice, 'complete') === true,
     profiles: profiles.map(({ profile }) => profile),
     serviceCIDRs: Object.fromEntries(Map.groupBy(serviceCIDRs.cidrs, familyOf)),
     primaryFamily: familyOf(serviceCIDRs.cidrs[0]),
-    nodePortRange: readPortRange(sluice),
+    nodePortRange: readPortRange(sluice, kubeProxy.facts),
     named: {
       serviceCIDRs: fieldOf(sluice, 'serviceCIDRs') !== undefined,
       nodePortRange: fieldOf(sluice, 'nodePortRange') !== undefined,
@@ -49,8 +50,12 @@ export function readConfig(input: ConfigInput): { config: SluiceConfig; problems
 /** kubeadm's default (`networking.serviceSubnet`). */
 const serviceCIDRsByDefault: readonly string[] = ['10.96.0.0/12'];
 
-function readServiceCIDRs(sluice: SluiceText): { cidrs: readonly string[]; problems: readonly Problem[] } {
-  const written = (fieldOf(sluice, 'serviceCIDRs') ?? serviceCIDRsByDefault) as readonly string[];
+function readServiceCIDRs(
+  sluice: SluiceText,
+  facts: ClusterFacts,
+): { cidrs: readonly string[]; problems: readonly Problem[] } {
+  const found = facts.serviceCIDRs?.text.split(',').map((text) => text.trim());
+  const written = (fieldOf(sluice, 'serviceCIDRs') ?? found ?? serviceCIDRsByDefault) as readonly string[];
   const cidrs = written.map((text) => parseCidr(text)?.text ?? text);
   if (new Set(cidrs.map(familyOf)).size === cidrs.length) return { cidrs, problems: [] };
   const finding: SchemaFinding = {
@@ -64,8 +69,8 @@ function readServiceCIDRs(sluice: SluiceText): { cidrs: readonly string[]; probl
 }
 
 /** The API server's default (`--service-node-port-range`). */
-function readPortRange(sluice: SluiceText): SluiceConfig['nodePortRange'] {
-  const text = fieldOf(sluice, 'nodePortRange');
+function readPortRange(sluice: SluiceText, facts: ClusterFacts): SluiceConfig['nodePortRange'] {
+  const text = fieldOf(sluice, 'nodePortRange') ?? facts.nodePortRange?.text;
   return (typeof text === 'string' && parsePortRange(text)) || { from: 30000, to: 32767 };
 }
 

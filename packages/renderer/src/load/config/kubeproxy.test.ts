@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { readConfig } from './config.ts';
 import { readText } from './text.ts';
-import type { KubeProxyInput } from './kubeproxy.ts';
+import type { KubeProxyInput } from './kube-proxy-sources.ts';
 import type { JsonObject } from '../../render/model/kube.ts';
 
 const head = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n';
@@ -331,11 +331,12 @@ test('reports invalid YAML inside a ConfigMap at its line', () => {
 });
 
 test.each([
-  ['a ConfigMap without config.conf', 'kind: ConfigMap\ndata: { other: x }'],
-  ['a ConfigMap whose config.conf is a list', configMap('"[]"')],
-  ['a ConfigMap whose config.conf is empty', configMap('""')],
-])('reports %s', (_title, text) => {
-  expect(readConfig({ kubeProxy: [input(text)] }).problems).toMatchObject([{ code: 'CONFIG_INVALID', level: 'error' }]);
+  ['a list', configMap('"[KubeProxyConfiguration]"')],
+  ['a comment', configMap('"# KubeProxyConfiguration"')],
+  ['a script', configMap('"cat <<E\\n  kind: KubeProxyConfiguration\\n  a: [\\nE"')],
+])('warns of a ConfigMap that names a KubeProxyConfiguration in %s, and has none', (_title, text) => {
+  const { problems } = readConfig({ kubeProxy: [input(text)] });
+  expect(problems).toMatchObject([{ code: 'CONFIG_IGNORED', level: 'warning', at: { line: 3 } }]);
 });
 
 test('accepts two equal configurations and refuses different ones with both places', () => {

@@ -1,86 +1,160 @@
-import { addAll, compareText, modes, type Problem, type Place } from '@sluice/netfilter';
-import { isMap, type Json, type JsonObject, type Origin, type Path } from '../../render/model/kube.ts';
-import { configProblem, findingProblem } from './problems.ts';
-import { childOf, type Settings, settingsOf } from './settings.ts';
-import { type Locate, readText, type TextOrigin } from './text.ts';
+import { addAll, canonicalCidr, compareText, modes, parseCidr, type Problem } from '@sluice/netfilter';
+import { isMap, type Json, type JsonObject } from '../../render/model/kube.ts';
+import { isKubeProxyVersion, kubeProxyVersions } from '../../render/model/version.ts';
+import {
+  type Fact,
+  type FactName,
+  type KubeProxyInput,
+  type ProxyConfig,
+  type ProxySources,
+  readSources,
+} from './kube-proxy-sources.ts';
+import { configProblem, findingProblem, ignoredProblem } from './problems.ts';
+import { childOf, defaults, type SettingName, settingNames, type Settings, settingsOf } from './settings.ts';
+import type { TextOrigin } from './text.ts';
 import { unfollowedFields } from './unfollowed.ts';
-import { nodePortWords } from '../schema/formats.ts';
+import { nodePortWords, parsePortRange } from '../schema/formats.ts';
 import { checkSchema } from '../schema/schema.ts';
 import { parseGoDuration } from '../schema/duration.ts';
 import { kubeProxySchema } from '../schema/kubeproxy.ts';
 
-/** A KubeProxyConfiguration, or its ConfigMap as made by kubeadm. */
-export interface KubeProxyInput {
-  readonly value: JsonObject;
-  readonly origin: Origin;
-  /** The text of the file of the origin; needed for exact places inside the ConfigMap's text. */
-  readonly text?: string;
+/** What the inputs say about a cluster beside the settings of kube-proxy. */
+export interface ClusterFacts {
+  /** Networks of ClusterIPs, one a family, separated by a comma. */
+  readonly serviceCIDRs?: Fact;
+  readonly nodePortRange?: Fact;
 }
 
-interface ReadKubeProxy {
+export interface ReadKubeProxy {
+  readonly settings: Settings;
+  readonly facts: ClusterFacts;
+  readonly problems: readonly Problem[];
+}
+
+/**
+ * Reads everything that says how kube-proxy runs; two sources that contradict are a problem.
+ * @returns the settings. Problems are those of kube-proxy (`pkg/proxy/apis/config/validation`), and contradictions
+ */
+export function readKubeProxy(inputs: readonly KubeProxyInput[]): ReadKubeProxy {
+  const sources = readSources(inputs);
+  const problems = [...sources.problems];
+  const { ofLinux, notes } = withoutWindows(sources.configs);
+  const [first, ...others] = ofLinux.map((config) => ({ config, ...check(config) }));
+  addAll(problems, notes);
+  addAll(problems, first?.problems ?? []);
+  for (const other of others) {
+    // Of equal texts each problem is reported once.
+    if (canonical(other.config.value) !== canonical((first as Checked).config.value)) addAll(problems, other.problems);
+    addAll(problems, contradiction(first as Checked, other));
+  }
+  const facts = factsOf(sources, problems);
+  const settings = completed(first, facts, problems);
+  return { settings, facts, problems };
+}
+
+interface Checked {
+  readonly config: ProxyConfig;
   readonly settings: Settings;
   readonly problems: readonly Problem[];
 }
 
-const object = 'KubeProxyConfiguration';
-/** The key of kube-proxy's ConfigMap, as kubeadm writes it. */
-const configMapKey = 'config.conf';
+/** A cluster with Windows nodes has a configuration for these, too. Alone it is kept: its mode is reported. */
+function withoutWindows(configs: readonly ProxyConfig[]): {
+  readonly ofLinux: readonly ProxyConfig[];
+  readonly notes: readonly Problem[];
+} {
+  const ofLinux = configs.filter(({ value }) => value['mode'] !== 'kernelspace');
+  if (ofLinux.length === 0) return { ofLinux: configs, notes: [] };
+  const notes = configs
+    .filter((config) => !ofLinux.includes(config))
+    .map(({ origin, object }): Problem => {
+      const why = 'mode kernelspace is for nodes with Windows';
+      return {
+        ...ignoredProblem(origin.place([]), object, [['mode']], why, 'Nothing needs to be done'),
+        level: 'note',
+      };
+    });
+  return { ofLinux, notes };
+}
+
+/** The first setting that two sources give different values. */
+function contradiction(first: Checked, other: Checked): readonly Problem[] {
+  const valueOf = (settings: Settings, name: SettingName): string =>
+    JSON.stringify(settings.get(name)?.value ?? defaults[name]);
+  const name = settingNames.find((one) => valueOf(first.settings, one) !== valueOf(other.settings, one));
+  if (name === undefined) return [];
+  const { file, line } = first.config.origin.place([]);
+  const [here, there] = [other, first].map(({ settings }) => valueOf(settings, name));
+  const why = `it differs from ${first.config.object} at ${file}:${line}: ${name} is ${here} here, and ${there} there`;
+  const { origin, object } = other.config;
+  const hint = 'Pass only one of them; for nodes that differ, write profiles in sluice.yaml';
+  return [configProblem(origin.place(name.split('.')), object, [], why, hint)];
+}
+
+/** One fact of each name; two that differ are a problem. */
+function factsOf(sources: ProxySources, problems: Problem[]): ClusterFacts & Partial<Record<FactName, Fact>> {
+  const known: Partial<Record<FactName, Fact>> = {};
+  for (const [name, fact] of sources.facts) {
+    const why = wrongFact[name](fact.text);
+    const before = known[name];
+    if (why !== undefined) problems.push(ignoredFact(fact, why));
+    else if (before === undefined) known[name] = fact;
+    else if (before.text !== fact.text) problems.push(twoFacts(before, fact));
+  }
+  return known;
+}
+
+/** Why a fact cannot be used. */
+const wrongFact: Readonly<Record<FactName, (text: string) => string | undefined>> = {
+  version: (text) => {
+    if (isKubeProxyVersion(minorOf(text))) return undefined;
+    const [oldest, newest] = [kubeProxyVersions[0], kubeProxyVersions.at(-1)];
+    return `${printable(text)} names no version from ${oldest} to ${newest}`;
+  },
+  podSubnet: wrongCidrs,
+  serviceCIDRs: wrongCidrs,
+  nodePortRange: (text) => (parsePortRange(text) ? undefined : `${printable(text)} is not a range of ports`),
+};
+
+function wrongCidrs(text: string): string | undefined {
+  const wrong = text.split(',').find((cidr) => parseCidr(cidr.trim()) === undefined);
+  return wrong === undefined ? undefined : `${printable(wrong)} is not a CIDR`;
+}
+
+const printable = (text: string): string => JSON.stringify(text.slice(0, 80));
+
+/** The minor version of `v1.32.1`, `1.32`, `stable-1.32` or `v1.32.1+k3s1`; of `stable` or an address, the text itself. */
+const minorOf = (text: string): string => /^(?:stable-|latest-|v)?(1\.[0-9]+)(?:[.+-]|$)/.exec(text)?.[1] ?? text;
+
+function ignoredFact({ place, of }: Fact, why: string): Problem {
+  const hint = 'Set it in sluice.yaml';
+  return { code: 'CONFIG_IGNORED', level: 'warning', at: place, message: `Cannot follow ${of}: ${why}`, hint };
+}
+
+function twoFacts(before: Fact, { text, place, of }: Fact): Problem {
+  const there = `${before.of} is ${printable(before.text)} at ${before.place.file}:${before.place.line}`;
+  const message = `Cannot use ${of}: it is ${printable(text)} here, and ${there}`;
+  return { code: 'CONFIG_INVALID', level: 'error', at: place, message, hint: 'Pass the files of one cluster' };
+}
 
 /**
- * Reads all KubeProxyConfigurations of the input, which must be equal.
- * @returns the settings. Problems are those of kube-proxy (`pkg/proxy/apis/config/validation`), and different configurations
+ * The settings with those that kubeadm adds: `kubernetesVersion` is that of kube-proxy, too, and a draft without `clusterCIDR` gets
+ * `podSubnet` (`cmd/kubeadm/app/componentconfigs/kubeproxy.go`). A configuration that runs has all of kubeadm's values already.
  */
-export function readKubeProxy(inputs: readonly KubeProxyInput[]): ReadKubeProxy {
-  const problems: Problem[] = [];
-  const found: Unpacked[] = [];
-  for (const input of inputs) {
-    const unpacked = unpack(input);
-    addAll(problems, unpacked.problems);
-    if (unpacked.value) found.push({ value: unpacked.value, origin: unpacked.origin });
-  }
-  const [first, ...others] = found;
-  if (!first) return { settings: new Map(), problems };
-  const content = canonical(first.value);
-  const other = others.find((candidate) => canonical(candidate.value) !== content);
-  if (other) problems.push(twoContents(first, other));
-  const checked = check(first);
-  return { settings: checked.settings, problems: [...problems, ...checked.problems] };
-}
-
-interface Unpacked {
-  readonly value: JsonObject;
-  readonly origin: TextOrigin;
-}
-
-/** Extracts the configuration from its ConfigMap, if it is in one. */
-function unpack(input: KubeProxyInput): { value?: JsonObject; origin: TextOrigin; problems: readonly Problem[] } {
-  const outer: TextOrigin = { place: (path) => input.origin.place(path), keyPlace: (path) => input.origin.place(path) };
-  if (input.value['kind'] !== 'ConfigMap') return { value: input.value, origin: outer, problems: [] };
-  const path: Path = ['data', configMapKey];
-  const inner = childOf(input.value['data'], configMapKey);
-  if (typeof inner !== 'string') {
-    const why = inner === undefined ? 'it is missing' : 'it is not a string';
-    const hint = `Pass kube-proxy's ConfigMap, as printed by kubectl -n kube-system get configmap kube-proxy -o yaml`;
-    return { origin: outer, problems: [configProblem(outer.place(path), 'ConfigMap kube-proxy', path, why, hint)] };
-  }
-  const place = input.origin.place(path);
-  const locate: Locate = locateInside(place, input.text);
-  const read = readText(place.file, inner, undefined, locate);
-  if (read.value === undefined) return { origin: read.origin, problems: read.problems };
-  if (typeof read.value === 'object' && read.value !== null && !Array.isArray(read.value)) {
-    return { value: read.value as JsonObject, origin: read.origin, problems: [] };
-  }
-  const why = 'it does not contain a KubeProxyConfiguration';
-  return {
-    origin: outer,
-    problems: [configProblem(place, 'ConfigMap kube-proxy', path, why, 'Write the KubeProxyConfiguration into it')],
+function completed(first: Checked | undefined, facts: Partial<Record<FactName, Fact>>, problems: Problem[]): Settings {
+  const settings = new Map(first?.settings);
+  const { version, podSubnet } = facts;
+  const add = (name: SettingName, fact: Fact, value: Json): void => {
+    settings.set(name, { value, spelled: fact.text, place: fact.place, path: fact.of.split(' ')[0]?.split('.') ?? [] });
   };
-}
-
-function twoContents(first: Unpacked, other: Unpacked): Problem {
-  const { file, line } = first.origin.place([]);
-  const why = `it differs from the one at ${file}:${line}`;
-  return configProblem(other.origin.place([]), object, [], why, 'Pass only one of them, or use one file per cluster');
+  if (version !== undefined) add('kubeProxyVersion', version, minorOf(version.text));
+  if (podSubnet === undefined || first?.config.isDraft === false) return settings;
+  const networks = podSubnet.text.split(',').map((cidr) => canonicalCidr(cidr.trim()) ?? cidr);
+  const written = settings.get('clusterCIDR');
+  if (written === undefined) add('clusterCIDR', podSubnet, networks);
+  else if (JSON.stringify(written.value) !== JSON.stringify(networks))
+    problems.push(ignoredFact(podSubnet, `clusterCIDR of KubeProxyConfiguration is ${written.spelled}`));
+  return settings;
 }
 
 /** JSON with sorted keys, to compare without their order. */
@@ -90,20 +164,23 @@ function canonical(value: Json): string {
   );
 }
 
-function check({ value, origin }: Unpacked): ReadKubeProxy {
+function check({ value, origin, object }: ProxyConfig): Omit<Checked, 'config'> {
   const findings = checkSchema(kubeProxySchema, value, { nullIsUnset: true });
   // kube-proxy decodes leniently when strict decoding fails: an unknown field is logged and ignored.
   const problems = findings.map((finding) =>
     findingProblem(finding, origin, object, finding.kind === 'unknown' ? 'warning' : 'error'),
   );
-  addAll(problems, repeatedWords(value, origin));
+  addAll(problems, repeatedWords(value, origin, object));
   const short = modes.filter((section) => isPeriodShort(value, section));
   addAll(
     problems,
-    short.map((section) => shortPeriod(value, origin, section)),
+    short.map((section) => shortPeriod(value, origin, object, section)),
   );
   const wrong = findings.filter((finding) => finding.kind !== 'missing').map((finding) => finding.path);
-  addAll(problems, unfollowedFields(value, origin, [...wrong, ...short.map((section) => [section, 'minSyncPeriod'])]));
+  addAll(
+    problems,
+    unfollowedFields(value, origin, object, [...wrong, ...short.map((section) => [section, 'minSyncPeriod'])]),
+  );
   return { settings: settingsOf(value, origin, [], wrong, isUnset), problems };
 }
 
@@ -113,7 +190,7 @@ function isUnset(value: Json): boolean {
 }
 
 /** A word must not be repeated in `nodePortAddresses` (`validateKubeProxyNodePortAddress`). One problem per word, at its second place. */
-function repeatedWords(value: JsonObject, origin: TextOrigin): readonly Problem[] {
+function repeatedWords(value: JsonObject, origin: TextOrigin, object: string): readonly Problem[] {
   const list: Json | undefined = value['nodePortAddresses'];
   if (!Array.isArray(list)) return [];
   return nodePortWords.flatMap((word) => {
@@ -139,29 +216,8 @@ function isPeriodShort(value: JsonObject, section: string): boolean {
   return sync >= 0 && min > sync;
 }
 
-function shortPeriod(value: JsonObject, origin: TextOrigin, section: string): Problem {
+function shortPeriod(value: JsonObject, origin: TextOrigin, object: string, section: string): Problem {
   const path = [section, 'minSyncPeriod'];
   const why = `it is longer than syncPeriod (${periodsOf(value, section).sync}s)`;
   return configProblem(origin.place(path), object, path, why, 'Make minSyncPeriod at most as long as syncPeriod');
-}
-
-/**
- * Maps positions inside a string of a YAML file to positions in that file.
- * Exact for a literal block scalar (`config.conf: |`), the usual form of a file inside a ConfigMap. For other strings, such as a quoted
- * one with `\n`, it returns the place of the string.
- * @param place of the string's value: the `|`
- * @param text of the whole file; without it every result is `place`
- */
-function locateInside(place: Place, text: string | undefined): Locate {
-  const here: Locate = () => place;
-  const lines = text?.split(/\r\n|\n/) ?? [];
-  const header = /^\|([1-9]?)[-+]?([1-9]?)[-+]?\s*(?:#.*)?$/.exec(
-    (lines[place.line - 1] ?? '').slice(place.column - 1),
-  );
-  if (!header) return here;
-  const first = lines.slice(place.line).find((line) => line.trim() !== '');
-  const indent = /^ */.exec(first ?? '')?.[0].length ?? 0;
-  // An indentation indicator counts from the parent's indentation, which the lines alone do not show.
-  if (header[1] !== '' || header[2] !== '') return here;
-  return (line, column) => ({ file: place.file, line: place.line + line, column: column + indent });
 }

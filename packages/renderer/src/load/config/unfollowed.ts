@@ -18,17 +18,23 @@ interface Ignored {
 
 /**
  * Finds settings of a KubeProxyConfiguration that Sluice does not follow. Empty fields and kube-proxy's defaults do not count.
+ * @param object the name of the configuration in problems
  * @param wrong paths with findings of the schema
  * @returns one warning per cause, at the first field
  */
-export function unfollowedFields(value: JsonObject, origin: TextOrigin, wrong: readonly Path[]): readonly Problem[] {
+export function unfollowedFields(
+  value: JsonObject,
+  origin: TextOrigin,
+  object: string,
+  wrong: readonly Path[],
+): readonly Problem[] {
   const found = [...ignoredFields(value), ...unknownGates(value)].filter(
     ({ path }) => !wrong.some((other) => touches(other, path)),
   );
   return [...Map.groupBy(found, ({ why, hint }) => `${why}; ${hint}`).values()].map((fields) => {
     const [{ path, why, hint }] = fields as [Ignored, ...Ignored[]];
     const paths = fields.map((field) => field.path);
-    return ignoredProblem(origin.place(path), 'KubeProxyConfiguration', paths, why, hint);
+    return ignoredProblem(origin.place(path), object, paths, why, hint);
   });
 }
 
