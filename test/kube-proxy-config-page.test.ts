@@ -31,7 +31,16 @@ const rows = (effects: ReadonlyMap<string, Effect>): string =>
 /** The page of what becomes of each field of a KubeProxyConfiguration. */
 const text = `# Effect of a KubeProxyConfiguration
 
-\`sluice render -f\` takes kube-proxy's own configuration, or kubeadm's ConfigMap with it, for the profiles of all nodes; \`sluice.yaml\` takes precedence (\`CONFIG_OVERRIDES\`). It is read as by kube-proxy 1.37, and no field is ignored silently:
+\`sluice render -f\` takes what says how kube-proxy runs, for the profiles of all nodes; \`sluice.yaml\` takes precedence (\`CONFIG_OVERRIDES\`). It is told by its content:
+
+| input | what is read |
+|---|---|
+| a KubeProxyConfiguration, alone or in any value of a ConfigMap (kubeadm, kubespray, EKS, Gardener, hand-made ones) | every field, as below |
+| a DaemonSet or Pod whose container runs kube-proxy without \`--config\` (AKS, GKE, kops) | its flags, as the fields that they set |
+| the config file of k3s or RKE2, with those of \`config.yaml.d\` | \`kube-proxy-arg\`, with the flags that k3s adds; \`cluster-cidr\`, \`service-cidr\`, \`service-node-port-range\` |
+| kubeadm's ClusterConfiguration, alone or in a ConfigMap | \`kubernetesVersion\`, \`networking.podSubnet\` where no ConfigMap says what runs, \`networking.serviceSubnet\`, the range of node ports |
+
+Two that set a field differently stop the command; a configuration of mode \`kernelspace\` beside another one is for nodes with Windows, and a note. Fields are read as by kube-proxy 1.37, and none is ignored silently:
 
 - **followed**: rules and sysctls are those of kube-proxy with this value. A profile of \`sluice.yaml\` has a field of the same name.
 - **warning** (\`CONFIG_IGNORED\`): nodes with Sluice behave differently. Reported for values other than kube-proxy's default.

@@ -73,6 +73,7 @@ function answer(
     nodes: 'Node',
     endpoints: 'Endpoints',
     servicecidrs: 'ServiceCIDR',
+    configmaps: 'ConfigMap',
   };
   const metadata = { resourceVersion: version(), ...(end < all.length ? { continue: String(end) } : {}) };
   send(response, 200, { kind: `${kinds[resource]}List`, apiVersion: 'v1', metadata, items: all.slice(start, end) });

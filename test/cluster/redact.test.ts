@@ -166,12 +166,29 @@ test('ServiceCIDRs contain the same ClusterIPs, and only the one of the API serv
 
 test("keeps the fields of kube-proxy's configuration that rules depend on, also words among addresses", () => {
   const conf =
-    'featureGates: { AllowServiceExternalIPs: false, Acme: true }\nnodePortAddresses: [primary, localhost, all, 10.9.8.0/24]\n';
+    'kind: KubeProxyConfiguration\nfeatureGates: { AllowServiceExternalIPs: false, Acme: true }\nnodePortAddresses: [primary, localhost, all, 10.9.8.0/24]\n';
   const configMap = { kind: 'ConfigMap', metadata: { name: 'kube-proxy' }, data: { 'config.conf': conf } };
   const text = printSnapshot(redact({ header: {}, parts: new Map([['configmaps', [configMap]]]), notes: [] }));
   expect(text).toContain('AllowServiceExternalIPs: false');
   expect(text).toMatch(/- primary\n +- localhost\n +- all\n +- \d/);
   expect(text).not.toMatch(/Acme|10\.9\.8\.0/);
+});
+
+test('replaces names of ConfigMaps and keys, and leaves out the documents beside the configuration', () => {
+  const conf = 'secret: acme-token\n---\nkind: KubeProxyConfiguration\nclusterCIDR: 10.9.0.0/16\nacme: a\n';
+  const parts = new Map([
+    [
+      'configmaps',
+      [
+        { kind: 'ConfigMap', metadata: { name: 'acme-proxy' }, data: { 'acme.yaml': conf, broken: 'acme: [' } },
+        { kind: 'ConfigMap', metadata: { name: 'kube-proxy-config' }, data: { config: conf } },
+      ],
+    ],
+  ]);
+  const text = printSnapshot(redact({ header: {}, parts, notes: [] }));
+  expect(text).not.toMatch(/acme|broken|10\.9\.0\.0/);
+  expect(text.match(/clusterCIDR: /g)).toHaveLength(2);
+  expect(text).toMatch(/name: config-\d\n[^]*name: kube-proxy-config\n/);
 });
 
 describe('other addresses', () => {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { openAccess } from '../../packages/renderer/src/cluster/access.ts';
-import { configMapRule, kubeProxyConfigMap, listedKinds } from '../../packages/renderer/src/cluster/kinds.ts';
+import { configMapRule, kubeProxyConfigMaps, listedKinds } from '../../packages/renderer/src/cluster/kinds.ts';
 import { printSnapshot, takeSnapshot } from '../../packages/renderer/src/cluster/snapshot.ts';
 import { readInput } from '../../packages/renderer/src/commands/input/input.ts';
 import { normalise } from '../../packages/renderer/src/render/normalise.ts';
@@ -173,6 +173,55 @@ describe("kube-proxy's ConfigMap", () => {
     expect(parts.has('configmaps')).toBe(false);
   });
 
+  const named = (name: string, key: string) => ({
+    metadata: { name, namespace: 'kube-system' },
+    data: { [key]: conf },
+  });
+  const other = { metadata: { name: 'kube-proxy', namespace: 'kube-system' }, data: { kubeconfig: 'a secret' } };
+
+  test.each([
+    ['EKS', [other, named('kube-proxy-config', 'config')]],
+    ['Gardener', [named('kube-proxy-config-1a2b', 'config.yaml'), other]],
+  ])('of %s is found by its content among those of kube-system', async (_title, objects) => {
+    server.objects.set('configmaps', objects);
+    const text = await take();
+    expect(text.match(/kind: ConfigMap/g)).toHaveLength(1);
+    expect(text).not.toContain('a secret');
+    expect(server.asked).toContainEqual(expect.stringMatching(/namespaces\/kube-system\/configmaps\?/));
+    const kubeconfig = server.kubeconfig({ token });
+    const { input } = await readInput({ fromCluster: true, kubeconfig, output: join(out, 'rendered') });
+    expect(render(input).files.get('profiles/default/profile.yaml')).toContain('clusterCIDR: 10.244.0.0/16');
+  });
+
+  test('of EKS is found by its name without the right to list', async () => {
+    server.intercept = (path, _request, response) => {
+      if (!path.includes('/configmaps')) return false;
+      if (path.includes('/configmaps?')) send(response, 403, {});
+      else if (path.endsWith('/kube-proxy')) send(response, 200, { kind: 'ConfigMap', ...other });
+      else send(response, 200, { kind: 'ConfigMap', ...named('kube-proxy-config', 'config') });
+      return true;
+    };
+    const { notes, parts } = await takeSnapshot(access(), everything, { patience });
+    expect([notes, parts.get('configmaps')?.map(({ data }) => data)]).toEqual([[], [{ config: conf }]]);
+  });
+
+  test('that does not exist is a note: flags may start kube-proxy', async () => {
+    server.objects.set('configmaps', [other]);
+    const { notes, parts } = await takeSnapshot(access(), everything, { patience });
+    expect(notes).toMatchObject([{ code: 'INPUT_EMPTY', level: 'note', hint: expect.stringContaining('flags') }]);
+    expect(parts.has('configmaps')).toBe(false);
+  });
+
+  test('twice with contradicting contents stops a render', async () => {
+    const ipvs = { ...named('kube-proxy-edge', 'c'), data: { c: `${conf}mode: ipvs\n` } };
+    server.objects.set('configmaps', [named('kube-proxy', 'config.conf'), ipvs]);
+    const kubeconfig = server.kubeconfig({ token });
+    const { problems } = await readInput({ fromCluster: true, kubeconfig, output: join(out, 'rendered') });
+    expect(problems).toMatchObject([
+      { code: 'CONFIG_INVALID', message: expect.stringContaining('mode is "ipvs" here') },
+    ]);
+  });
+
   test.each([
     ['no JSON', '{'],
     ['another kind', { kind: 'Status' }],
@@ -264,7 +313,7 @@ test('the shipped roles grant exactly the rights that the code needs', () => {
   );
   const needed = Object.values(listedKinds).map(({ group, resource }) => `${group}/${resource} list,watch`);
   expect(granted.toSorted()).toEqual(needed.toSorted());
-  expect(one.metadata.namespace).toBe(kubeProxyConfigMap.namespace);
+  expect(one.metadata.namespace).toBe(kubeProxyConfigMaps.namespace);
   expect(one.rules).toEqual([parse(configMapRule)]);
 });
 

@@ -18,15 +18,17 @@ export function keep(kind: ListedKind, object: JsonObject): JsonObject {
   });
 }
 
-/** Reduces kube-proxy's ConfigMap to its configuration. */
-export function keepConfigMap(object: JsonObject): JsonObject {
-  const config = mapAt(object, 'data')['config.conf'];
-  return present({
-    apiVersion: 'v1',
-    kind: 'ConfigMap',
-    metadata: metadataOf(object),
-    data: present({ 'config.conf': config }),
-  });
+/** Reduces a ConfigMap to kube-proxy's configuration; undefined without one. */
+export function keepConfigMap(object: JsonObject): JsonObject | undefined {
+  const bytes = Object.entries(mapAt(object, 'binaryData')).map(
+    ([key, text]) => [key, typeof text === 'string' ? Buffer.from(text, 'base64').toString('utf8') : ''] as const,
+  );
+  const data = [...Object.entries(mapAt(object, 'data')), ...bytes].filter(
+    ([, text]) => typeof text === 'string' && text.includes('KubeProxyConfiguration'),
+  );
+  if (data.length === 0) return undefined;
+  const metadata = metadataOf(object);
+  return { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: Object.fromEntries(data) };
 }
 
 function bodyOf(kind: ListedKind, object: JsonObject): Record<string, Json | undefined> {

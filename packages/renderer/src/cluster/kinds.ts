@@ -1,11 +1,16 @@
-/** A kind that a snapshot lists completely. */
-export interface ListedKind {
-  readonly kind: 'Service' | 'EndpointSlice' | 'Endpoints' | 'Node' | 'ServiceCIDR';
+/** A kind that is listed. */
+export interface ListKind {
+  readonly kind: string;
   readonly apiVersion: string;
   /** The API group, as in the rule of a Role. */
   readonly group: string;
   readonly resource: string;
   readonly namespaced: boolean;
+}
+
+/** A kind that a snapshot lists completely. */
+export interface ListedKind extends ListKind {
+  readonly kind: 'Service' | 'EndpointSlice' | 'Endpoints' | 'Node' | 'ServiceCIDR';
 }
 
 /** In the order of the requests of a snapshot. */
@@ -29,22 +34,35 @@ export const listedKinds = {
   },
 } as const satisfies Record<ListedKind['kind'], ListedKind>;
 
-/** The ConfigMap in which kubeadm stores kube-proxy's configuration. */
-export const kubeProxyConfigMap = { namespace: 'kube-system', name: 'kube-proxy' } as const;
+/** ConfigMaps, of which only those with kube-proxy's configuration are kept. */
+export const configMaps: ListKind = {
+  kind: 'ConfigMap',
+  apiVersion: 'v1',
+  group: '',
+  resource: 'configmaps',
+  namespaced: true,
+};
+
+/** The namespace of kube-proxy, and the ConfigMaps that kubeadm and EKS store its configuration in. */
+export const kubeProxyConfigMaps = { namespace: 'kube-system', names: ['kube-proxy', 'kube-proxy-config'] } as const;
 
 /** The path of a list, in one namespace or everywhere. */
-export function listPath(kind: ListedKind, namespace?: string): string {
+export function listPath(kind: ListKind, namespace?: string): string {
   const root = kind.group === '' ? `/api/${kind.apiVersion}` : `/apis/${kind.apiVersion}`;
   const within = namespace === undefined ? '' : `/namespaces/${encodeURIComponent(namespace)}`;
   return `${root}${within}/${kind.resource}`;
 }
 
-export const kubeProxyPath = `/api/v1/namespaces/${kubeProxyConfigMap.namespace}/configmaps/${kubeProxyConfigMap.name}`;
+/** The path of one ConfigMap in kube-proxy's namespace. */
+export const configMapPath = (name: string): string => `${listPath(configMaps, kubeProxyConfigMaps.namespace)}/${name}`;
 
 /** The rule of a ClusterRole that grants a list, on one line of YAML. */
-export function grantingRule(kind: ListedKind): string {
+export function grantingRule(kind: ListKind): string {
   return `{apiGroups: ["${kind.group}"], resources: ["${kind.resource}"], verbs: ["list", "watch"]}`;
 }
 
-/** The rule of a Role in its namespace that grants reading kube-proxy's configuration. */
-export const configMapRule = `{apiGroups: [""], resources: ["configmaps"], resourceNames: ["${kubeProxyConfigMap.name}"], verbs: ["get"]}`;
+/** The rule of a Role in that namespace that grants reading these ConfigMaps, and no other. */
+export const configMapRule = `{apiGroups: [""], resources: ["configmaps"], resourceNames: [${kubeProxyConfigMaps.names.map((name) => `"${name}"`).join(', ')}], verbs: ["get"]}`;
+
+/** The rule that grants the search in all ConfigMaps of that namespace. */
+export const configMapsRule = '{apiGroups: [""], resources: ["configmaps"], verbs: ["list"]}';

@@ -2,6 +2,8 @@
 export const clusterLimits = {
   /** Objects in one page, like in kubectl. */
   pageObjects: 500,
+  /** ConfigMaps in one page: each has up to 1 MiB, and a response `answerBytesMax`. */
+  pageConfigMaps: 20,
   /** One response; 500 EndpointSlices of 100 endpoints each are about 10 MB. */
   answerBytesMax: 64 * 1024 * 1024,
   /** All objects of one kind. */

@@ -2,7 +2,7 @@ import { addAll } from '@sluice/netfilter';
 import { isMap, type JsonObject } from '../render/model/kube.ts';
 import type { Access } from './access.ts';
 import { ClusterFailure } from './failure.ts';
-import { type ListedKind, listPath } from './kinds.ts';
+import { type ListKind, listPath } from './kinds.ts';
 import { parseJson, textAt } from './json.ts';
 import { clusterLimits } from './limits.ts';
 import { refusedList, unexpectedResponse, tooMany } from './refusal.ts';
@@ -36,7 +36,7 @@ export interface KindListOptions {
  */
 export async function list(
   access: Access,
-  kind: ListedKind,
+  kind: ListKind,
   options: KindListOptions = {},
 ): Promise<ObjectList | undefined> {
   for (let restart = 0; restart <= clusterLimits.restartsMax; restart++) {
@@ -52,7 +52,7 @@ export async function list(
 
 async function listOnce(
   access: Access,
-  kind: ListedKind,
+  kind: ListKind,
   options: KindListOptions,
 ): Promise<ObjectList | undefined | 'gone'> {
   const items: JsonObject[] = [];
@@ -71,7 +71,7 @@ async function listOnce(
   }
 }
 
-function pagePath(kind: ListedKind, options: KindListOptions, next: string): string {
+function pagePath(kind: ListKind, options: KindListOptions, next: string): string {
   const query = new URLSearchParams({ limit: String(options.pageObjects ?? clusterLimits.pageObjects) });
   if (options.selector !== undefined) query.set('labelSelector', options.selector);
   if (next !== '') query.set('continue', next);
@@ -82,7 +82,7 @@ interface Page extends ObjectList {
   readonly next: string;
 }
 
-function readPage(access: Access, kind: ListedKind, body: string): Page {
+function readPage(access: Access, kind: ListKind, body: string): Page {
   const value = parseJson(body);
   const metadata = isMap(value) ? value['metadata'] : undefined;
   const items = isMap(value) && value['kind'] === `${kind.kind}List` ? (value['items'] ?? []) : undefined;

@@ -1,11 +1,11 @@
 import type { Problem } from '@sluice/netfilter';
 import type { Access } from './access.ts';
 import { ClusterFailure } from './failure.ts';
-import { configMapRule, grantingRule, kubeProxyConfigMap, type ListedKind } from './kinds.ts';
+import { configMapRule, configMapsRule, grantingRule, kubeProxyConfigMaps, type ListKind } from './kinds.ts';
 import { clusterLimits } from './limits.ts';
 
 /** The failure for a refused list; for a missing permission with the RBAC rule that grants it. */
-export function refusedList(access: Access, kind: ListedKind, status: number, namespace?: string): ClusterFailure {
+export function refusedList(access: Access, kind: ListKind, status: number, namespace?: string): ClusterFailure {
   const where = namespace === undefined ? '' : ` in namespace ${namespace}`;
   return refused(`list ${kind.resource}${where} of ${access.server}`, status, grantingRule(kind));
 }
@@ -42,7 +42,7 @@ export function unexpectedResponse(what: string, wanted: string): ClusterFailure
   );
 }
 
-export function tooMany(access: Access, kind: ListedKind): ClusterFailure {
+export function tooMany(access: Access, kind: ListKind): ClusterFailure {
   return new ClusterFailure(
     'INPUT_TOO_LARGE',
     `Cannot list ${kind.resource} of ${access.server}: there are more than ${clusterLimits.objectsMax}`,
@@ -52,12 +52,23 @@ export function tooMany(access: Access, kind: ListedKind): ClusterFailure {
 
 /** Without read permission for kube-proxy's config, Sluice's own is used; a note, because the two may differ. */
 export function unreadConfigMap(access: Access): Problem {
-  const { namespace, name } = kubeProxyConfigMap;
+  const { namespace, names } = kubeProxyConfigMaps;
   return {
     code: 'CLUSTER_FORBIDDEN',
     level: 'note',
-    message: `Cannot read ConfigMap ${namespace}/${name} of ${access.server}: permission denied, so kube-proxy's configuration is not used`,
-    hint: `Grant this RBAC rule in a Role in ${namespace}: ${configMapRule}`,
+    message: `Cannot search ConfigMaps of ${namespace} of ${access.server} for kube-proxy's configuration: permission denied, and none of ${names.join(', ')} has it, so it is not used`,
+    hint: `Grant one of these RBAC rules in a Role in ${namespace}: ${configMapRule} or, for other names, ${configMapsRule}`,
+  };
+}
+
+/** kube-proxy may be started by flags, or not at all; a note, because rules follow its defaults then. */
+export function noConfigMap(access: Access): Problem {
+  const { namespace } = kubeProxyConfigMaps;
+  return {
+    code: 'INPUT_EMPTY',
+    level: 'note',
+    message: `No ConfigMap of ${namespace} of ${access.server} has kube-proxy's configuration, so its defaults apply where sluice.yaml sets nothing`,
+    hint: 'Where flags start kube-proxy (AKS, GKE, k3s), pass them to sluice init: the DaemonSet, a static pod or the config of k3s',
   };
 }
 

@@ -3,7 +3,7 @@ import { stringify } from 'yaml';
 import type { Json, JsonObject } from '../render/model/kube.ts';
 import type { Access } from './access.ts';
 import { ClusterFailure } from './failure.ts';
-import { readConfigMap } from './configmap.ts';
+import { readConfigMaps } from './configmap.ts';
 import { keep } from './keep.ts';
 import { type ListedKind, listedKinds } from './kinds.ts';
 import { list, type KindListOptions } from './list.ts';
@@ -41,7 +41,7 @@ export async function takeSnapshot(access: Access, asked: SnapshotScope, options
   if (!hasSlices) await reader.read(listedKinds.Endpoints);
   await reader.read(listedKinds.Node);
   await reader.readServiceCIDRs();
-  await reader.readConfigMap();
+  await reader.readConfigMaps();
   return { header: headerOf(asked, reader.versions), parts: reader.parts, notes: reader.notes };
 }
 
@@ -90,9 +90,9 @@ class Reader {
     }
   }
 
-  async readConfigMap(): Promise<void> {
-    const { object, note } = await readConfigMap(this.access, this.options.patience);
-    if (object !== undefined) this.parts.set('configmaps', [object]);
+  async readConfigMaps(): Promise<void> {
+    const { objects, note } = await readConfigMaps(this.access, this.options.patience);
+    if (objects.length > 0) this.parts.set('configmaps', objects);
     if (note !== undefined) this.notes.push(note);
   }
 

@@ -13,6 +13,7 @@ export const sorts = [
   'value',
   'class',
   'range',
+  'config',
 ] as const;
 export type Sort = (typeof sorts)[number];
 

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { parseAllDocuments, stringify } from 'yaml';
 import { isMap, type Json, type JsonObject } from '../../render/model/kube.ts';
+import { kubeProxyConfigMaps } from '../kinds.ts';
 import { printSnapshot, type Snapshot } from '../snapshot.ts';
 import { AddressReplacer } from './address.ts';
 import { NameReplacer, type Sort, sorts } from './names.ts';
@@ -92,12 +93,12 @@ function shaped(value: Json, shape: Shape, replacements: Replacements): Json | u
 }
 
 function ofLeaf(value: Json, leaf: Leaf, replacements: Replacements): Json | undefined {
+  if (leaf === 'configs') return isMap(value) ? ofConfigs(value, replacements) : undefined;
   if (leaf === 'labels') return isMap(value) ? ofLabels(value, replacements) : undefined;
   if (value === null || isMap(value) || Array.isArray(value)) return undefined;
   if (leaf === 'keep' || (leaf === 'target' && typeof value === 'number')) return value;
   if (typeof value !== 'string') return undefined;
-  if (isSort(leaf))
-    return value === '' || (leaf === 'range' && value === apiRange) ? value : replacements.name(leaf, value);
+  if (isSort(leaf)) return value === '' || kept[leaf]?.has(value) ? value : replacements.name(leaf, value);
   switch (leaf) {
     case 'address':
       return value
@@ -113,21 +114,34 @@ function ofLeaf(value: Json, leaf: Leaf, replacements: Replacements): Json | und
         .join(',');
     case 'hints':
       return ['', 'disabled', 'Disabled'].includes(value) ? value : 'Auto';
-    case 'config':
-      return ofConfig(value, replacements);
     default:
       return undefined;
   }
 }
 
-/** The ServiceCIDR that every cluster has. */
-const apiRange = 'kubernetes';
+/** The ServiceCIDR that every cluster has, and the ConfigMaps and keys of kubeadm and EKS. */
+const kept: Readonly<Partial<Record<Sort, ReadonlySet<string>>>> = {
+  range: new Set(['kubernetes']),
+  config: new Set([...kubeProxyConfigMaps.names, 'config.conf', 'config']),
+};
 
-/** A configuration that cannot be parsed is left out. */
+/** A text without a configuration that can be parsed is left out. */
+function ofConfigs(texts: JsonObject, replacements: Replacements): JsonObject {
+  const entries = Object.entries(texts).flatMap(([key, text]) => {
+    const changed = typeof text === 'string' ? ofConfig(text, replacements) : undefined;
+    return changed === undefined ? [] : [[ofLeaf(key, 'config', replacements) as string, changed] as const];
+  });
+  return Object.fromEntries(entries);
+}
+
+/** Of several documents only the configuration of kube-proxy is kept. */
 function ofConfig(text: string, replacements: Replacements): string | undefined {
-  const [document] = parseAllDocuments(text);
-  if (!document || !('errors' in document) || document.errors.length > 0) return undefined;
-  return stringify(shaped(document.toJS() as Json, kubeProxyShape, replacements) ?? {}, { lineWidth: 0 });
+  const documents = parseAllDocuments(text);
+  if (!Array.isArray(documents) || documents.some(({ errors }) => errors.length > 0)) return undefined;
+  const values = documents.map((document) => document.toJS() as Json);
+  const found = values.find((value) => isMap(value) && value['kind'] === 'KubeProxyConfiguration');
+  if (found === undefined) return undefined;
+  return stringify(shaped(found, kubeProxyShape, replacements) ?? {}, { lineWidth: 0 });
 }
 
 function isSort(leaf: Leaf): leaf is Sort {

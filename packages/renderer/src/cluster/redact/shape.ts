@@ -3,9 +3,9 @@ import type { Sort } from './names.ts';
 
 /**
  * How a value is redacted: kept, or replaced as an address or as a name of a sort; `labels` is a map of keys and values, `target` a port's
- * number or name; `weights` and `config` are structured strings, `hints` are enabled or disabled.
+ * number or name; `weights` is a structured string, `configs` a map of texts with kube-proxy's configuration, `hints` are enabled or disabled.
  */
-export type Leaf = 'keep' | 'address' | 'labels' | 'target' | 'weights' | 'hints' | 'config' | Sort;
+export type Leaf = 'keep' | 'address' | 'labels' | 'target' | 'weights' | 'hints' | 'configs' | Sort;
 /** Fields that are not in a shape are left out: new fields of Kubernetes must not leak. */
 export type Shape = Leaf | { readonly [field: string]: Shape };
 
@@ -134,8 +134,8 @@ export const shapes: Readonly<Record<string, Shape>> = {
   },
   configmaps: {
     ...typed,
-    metadata: { name: 'keep', namespace: 'keep', creationTimestamp: 'keep' },
-    data: { 'config.conf': 'config' },
+    metadata: { name: 'config', namespace: 'keep', creationTimestamp: 'keep' },
+    data: 'configs',
   },
 };
 

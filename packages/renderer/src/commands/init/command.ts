@@ -11,10 +11,14 @@ export function addInit(program: Command): void {
   ])
     .summary('write a commented sluice.yaml')
     .description(
-      "Writes a commented config. Given kube-proxy's ConfigMap and DaemonSet, it takes over its settings and version.",
+      'Writes a commented config. Given what says how kube-proxy runs, it takes over its settings and version, and the networks of the cluster.',
     )
     .argument('[FILE]', 'the config', 'sluice.yaml')
-    .option('-f, --filename <FILE|->', "kube-proxy's ConfigMap or KubeProxyConfiguration, and its DaemonSet", notEmpty)
+    .option(
+      '-f, --filename <FILE|->',
+      "kube-proxy's ConfigMap, DaemonSet or Pod, the config of k3s or RKE2, or kubeadm's configuration",
+      notEmpty,
+    )
     .option('--force', 'overwrite an existing file')
     .addOption(outputOption())
     .action(run(async (options, file) => (await import('./init.ts')).initCommand(file, options)));

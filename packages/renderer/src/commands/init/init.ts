@@ -63,6 +63,6 @@ function noKubeProxy(from: string): Problem {
     code: 'INPUT_EMPTY',
     level: 'error',
     message: `Cannot find a configuration of kube-proxy in ${from === '-' ? 'standard input' : from}: no document contains one`,
-    hint: "Pass kube-proxy's ConfigMap (`kubectl get configmap -n kube-system -o yaml`), its flags in a DaemonSet or the config of k3s, or kubeadm's configuration",
+    hint: `Pass its ConfigMap, DaemonSet or Pod (kubectl get configmap,daemonset,pod -n kube-system -o yaml), the config of k3s, or kubeadm's`,
   };
 }

@@ -1,7 +1,7 @@
 import type { Level, Problem } from '@sluice/netfilter';
 import type { Log } from '@sluice/cli/log';
 import type { Access } from '../../cluster/access.ts';
-import { readConfigMap } from '../../cluster/configmap.ts';
+import { readConfigMaps } from '../../cluster/configmap.ts';
 import { ClusterFailure } from '../../cluster/failure.ts';
 import { watchLimits } from '../../cluster/limits.ts';
 import { sleep } from '../../cluster/sleep.ts';
@@ -71,10 +71,10 @@ export async function readClusterConfig(
   file: string | undefined,
   { log, ...waiting }: ClusterWait & { readonly log: Log },
 ): Promise<SluiceConfig | undefined> {
-  const { object, note } = (await untilAnswered(access, waiting)) ?? {};
+  const { objects = [], note } = (await untilAnswered(access, waiting)) ?? {};
   if (waiting.signal.aborted) return undefined;
-  const source = { file: 'cluster', text: JSON.stringify(object ?? null) };
-  const { kubeProxy, problems } = load(object === undefined ? [] : [source]);
+  const source = { file: 'cluster', text: objects.map((object) => JSON.stringify(object)).join('\n') };
+  const { kubeProxy, problems } = load([source]);
   const read = readConfig({ ...readConfigFile(file), kubeProxy });
   const found: Problem[] = [...problems, ...read.problems, ...(note === undefined ? [] : [note])];
   logProblems(log, found);
@@ -86,7 +86,7 @@ export async function readClusterConfig(
 async function untilAnswered(access: Access, { signal, away, back }: ClusterWait) {
   while (!signal.aborted) {
     try {
-      const found = await readConfigMap(access, { ...watchLimits, signal });
+      const found = await readConfigMaps(access, { ...watchLimits, signal });
       back();
       return found;
     } catch (error) {

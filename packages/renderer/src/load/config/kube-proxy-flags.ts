@@ -81,22 +81,28 @@ const fields: Readonly<Record<string, readonly [Reading, ...string[]]>> = {
   'conntrack-udp-timeout-stream': [asIs, 'conntrack.udpStreamTimeout'],
 };
 
+const wordsIn = (text: string): readonly string[] => text.trim().split(/\s+/);
+
 /** Flags that change no rule: the connection to the API server, the process, its log; some are of older versions. */
-const withoutEffect: ReadonlySet<string> = new Set([
-  ...['kubeconfig', 'master', 'kube-api-content-type', 'kube-api-burst', 'kube-api-qps', 'config-sync-period'],
-  ...['metrics-bind-address', 'metrics-port', 'bind-address-hard-fail', 'profiling', 'show-hidden-metrics-for-version'],
-  ...['v', 'vmodule', 'logging-format', 'log-flush-frequency', 'log-json-info-buffer-size', 'log-json-split-stream'],
-  ...['log-text-info-buffer-size', 'log-text-split-stream', 'logtostderr', 'alsologtostderr', 'stderrthreshold'],
-  ...['log-dir', 'log-file', 'log-file-max-size', 'log-backtrace-at', 'one-output', 'skip-headers'],
-  ...['skip-log-headers', 'add-dir-header', 'help', 'version', 'proxy-port-range', 'resource-container'],
-  ...['boot-id-file', 'machine-id-file', 'windows-service', 'forward-healthcheck-vip'],
-]);
+const withoutEffect: ReadonlySet<string> = new Set(
+  wordsIn(`
+    kubeconfig master kube-api-content-type kube-api-burst kube-api-qps config-sync-period
+    metrics-bind-address metrics-port bind-address-hard-fail profiling show-hidden-metrics-for-version v
+    vmodule logging-format log-flush-frequency log-json-info-buffer-size log-json-split-stream
+    log-text-info-buffer-size log-text-split-stream logtostderr alsologtostderr stderrthreshold log-dir
+    log-file log-file-max-size log-backtrace-at one-output skip-headers skip-log-headers add-dir-header help
+    version proxy-port-range resource-container boot-id-file machine-id-file windows-service
+    forward-healthcheck-vip
+  `),
+);
 
 /** Flags that are switches: the word behind one is no value. */
 const switches: ReadonlySet<string> = new Set([
   ...Object.entries(fields).flatMap(([name, [reading]]) => (reading === flag ? [name] : [])),
-  ...['bind-address-hard-fail', 'profiling', 'logtostderr', 'alsologtostderr', 'one-output', 'skip-headers', 'help'],
-  ...['skip-log-headers', 'add-dir-header', 'version', 'cleanup', 'cleanup-ipvs', 'init-only', 'windows-service'],
+  ...wordsIn(`
+    bind-address-hard-fail profiling logtostderr alsologtostderr one-output skip-headers help skip-log-headers
+    add-dir-header version cleanup cleanup-ipvs init-only windows-service
+  `),
 ]);
 
 /** The flags of a command line: `--name=value`, `--name value`, or `--name` of a switch. */
@@ -169,8 +175,9 @@ function placeOf(places: ReadonlyMap<string, Place>, path: Path): Place | undefi
 
 function put(map: Record<string, Json>, [key = '', ...below]: readonly string[], value: Json): void {
   if (below.length > 0) {
-    map[key] = { ...((map[key] ?? {}) as JsonObject) };
-    put(map[key] as Record<string, Json>, below, value);
+    const inner = { ...((map[key] ?? {}) as JsonObject) };
+    put(inner, below, value);
+    map[key] = inner;
     return;
   }
   const before = map[key];

@@ -92,7 +92,7 @@ export function readSources(inputs: readonly KubeProxyInput[]): ProxySources {
 
 function readSource(input: KubeProxyInput): ProxySources {
   const { value, origin } = input;
-  switch (value['kind']) {
+  switch (textOf(value['kind'])) {
     case 'ConfigMap':
       return readConfigMap(input);
     case 'ClusterConfiguration':
