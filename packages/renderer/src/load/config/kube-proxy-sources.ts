@@ -1,4 +1,4 @@
-import type { Place, Problem } from '@sluice/netfilter';
+import { addAll, type Place, type Problem } from '@sluice/netfilter';
 import {
   isMap,
   type Json,
@@ -169,10 +169,10 @@ function readEntry(input: KubeProxyInput, { path, text }: Entry): ProxySources {
   for (const { line, text: part } of splitDocuments(place.file, text)) {
     const read = readText(place.file, part, undefined, (below, column) => inside(line - 1 + below, column));
     const kind = childOf(read.value, 'kind');
-    if (read.value === undefined && isMeant.test(part)) problems.push(...read.problems);
+    if (read.value === undefined && isMeant.test(part)) addAll(problems, read.problems);
     else if (isMap(read.value) && kind === proxyKind)
       configs.push({ value: read.value, origin: read.origin, object: proxyKind, isDraft: false });
-    else if (isMap(read.value) && kind === kubeadmKind) facts.push(...factsOfKubeadm(read.value, read.origin));
+    else if (isMap(read.value) && kind === kubeadmKind) addAll(facts, factsOfKubeadm(read.value, read.origin));
   }
   if (configs.length + facts.length + problems.length === 0 && text.includes(proxyKind)) {
     const why = `it names ${proxyKind}, but no document in it is one`;
@@ -260,7 +260,7 @@ function readK3s(inputs: readonly KubeProxyInput[]): ProxySources {
   const own = k3sFlags.map((text): Flag => flagOf({ text, place: start }));
   const network = pods === undefined ? [] : [{ name: 'cluster-cidr', value: pods, place: placeOf('cluster-cidr') }];
   const read = readFlags([...own, ...network, ...args], start, object);
-  problems.push(...read.problems);
+  addAll(problems, read.problems);
   if (read.file !== undefined) {
     const why = 'kube-proxy reads that file, and no other flag';
     problems.push(ignoredProblem(read.file.place, object, [['--config']], why, 'Pass that file instead'));
