@@ -339,6 +339,23 @@ test.each<[string, Partial<Facts>, string]>([
     { interfaces: [{ name: 'kube-ipvs0', isUp: false, mtu: 1500, kind: '', addresses: [] }] },
     'ip link delete kube-ipvs0',
   ],
+  [
+    'a jump',
+    {
+      tables: [
+        {
+          store: 'nft',
+          family: 'ipv6',
+          table: 'nat',
+          chains: new Map([
+            ['OUTPUT', { policy: 'ACCEPT', rules: ['-A OUTPUT -m comment --comment "a $(b)" -j KUBE-SERVICES'] }],
+            ['KUBE-SERVICES', { policy: '-', rules: ['-A KUBE-SERVICES -j KUBE-SVC-X'] }],
+          ]),
+        },
+      ],
+    },
+    "ip6tables-nft -t nat -D OUTPUT -m comment --comment 'a $(b)' -j KUBE-SERVICES",
+  ],
 ])('the command against %s of a former kube-proxy touches nothing of Sluice', (_title, left, fix) => {
   const { cause, others } = diagnoseNode({ kind: 'all' }, { ...healthy, ...left });
   const found = [cause, ...others].find((one) => one?.code === 'KUBE_PROXY_LEFTOVERS');

@@ -1,6 +1,7 @@
 import { type Finding, targetOf } from '@sluice/netfilter';
 import { isTree } from '../../ports/node-state.ts';
 import type { DesiredFacts, Facts, SavedTable } from '../facts.ts';
+import { removal } from '../meetings.ts';
 
 /** Desired against observed, and other writers of rules. */
 export function kernelState(desired: DesiredFacts, facts: Facts): readonly Finding[] {
@@ -68,7 +69,7 @@ function proxyChecks(
       certainty: isTree(desired.state) ? 'likely' : 'certain',
       evidence: [
         `process ${kubeProxies.join(', ')} is kube-proxy`,
-        ...tables.flatMap((table) => proxyJumps(table, desired)),
+        ...tables.flatMap((table) => proxyJumps(table, desired).map((rule) => placed(table, rule))),
       ],
       fix: 'kubectl -n kube-system get daemonset kube-proxy',
     });
@@ -86,7 +87,7 @@ function proxyChecks(
     ),
     ...tables.flatMap((table) =>
       table.store === desired.store
-        ? proxyJumps(table, desired).map((evidence) => ({ evidence, fix: 'kube-proxy --cleanup' }))
+        ? proxyJumps(table, desired).map((rule) => ({ evidence: placed(table, rule), fix: removal(table, rule) }))
         : [],
     ),
   ];
@@ -100,7 +101,7 @@ function proxyChecks(
     });
   const other = tables
     .filter(({ store }) => store !== desired.store)
-    .flatMap((table) => [...proxyJumps(table, desired), ...sluiceJumps(table)]);
+    .flatMap((table) => [...proxyJumps(table, desired), ...sluiceJumps(table)].map((rule) => placed(table, rule)));
   if (other.length > 0)
     found.push({
       code: 'RULES_IN_BOTH_STORES',
@@ -124,13 +125,13 @@ function proxyJumps(table: SavedTable, { store, state }: DesiredFacts): readonly
     const first = rules.findIndex(leadsToSluice);
     const leads = (table.chains.get('KUBE-SERVICES')?.rules.length ?? 0) > 0;
     const isEarly = jump >= 0 && (first < 0 || jump < first);
-    return isEarly && leads ? [`${table.family} ${table.store} nat: ${rules[jump] ?? ''}`] : [];
+    return isEarly && leads ? rules.slice(jump, jump + 1) : [];
   });
 }
 
-const sluiceJumps = ({ family, store, table, chains }: SavedTable): readonly string[] =>
-  [...chains.values()].flatMap(({ policy, rules }) =>
-    policy === '-' ? [] : rules.filter(leadsToSluice).map((rule) => `${family} ${store} ${table}: ${rule}`),
-  );
+const sluiceJumps = ({ chains }: SavedTable): readonly string[] =>
+  [...chains.values()].flatMap(({ policy, rules }) => (policy === '-' ? [] : rules.filter(leadsToSluice)));
+
+const placed = ({ family, store, table }: SavedTable, rule: string): string => `${family} ${store} ${table}: ${rule}`;
 
 const leadsToSluice = (rule: string): boolean => targetOf(rule)?.startsWith('SLUICE-') === true;
