@@ -2,14 +2,17 @@ import {
   type BundleFiles,
   changedFiles,
   isProblem,
+  type NodeFile,
   nodeFile,
+  ownAddress,
+  type ProfileFile,
   profileFile,
   profileOn,
   readNode,
   readPath,
   readProfile,
 } from '@sluice/bundle';
-import { compareText, healthCheckPortIn } from '@sluice/netfilter';
+import { compareText, type Family, healthCheckPortIn, parseCidr } from '@sluice/netfilter';
 
 /** A Service with a health-check node port: its load balancer checks each node for a local endpoint. */
 export interface HealthService {
@@ -23,7 +26,7 @@ export interface HealthService {
 /** The health-check node ports that a bundle declares for one node. */
 export interface DeclaredHealth {
   readonly services: readonly HealthService[];
-  /** CIDRs that choose the addresses to listen on; empty: every address. */
+  /** CIDRs that choose the addresses to listen on; empty: every address. A family without one is not listened on. */
   readonly nodePortAddresses: readonly string[];
 }
 
@@ -129,9 +132,22 @@ function nodePortsOf(files: BundleFiles, name: string): NodePorts | undefined {
   const profile = readProfile(path, files.get(path) ?? '');
   return {
     profile: node.profile,
-    nodePortAddresses: isProblem(profile) ? [] : profileOn(profile, node).nodePortAddresses,
+    nodePortAddresses: isProblem(profile) ? [] : openNetworks(profile, node),
   };
 }
+
+/**
+ * The networks with node ports on a node. A family of which the list has none is open as a whole, as for a kube-proxy, which makes a list of
+ * each family (`NewNodePortAddresses` in `pkg/proxy/util/nodeport_addresses.go`).
+ */
+function openNetworks(profile: ProfileFile, node: NodeFile): readonly string[] {
+  const chosen = profileOn(profile, node).nodePortAddresses;
+  if (profile.nodePortAddresses.length === 0 || profile.nodePortAddresses.includes(ownAddress)) return chosen;
+  const has = (family: Family): boolean => chosen.some((text) => parseCidr(text)?.family === family);
+  return [...chosen, ...profile.families.filter((family) => !has(family)).map((family) => wholeOf[family])];
+}
+
+const wholeOf = { ipv4: '0.0.0.0/0', ipv6: '::/0' } as const satisfies Record<Family, string>;
 
 function declaredIn(path: string, files: BundleFiles, profile: string, node: string): DeclaredService | undefined {
   const kind = readPath(path);

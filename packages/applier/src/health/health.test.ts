@@ -80,6 +80,13 @@ describe('what a bundle declares', () => {
     expect(declaredHealth(files, sampleNode).nodePortAddresses).toEqual(['127.0.0.0/8', '192.0.2.11/32']);
   });
 
+  test('listens on every address of a family of which the profile names no network', () => {
+    const files = sampleBundle({ families: ['ipv4', 'ipv6'] });
+    const profile = 'profiles/default/profile.yaml';
+    files.set(profile, (files.get(profile) ?? '').replace('Addresses: []', 'Addresses: [192.0.2.0/24]'));
+    expect(declaredHealth(files, sampleNode).nodePortAddresses).toEqual(['192.0.2.0/24', '::/0']);
+  });
+
   test('gives the same result for a bundle, whatever was read before', () => {
     const reader = new HealthReader(sampleNode);
     const endpoint = 'endpoint http 10.244.1.5:8080 node-a';
@@ -103,9 +110,9 @@ describe('the ports', () => {
     readonly headers: Record<string, unknown>;
     readonly body: string;
   }
-  const ask = (port: number): Promise<Heard | string> =>
+  const ask = (port: number, host = '127.0.0.1'): Promise<Heard | string> =>
     new Promise((resolve) => {
-      get({ host: '127.0.0.1', port, agent: false }, (response) => {
+      get({ host, port, agent: false }, (response) => {
         let body = '';
         response.on('data', (chunk) => (body += String(chunk)));
         response.on('end', () => resolve({ status: response.statusCode, headers: response.headers, body }));
@@ -130,7 +137,7 @@ describe('the ports', () => {
   const start = (): HealthPorts =>
     (ports = new HealthPorts({
       healthy: () => healthy,
-      addresses: () => ['127.0.0.1', '192.0.2.1'],
+      addresses: () => ['127.0.0.1', '::1'],
       failed: (why) => (failed = why),
     }));
 
@@ -159,6 +166,19 @@ describe('the ports', () => {
     expect(await ask(port)).toMatchObject({ status: 200 });
     await ports?.follow({ services: [], nodePortAddresses: [] });
     expect(await ask(port)).toBe('ECONNREFUSED');
+  });
+
+  test.each([
+    ['all of IPv6, and some addresses of IPv4', ['192.0.2.0/24', '::/0'], 'ECONNREFUSED', 200],
+    ['some addresses of IPv4', ['127.0.0.0/8'], 200, 'ECONNREFUSED'],
+    ['all of IPv4', ['0.0.0.0/0', '127.0.0.0/8'], 200, 'ECONNREFUSED'],
+    ['both families', ['0.0.0.0/0', '::/0'], 200, 200],
+    ['every address', [], 200, 200],
+  ])('is open on %s', async (_title, nodePortAddresses, ipv4, ipv6) => {
+    const port = await freePort();
+    await start().follow({ ...one(port, 1), nodePortAddresses });
+    const answers = [await ask(port), await ask(port, '::1')];
+    expect(answers.map((each) => (typeof each === 'string' ? each : each.status))).toEqual([ipv4, ipv6]);
   });
 
   test('accepts a new connection by closing the one that was silent longest', async () => {

@@ -67,8 +67,12 @@ export class HealthPorts {
   }
 
   #hosts(cidrs: readonly string[]): readonly string[] {
-    if (cidrs.length === 0 || cidrs.some((cidr) => cidr.endsWith('/0'))) return [everywhere];
-    return this.#parts.addresses().filter((address) => cidrs.some((cidr) => cidrContains(cidr, address)));
+    if (cidrs.length === 0) return [everywhere];
+    const whole = cidrs.filter((cidr) => cidr.endsWith('/0')).map((cidr) => cidr.replace(/\/0$/, ''));
+    const chosen = this.#parts.addresses().filter((address) => cidrs.some((cidr) => cidrContains(cidr, address)));
+    // An address beside one that stands for all of its family is taken.
+    const isApart = (address: string): boolean => !whole.some((one) => one.includes(':') === address.includes(':'));
+    return [...whole, ...chosen.filter(isApart)];
   }
 
   /** @returns why it could not be opened */
