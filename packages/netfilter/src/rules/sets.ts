@@ -1,4 +1,5 @@
 import type { Family } from '../family.ts';
+import type { TransportProtocol } from './rule.ts';
 
 /** The parts of a set's entries. */
 export type SetType = 'hash:ip' | 'hash:ip,port' | 'hash:ip,port,ip' | 'hash:ip,port,net' | 'bitmap:port';
@@ -69,6 +70,13 @@ export type SetKey = keyof typeof known;
 
 /** Every set, in byte order of the names for IPv4. */
 export const setKeys = Object.keys(known) as readonly SetKey[];
+
+/** The sets of node ports by protocol: all, and those with externalTrafficPolicy Local. Entries are `30080`, or `192.0.2.11,sctp:30080`. */
+export const nodePortSets = {
+  tcp: ['KUBE-NODE-PORT-TCP', 'KUBE-NODE-PORT-LOCAL-TCP'],
+  udp: ['KUBE-NODE-PORT-UDP', 'KUBE-NODE-PORT-LOCAL-UDP'],
+  sctp: ['KUBE-NODE-PORT-SCTP-HASH', 'KUBE-NODE-PORT-LOCAL-SCTP-HASH'],
+} as const satisfies Record<TransportProtocol, readonly [SetKey, SetKey]>;
 
 /** Type and entries of a set of kube-proxy's mode ipvs, by its key (pkg/proxy/ipvs/ipset.go). */
 export function knownSet(key: SetKey): KnownSet {

@@ -2,7 +2,7 @@ import type { Family } from '../family.ts';
 import { anyAddress } from '../nftables/frontend.ts';
 import { withPrefix } from '../nftables/networks.ts';
 import { printEndpoint, type TransportProtocol } from '../rules/rule.ts';
-import { type SetKey, setName } from '../rules/sets.ts';
+import { type SetKey, nodePortSets, setName } from '../rules/sets.ts';
 import { type IpvsState, printScheduler, type RealServer, type VirtualServer, virtualKey } from '../virtual/values.ts';
 import { type DescribedFrontend, healthCheck } from './described.ts';
 import { printFrontend } from './of-rule.ts';
@@ -135,16 +135,11 @@ export const hairpinSet: SetKey = 'KUBE-LOOP-BACK';
 export const hairpinEntry = (protocol: TransportProtocol, { address, port }: RealServer): string =>
   `${address},${protocol}:${port},${address}`;
 
-const nodePorts = {
-  tcp: 'KUBE-NODE-PORT-LOCAL-TCP',
-  udp: 'KUBE-NODE-PORT-LOCAL-UDP',
-  sctp: 'KUBE-NODE-PORT-LOCAL-SCTP-HASH',
-} as const satisfies Record<TransportProtocol, SetKey>;
-
 /** Whether the sets have it as an external frontend with policy Local. */
 function isLocalOutside({ family, protocol, address, port }: VirtualServer, sets: IpvsState['sets']): boolean {
   const has = (set: SetKey, entry: string): boolean => sets.get(setName(set, family))?.entries.has(entry) ?? false;
   const frontend = `${address},${protocol}:${port}`;
-  const outside = ['KUBE-EXTERNAL-IP-LOCAL', 'KUBE-LOAD-BALANCER-LOCAL', nodePorts[protocol]] as const;
-  return outside.some((set) => has(set, frontend)) || has(nodePorts[protocol], String(port));
+  const [, nodePorts] = nodePortSets[protocol];
+  const outside = ['KUBE-EXTERNAL-IP-LOCAL', 'KUBE-LOAD-BALANCER-LOCAL', nodePorts] as const;
+  return outside.some((set) => has(set, frontend)) || has(nodePorts, String(port));
 }

@@ -8,7 +8,7 @@ import { printEndpoint, type RuleError } from '../rules/rule.ts';
 import { readSetLine, type SetLine } from './read-ipset.ts';
 import { readServerLine, type ServerLine } from './read-ipvs.ts';
 import { lineFamily, refusedLine, type ResolvedVirtual, type ResolvedVirtualFile } from './line.ts';
-import { addressSet, setKeys, setName } from '../rules/sets.ts';
+import { addressSet, nodePortSets, setKeys, setName } from '../rules/sets.ts';
 import {
   type IpSet,
   type IpvsState,
@@ -76,6 +76,7 @@ export function readIpvs(
     problems.push(refusedLine(path, 1, `set ${name} is not created, but rules may match it`));
   }
   if (problems.length > 0) return { problems };
+  for (const family of families) closeNodePorts(building, family);
   const addresses = { ipv4: bindable(building, 'ipv4', host), ipv6: bindable(building, 'ipv6', host) };
   const { sets, servers, timeouts } = building;
   return { virtualServers: servers, sets, addresses, ...(timeouts ? { timeouts } : {}) };
@@ -166,6 +167,20 @@ function addServerLine(building: IpvsBuilder, value: ServerLine): string | undef
 
 function missingSets({ sets }: IpvsBuilder, families: readonly Family[]): readonly string[] {
   return families.flatMap((family) => setKeys.map((key) => setName(key, family))).filter((name) => !sets.has(name));
+}
+
+/**
+ * Where node ports are open on no address, such as with `nodePortAddresses: [localhost]`, kube-proxy leaves their sets empty
+ * (`syncProxyRules` in `pkg/proxy/ipvs/proxier.go`). Most entries name no address: one without a virtual server goes.
+ */
+function closeNodePorts({ sets, servers }: IpvsBuilder, family: Family): void {
+  const open = new Set([...servers.values()].map((server) => `${server.family} ${server.protocol} ${server.port}`));
+  for (const [protocol, keys] of Object.entries(nodePortSets))
+    for (const key of keys) {
+      const entries = sets.get(setName(key, family))?.entries;
+      for (const entry of entries ?? [])
+        if (!open.has(`${family} ${protocol} ${entry.replace(/^.*:/, '')}`)) entries?.delete(entry);
+    }
 }
 
 /** The addresses to bind. Addresses on another interface of the machine are removed from the set, so that they stay there. */

@@ -1,4 +1,4 @@
-import { compareText, type SetKey, setName } from '@sluice/netfilter';
+import { compareText, nodePortSets, type SetKey, setName } from '@sluice/netfilter';
 import type { Guard } from '@sluice/bundle';
 import type { Endpoint } from '../../model/model.ts';
 import { holdsOn } from './holds.ts';
@@ -55,12 +55,6 @@ export function ownIn(ranges: readonly string[], negated: boolean): Guard {
   return { kind: 'ip-in', negated, values: [...new Set(ranges)].toSorted(compareText) };
 }
 
-const portSets = {
-  TCP: ['KUBE-NODE-PORT-TCP', 'KUBE-NODE-PORT-LOCAL-TCP'],
-  UDP: ['KUBE-NODE-PORT-UDP', 'KUBE-NODE-PORT-LOCAL-UDP'],
-  SCTP: ['KUBE-NODE-PORT-SCTP-HASH', 'KUBE-NODE-PORT-LOCAL-SCTP-HASH'],
-} as const satisfies Record<IpvsPort['port']['protocol'], readonly [SetKey, SetKey]>;
-
 function nodePortLines(compiled: IpvsPort): readonly GuardedLine[] {
   const { port, nodePortAddress } = compiled;
   const add = adder(compiled);
@@ -68,7 +62,7 @@ function nodePortLines(compiled: IpvsPort): readonly GuardedLine[] {
   if (port.nodePort !== 0) {
     const entry =
       port.protocol === 'SCTP' ? frontendEntry(compiled, nodePortAddress, port.nodePort) : String(port.nodePort);
-    const [all, local] = portSets[port.protocol];
+    const [all, local] = nodePortSets[port.protocol.toLowerCase() as Lowercase<typeof port.protocol>];
     lines.push(add(all, entry));
     if (port.externalTrafficPolicy === 'Local') lines.push(add(local, entry));
   }

@@ -131,6 +131,7 @@ class Sync {
   #nodePort(port: ServicePort, family: Family, list: readonly Endpoint[], onlyLocal: boolean): void {
     if (port.nodePort === 0) return;
     const addresses = this.#nodePortAddresses(family);
+    if (addresses.length === 0) return;
     for (const address of addresses) this.#server(port, family, address, port.nodePort, list);
     const name = port.protocol === 'SCTP' ? 'SCTP-HASH' : port.protocol;
     const entries =
