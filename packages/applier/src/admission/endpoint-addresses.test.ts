@@ -160,6 +160,35 @@ describe.each(allPlanes)('mode %s, layout %s, IPv6', (mode, layout) => {
   });
 });
 
+/** 10.96.0.12, by NAT64 and by 6to4. */
+const translated = ['64:ff9b::a60:c', '64:ff9b:1::a60:c', '2002:a60:c::'];
+
+describe.each(allPlanes)('mode %s, layout %s, a ClusterIP of IPv4', (mode, layout) => {
+  test.each(translated)(
+    'refuses an endpoint at %s, which leads to it, also where the ClusterIP is the newer one',
+    async (address) => {
+      const node = scene();
+      node.layout = layout;
+      const bundle = (services: Readonly<Record<string, readonly number[]>>) =>
+        new Map(
+          [...sampleBundle({ mode, families: ['ipv4', 'ipv6'], services })].map(([path, text]) => [
+            path,
+            text.replaceAll('fd00:10::1', address),
+          ]),
+        );
+      try {
+        const { reconciler } = await node.start();
+        expect((await reconciler.put(bundle({ 'shop/web': [1] }), true)).kind).toBe('confirmed');
+        const outcome = await reconciler.put(bundle({ 'shop/web': [1], 'shop/cart': [2] }), true);
+        const message = expect.stringMatching(/ \(it leads to 10\.96\.0\.12 \(\S+\), the ClusterIP of a Service\)/);
+        expect(outcome).toMatchObject({ refusal: { problems: [{ code: 'ADDRESS_FORBIDDEN', message }] } });
+      } finally {
+        node.end();
+      }
+    },
+  );
+});
+
 test.each(leading)('mode ipvs: refuses a server at %s, which leads to the node itself', (address) => {
   const real = new Map([[`[${address}]:8080`, { address, port: 8080, weight: 1 }]]);
   const server = { scheduler: 'rr', flags: [], real };
@@ -170,6 +199,20 @@ test.each(leading)('mode ipvs: refuses a server at %s, which leads to the node i
   };
   expect(new EndpointAddresses().check(state as unknown as NodeState)).toMatchObject([
     { code: 'ADDRESS_FORBIDDEN', message: expect.stringContaining(`${address} (it leads to `) },
+  ]);
+});
+
+test.each(translated)('mode ipvs: refuses a server at %s, which leads to a ClusterIP', (address) => {
+  const real = new Map([[`[${address}]:8080`, { address, port: 8080, weight: 1 }]]);
+  const server = { family: 'ipv4', protocol: 'tcp', address: '10.96.0.12', port: 80, scheduler: 'rr', flags: [], real };
+  const clusterIPs = { name: 'KUBE-CLUSTER-IP', entries: new Set(['10.96.0.12,tcp:80']) };
+  const state = {
+    families: {},
+    sysctls: new Map(),
+    ipvs: { sets: new Map([['KUBE-CLUSTER-IP', clusterIPs]]), virtualServers: new Map([['x', server]]) },
+  };
+  expect(new EndpointAddresses().check(state as unknown as NodeState)).toMatchObject([
+    { code: 'ADDRESS_FORBIDDEN', message: expect.stringContaining(`${address} (it leads to 10.96.0.12 `) },
   ]);
 });
 

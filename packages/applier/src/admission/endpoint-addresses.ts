@@ -5,6 +5,7 @@ import {
   addressesOfServers,
   canonicalAddress,
   differing,
+  embeddedIn,
   forbiddenEndpoint,
   type Problem,
 } from '@sluice/netfilter';
@@ -21,15 +22,15 @@ const namedMax = 10;
  * Compares each table with the last good one, so that a bundle costs only its changes.
  */
 export class EndpointAddresses {
-  readonly #chains = { ipv4: new SeenLines(addressesOfChains), ipv6: new SeenLines(addressesOfChains) };
+  readonly #chains = new SeenLines(addressesOfChains);
   readonly #frontends = new SeenLines(addressesOfFrontends);
 
   /** @returns at most one problem, which names the first few endpoints */
   check(state: NodeState): readonly Problem[] {
     const bad = [
-      ...familyNames.flatMap((family) => this.#chains[family].take(tableOf(state, family, 'nat').chains)),
+      ...this.#chains.take(familyNames.map((family) => tableOf(state, family, 'nat').chains)),
       ...badServers(state),
-      ...this.#frontends.take(state.nft?.frontends ?? nothing),
+      ...this.#frontends.take([state.nft?.frontends ?? nothing]),
     ];
     if (bad.length === 0) return [];
     const named = bad.slice(0, namedMax).join(', ');
@@ -54,7 +55,8 @@ const nothing: Lines = new Map();
 
 class SeenLines {
   readonly #reader: AddressReader;
-  #lines: Lines = nothing;
+  /** Of each table: an endpoint of one family may lead to a ClusterIP of the other. */
+  #tables: readonly Lines[] = [];
   /** ClusterIPs, with the number of lines for each. */
   readonly #clusterIPs = new Map<Key, number>();
 
@@ -62,10 +64,13 @@ class SeenLines {
     this.#reader = reader;
   }
 
-  take(lines: Lines): readonly string[] {
-    const before = this.#lines;
-    const changed = before === lines ? [] : differing(before, lines);
-    this.#lines = lines;
+  /** @param tables always as many, in one order */
+  take(tables: readonly Lines[]): readonly string[] {
+    const seen = tables.map((lines, at) => {
+      const before = this.#tables[at] ?? nothing;
+      return { before, lines, changed: before === lines ? [] : differing(before, lines) };
+    });
+    this.#tables = tables;
     const counts = new Map<Key, number>();
     const count = (name: string, of: readonly string[] | undefined, by: number): void => {
       for (const address of of ? this.#reader.clusterIPs(name, of) : []) {
@@ -73,21 +78,24 @@ class SeenLines {
         counts.set(key, (counts.get(key) ?? 0) + by);
       }
     };
-    for (const name of changed) {
-      count(name, before.get(name), -1);
-      count(name, lines.get(name), 1);
-    }
+    for (const { before, lines, changed } of seen)
+      for (const name of changed) {
+        count(name, before.get(name), -1);
+        count(name, lines.get(name), 1);
+      }
     const isFresh = this.#add(counts);
+    const bad = new Set<string>();
     // A new ClusterIP may be the address of an endpoint in unchanged lines.
-    const names = isFresh ? lines.keys() : changed;
-    const bad = new Set([...names].flatMap((name) => this.#badIn(name, lines.get(name))));
+    for (const { lines, changed } of seen)
+      for (const name of isFresh ? lines.keys() : changed)
+        for (const address of this.#badIn(name, lines.get(name))) bad.add(address);
     // Refused lines must not be compared with: the same bundle must be refused again.
     if (bad.size > 0) this.#forget();
     return [...bad];
   }
 
   #forget(): void {
-    this.#lines = nothing;
+    this.#tables = [];
     this.#clusterIPs.clear();
   }
 
@@ -111,13 +119,18 @@ class SeenLines {
   }
 }
 
-const isClusterIP = 'it is the ClusterIP of a Service';
-
 function badAmong(endpoints: readonly string[], clusterIPs: { has(key: Key): boolean }): readonly string[] {
   return endpoints.flatMap((address) => {
-    const why = forbiddenEndpoint(address) ?? (clusterIPs.has(keyOf(address)) ? isClusterIP : undefined);
+    const why = forbiddenEndpoint(address) ?? whyClusterIP(address, clusterIPs);
     return why === undefined ? [] : [`${address} (${why})`];
   });
+}
+
+/** Translators of the node or of its network may lead IPv6 addresses to ClusterIPs of IPv4. */
+function whyClusterIP(address: string, clusterIPs: { has(key: Key): boolean }): string | undefined {
+  if (clusterIPs.has(keyOf(address))) return 'it is the ClusterIP of a Service';
+  const found = embeddedIn(address).find(({ embedded }) => clusterIPs.has(keyOf(embedded.text)));
+  return found && `it leads to ${found.embedded.text} (${found.by}), the ClusterIP of a Service`;
 }
 
 function badServers({ ipvs }: NodeState): readonly string[] {

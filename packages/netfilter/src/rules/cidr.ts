@@ -125,8 +125,20 @@ export function forbiddenAddress(address: Address): string | undefined {
 const forbiddenKind = (address: Address): string | undefined =>
   forbiddenRanges.find((range) => isInCidr(address, range.cidr))?.kind;
 
+/** An IPv4 address to which packets to an IPv6 address may be sent, and by what: `NAT64`. */
+interface EmbeddedAddress {
+  readonly embedded: Address;
+  readonly by: string;
+}
+
+/** `embeddedAddresses` of a text; none of what is no address. */
+export function embeddedIn(text: string): readonly EmbeddedAddress[] {
+  const address = text.includes(':') ? parseAddress(text) : undefined;
+  return address ? embeddedAddresses(address) : [];
+}
+
 /** The IPv4 addresses that packets to an IPv6 address may be sent to; of several readings those that end the address, and are not zero. */
-function embeddedAddresses(address: Address): readonly { readonly embedded: Address; readonly by: string }[] {
+function embeddedAddresses(address: Address): readonly EmbeddedAddress[] {
   const range = embeddingRanges.find(({ cidr }) => isInCidr(address, cidr));
   if (!range) return [];
   const octets = address.words.flatMap((word) => [word >> 8, word & 0xff]);

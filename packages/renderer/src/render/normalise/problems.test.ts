@@ -49,6 +49,16 @@ test.each<[string, readonly KubeObject[], readonly string[]]>([
     ['error ADDRESS_FORBIDDEN Service web#'],
   ],
   [
+    'an endpoint that NAT64 leads to the ClusterIP of another Service',
+    [
+      service('web', { clusterIP: 'fd00:96::1', ipFamilies: ['IPv6'] }),
+      slice('web', six('64:ff9b::a60:2')),
+      service('b', { clusterIP: '10.96.0.2' }),
+      slice('b'),
+    ],
+    ['error ADDRESS_FORBIDDEN Service web#'],
+  ],
+  [
     'a ClusterIP that is the address of a Node',
     [service('web', { clusterIP: '192.0.2.11' }), slice('web'), node('a')],
     ['warning SERVICE_SHADOWS Service web#spec.clusterIP'],
