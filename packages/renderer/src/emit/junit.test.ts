@@ -1,7 +1,9 @@
 import type { ParityDifference, ParityReport } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import { parseJunit } from './junit.fixture.ts';
+import type { Proof } from '../review/prove/prove.ts';
 import { printParity } from './parity/print.ts';
+import { printProof } from './review/prove.ts';
 
 /** JUnit files against the schema of Jenkins, with texts that could end an attribute or an element. */
 
@@ -93,6 +95,22 @@ test('the text calls nothing several that is one, and a foreign rule forges no l
   expect(text).toContain('(1 case)');
   // A name in a rule makes neither a line nor a colour.
   expect(text).toContain(': a?b?[31m: ');
+});
+
+test('a proof is JUnit of the schema: what is wrong fails, what was not judged is skipped', () => {
+  const proof: Proof = {
+    profiles: [{ profile: 'default', family: 'ipv4', services: 2, flows: 40 }],
+    counterExamples: [],
+    faults: [{ profile: hostile, family: 'ipv4', what: 'established', expected: 'accept', found: hostile }],
+    unjudged: [{ profile: 'default', family: 'ipv6', what: 'all', nodes: [] }],
+  };
+  const cases = parseJunit(printProof(proof, 'junit'));
+  expect(cases.map(({ children }) => children.map(({ name }) => name).join())).toEqual([
+    'failure',
+    'system-out',
+    'skipped',
+  ]);
+  expect(cases[1]?.children[0]?.text).toContain('2 Services, 40 flows traced');
 });
 
 const smallest =

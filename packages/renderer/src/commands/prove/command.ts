@@ -6,7 +6,12 @@ import { run } from '../options/action.ts';
 export function addProve(program: Command): void {
   examples(
     program.command('prove'),
-    ['sluice prove rendered', 'sluice prove main:rendered -o json', 'sluice prove rendered --alike'],
+    [
+      'sluice prove rendered',
+      'sluice prove main:rendered -o json',
+      'sluice prove rendered -o junit > prove.xml',
+      'sluice prove rendered --alike',
+    ],
     'Exit codes: 0 proved; 1 a difference was found; 2 the bundle cannot be read.',
   )
     .summary('check that rules implement their Services')
@@ -21,6 +26,6 @@ export function addProve(program: Command): void {
       '--alike',
       'instead, check that modes are equivalent, except for the documented differences, and that layouts flat and tree are',
     )
-    .addOption(outputOption())
+    .addOption(outputOption('junit'))
     .action(run(async (options, dir) => (await import('./prove.ts')).proveCommand(dir, options)));
 }

@@ -5,12 +5,14 @@ import { printProof } from '../../emit/review/prove.ts';
 import { exitCodes } from '../../exit.ts';
 import { type Comparison, compareModesAndLayouts } from '../../review/prove/equivalence.ts';
 import { isProved, proveBundle } from '../../review/prove/prove.ts';
+import type { Problem } from '@sluice/netfilter';
 import { bundleAt } from '../bundle/bundle-at.ts';
+import { Stopped } from '../failure/failure.ts';
 import { print, progress } from '../output/progress.ts';
 import { reportProblems } from '../output/output.ts';
 
 interface ProveOptions {
-  readonly output: 'text' | 'json';
+  readonly output: 'text' | 'json' | 'junit';
   /** Compare modes and layouts with each other instead. */
   readonly alike?: boolean;
 }
@@ -35,6 +37,7 @@ function proveDeclared(files: BundleFiles, { output }: ProveOptions): number {
 }
 
 function proveEquivalence(files: BundleFiles, { output }: ProveOptions): number {
+  if (output === 'junit') throw new Stopped(noJunit);
   const compared = compareModesAndLayouts(files);
   const problems = compared.filter((one) => 'message' in one);
   if (problems.length > 0) {
@@ -45,6 +48,13 @@ function proveEquivalence(files: BundleFiles, { output }: ProveOptions): number 
   print(printComparisons(comparisons, output));
   return comparisons.every(({ unexplained }) => unexplained.length === 0) ? exitCodes.done : exitCodes.different;
 }
+
+const noJunit: Problem = {
+  code: 'USAGE_INVALID',
+  level: 'error',
+  message: 'Cannot print the comparison of modes as JUnit: --alike has text and JSON alone',
+  hint: 'Leave out --alike, or pass -o json',
+};
 
 /**
  * A proof keeps most of what it reads: while the space of young objects is small, V8 copies each of them more than once. With larger steps a

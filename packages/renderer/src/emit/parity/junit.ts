@@ -1,6 +1,8 @@
-import { xml } from '../xml.ts';
+import { type JunitCase, junitDocument } from '../junit-document.ts';
 import type { PrintedParity } from './printed.ts';
 import { coverageText, packetText, resultText } from './text.ts';
+
+type Ended = JunitCase['ended'] & {};
 
 /**
  * JUnit XML: a test for each difference, failed unless it is a documented one of modes, which is skipped; one for each thing that was
@@ -8,38 +10,24 @@ import { coverageText, packetText, resultText } from './text.ts';
  */
 export function parityJunit({ report }: PrintedParity): string {
   const { differences, coverage, node } = report;
-  const cases = [
-    ...differences.map(({ cause, code, frontend, family, services, packet, observed, desired, advice, source, id }) => {
+  const different = differences.map(
+    ({ cause, code, frontend, family, services, packet, observed, desired, advice, source, id }): JunitCase => {
       const name = `${frontend} ${family} from ${source.network ?? source.class} ${id}`;
       const text = `packet: ${packetText(packet)}\nobserved: ${observed}\ndesired: ${desired}\n${advice}`;
-      const inside =
+      const message = `${services.join(', ')}: observed ${observed}, desired ${desired}`;
+      const ended: Ended =
         cause === 'mode'
-          ? `<skipped message="${xml(`${code ?? ''}: a documented difference of modes`)}"/>`
-          : `<failure type="${cause}" message="${xml(`${services.join(', ')}: observed ${observed}, desired ${desired}`)}">${xml(text)}</failure>`;
-      return testCase(node, name, inside);
-    }),
-    ...coverage.notCovered
-      .filter(({ matters }) => matters)
-      .map(({ what, why, at = '' }) =>
-        testCase(
-          node,
-          `not covered: ${what}`,
-          `<failure type="not-covered" message="${xml(why)}">${xml(at)}</failure>`,
-        ),
-      ),
-    testCase(node, 'compared', `<system-out>${xml(`${resultText(report)}\n${coverageText(report)}`)}</system-out>`),
-  ];
-  const count = (tag: string): number => cases.filter((text) => text.includes(`<${tag} `)).length;
-  const counts = `tests="${cases.length}" failures="${count('failure')}"`;
-  return [
-    '<?xml version="1.0" encoding="UTF-8"?>\n',
-    `<testsuites ${counts}>\n`,
-    `  <testsuite name="sluice parity" ${counts} errors="0" skipped="${count('skipped')}">\n`,
-    ...cases,
-    '  </testsuite>\n',
-    '</testsuites>\n',
-  ].join('');
+          ? { kind: 'skipped', message: `${code ?? ''}: a documented difference of modes` }
+          : { kind: 'failure', type: cause, message, text };
+      return { classname: node, name, ended };
+    },
+  );
+  const gaps = coverage.notCovered
+    .filter(({ matters }) => matters)
+    .map(({ what, why, at = '' }): JunitCase => {
+      const ended: Ended = { kind: 'failure', type: 'not-covered', message: why, text: at };
+      return { classname: node, name: `not covered: ${what}`, ended };
+    });
+  const ended: Ended = { kind: 'output', text: `${resultText(report)}\n${coverageText(report)}` };
+  return junitDocument('sluice parity', [...different, ...gaps, { classname: node, name: 'compared', ended }]);
 }
-
-const testCase = (node: string, name: string, inside: string): string =>
-  `    <testcase classname="${xml(node)}" name="${xml(name)}">${inside}</testcase>\n`;

@@ -1,4 +1,5 @@
 import { plural } from '@sluice/netfilter';
+import { type JunitCase, junitDocument } from '../junit-document.ts';
 import { profileNames } from './settings.ts';
 import { outcomeText, destinationText, nodesText, sourceText } from '../../review/report/words.ts';
 import type { HeaderSpace } from '../../review/prove/header-space.ts';
@@ -14,7 +15,8 @@ import {
 const shownMax = 100;
 
 /** Prints a proof; the last line is the verdict. */
-export function printProof(proof: Proof, format: 'text' | 'json'): string {
+export function printProof(proof: Proof, format: 'text' | 'json' | 'junit'): string {
+  if (format === 'junit') return junitOf(proof);
   if (format === 'json') {
     const document = { apiVersion: 'sluice.dev/v1alpha1', kind: 'Proof', proved: isProved(proof) };
     return `${JSON.stringify({ ...document, ...proof }, null, 2)}\n`;
@@ -25,14 +27,40 @@ export function printProof(proof: Proof, format: 'text' | 'json'): string {
     ...proof.faults.map(printFault),
     ...shown,
     more > 0 ? `… and ${more} more; -o json has all\n` : '',
-    ...proof.profiles.map(
-      ({ profile, family, services, flows, headerSpace }) =>
-        `profile ${profile}, ${family}: ${plural(services, 'Service')}, ${plural(flows, 'flow')} traced${spaceText(headerSpace)}\n`,
-    ),
+    ...proof.profiles.map(printExtent),
     ...proof.unjudged.map(printUnjudged),
     lastLine(proof),
   ].join('');
 }
+
+/** A test for each family of a profile, one for each flow and base rule that is wrong, and a skipped one for what was not judged. */
+function junitOf(proof: Proof): string {
+  const failed = (classname: string, name: string, type: string, text: string): JunitCase => {
+    const [message = ''] = text.split('\n');
+    return { classname, name, ended: { kind: 'failure', type, message, text } };
+  };
+  return junitDocument('sluice prove', [
+    ...proof.faults.map((fault) =>
+      failed(fault.profile, `${fault.family}: ${fault.what}`, 'base-rules', printFault(fault)),
+    ),
+    ...proof.counterExamples.map((example) => {
+      const { destination, source, nodes } = example;
+      const name = `${destinationText(destination)} from ${sourceText(source)}, on ${nodesText(nodes)}`;
+      return failed(destination.services.join(', ') || 'other traffic', name, 'flow', printCounterExample(example));
+    }),
+    ...proof.profiles.map((one): JunitCase => {
+      const ended = { kind: 'output', text: printExtent(one) } as const;
+      return { classname: one.profile, name: `${one.family}: flows traced`, ended };
+    }),
+    ...proof.unjudged.map((one): JunitCase => {
+      const ended = { kind: 'skipped', message: printUnjudged(one).trimEnd() } as const;
+      return { classname: one.profile, name: `${one.family}: not judged: ${one.what}`, ended };
+    }),
+  ]);
+}
+
+const printExtent = ({ profile, family, services, flows, headerSpace }: Proof['profiles'][number]): string =>
+  `profile ${profile}, ${family}: ${plural(services, 'Service')}, ${plural(flows, 'flow')} traced${spaceText(headerSpace)}\n`;
 
 /** Of the keys and intervals that were not judged the text names as many. */
 const unjudgedMax = 3;

@@ -1,0 +1,40 @@
+import { xml } from './xml.ts';
+
+/** A test of a JUnit document. */
+export interface JunitCase {
+  /** What was checked: a rule, a node. */
+  readonly classname: string;
+  readonly name: string;
+  readonly file?: string;
+  /** Left out: it passed. */
+  readonly ended?:
+    | { readonly kind: 'failure'; readonly type: string; readonly message: string; readonly text: string }
+    | { readonly kind: 'skipped'; readonly message: string }
+    | { readonly kind: 'output'; readonly text: string };
+}
+
+/** JUnit XML with one suite, as Jenkins and GitLab read it. @param suite the command: `sluice policy` */
+export function junitDocument(suite: string, cases: readonly JunitCase[]): string {
+  const count = (kind: string): number => cases.filter(({ ended }) => ended?.kind === kind).length;
+  const counts = `tests="${cases.length}" failures="${count('failure')}"`;
+  return [
+    '<?xml version="1.0" encoding="UTF-8"?>\n',
+    `<testsuites ${counts}>\n`,
+    `  <testsuite name="${suite}" ${counts} errors="0" skipped="${count('skipped')}">\n`,
+    ...cases.map(caseOf),
+    '  </testsuite>\n',
+    '</testsuites>\n',
+  ].join('');
+}
+
+function caseOf({ classname, name, file, ended }: JunitCase): string {
+  const place = file === undefined ? '' : ` file="${xml(file)}"`;
+  const head = `    <testcase classname="${xml(classname)}" name="${xml(name)}"${place}`;
+  return ended === undefined ? `${head}/>\n` : `${head}>${insideOf(ended)}</testcase>\n`;
+}
+
+function insideOf(ended: NonNullable<JunitCase['ended']>): string {
+  if (ended.kind === 'skipped') return `<skipped message="${xml(ended.message)}"/>`;
+  if (ended.kind === 'output') return `<system-out>${xml(ended.text)}</system-out>`;
+  return `<failure type="${ended.type}" message="${xml(ended.message)}">${xml(ended.text)}</failure>`;
+}
