@@ -110,6 +110,46 @@ test(
 );
 
 test(
+  '--from-cluster keeps a bundle of Services that the cluster suddenly lacks, until it is told that they are gone',
+  async () => {
+    const names = Array.from({ length: 12 }, (_, index) => `s${index}`);
+    const endpointsOf = (name: string): ApiObject => ({
+      ...slice,
+      metadata: { name: `${name}-1`, namespace: 'shop', labels: { 'kubernetes.io/service-name': name } },
+    });
+    server.objects.set('services', names.map(serviceOf));
+    server.objects.set('endpointslices', names.map(endpointsOf));
+    const again = (...more: readonly string[]) => sluice('render', '--from-cluster', '-o', 'rendered', ...more);
+    expect(await again()).toMatchObject({ exitCode: 0 });
+    const filesThere = (): number => readdirSync(join(dir, 'rendered'), { recursive: true }).length;
+    const whole = filesThere();
+    const held = {
+      exitCode: 2,
+      stderr: expect.stringMatching(/Cannot take away 12 of 12 Services, .* \[REMOVAL_HELD\]/),
+    };
+    // Slices that cannot be seen, and Services.
+    for (const kind of ['endpointslices', 'services']) {
+      server.objects.set(kind, []);
+      expect(await again()).toMatchObject(held);
+      expect(filesThere()).toBe(whole);
+      expect(await again('--check')).toMatchObject({ exitCode: 1 });
+    }
+    expect(await again('--accept-removal')).toMatchObject({ exitCode: 0 });
+    expect(filesThere()).toBeLessThan(whole);
+    // What is small is no removal, and neither is a first bundle.
+    server.objects.set('services', names.map(serviceOf));
+    server.objects.set('endpointslices', names.map(endpointsOf));
+    expect(await again()).toMatchObject({ exitCode: 0 });
+    server.objects.set(
+      'services',
+      names.slice(6).map((name, index) => serviceOf(name, index + 6)),
+    );
+    expect(await again()).toMatchObject({ exitCode: 0 });
+  },
+  startsProgramsMs * 2,
+);
+
+test(
   '--redact replaces names',
   async () => {
     await sluice('snapshot', '-o', 'snapshot.yaml', '--redact');

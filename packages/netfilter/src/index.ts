@@ -72,6 +72,7 @@ export {
   type RemovalBound,
   removalBetween,
   removalOf,
+  printRemoval,
 } from './services/removal.ts';
 export * from './services/services.ts';
 export {

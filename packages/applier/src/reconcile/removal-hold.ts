@@ -1,4 +1,4 @@
-import { type Problem, type Removal, type RemovalBound, removalBetween } from '@sluice/netfilter';
+import { printRemoval, type Problem, type Removal, type RemovalBound, removalBetween } from '@sluice/netfilter';
 import type { Clock } from '../ports/clock.ts';
 import type { Refusal } from '../ports/refusal.ts';
 import type { PlannedChange } from '../transaction/planned-change.ts';
@@ -63,13 +63,12 @@ export class RemovalHold {
   }
 }
 
-function removalHeld(version: string, { services, endpoints }: Removal, untilMs: number): Problem {
+function removalHeld(version: string, removal: Removal, untilMs: number): Problem {
   const until = new Date(untilMs).toISOString().replace(/\.\d+Z$/, 'Z');
-  const what = `${services.lost} of ${services.of} Service addresses, with ${endpoints.lost} of ${endpoints.of} endpoints`;
   return {
     code: 'REMOVAL_HELD',
     level: 'error',
-    message: `Cannot apply version ${version} yet: it takes away ${what}; held until ${until}, these Services stay as they are`,
+    message: `Cannot apply version ${version} yet: it takes away ${printRemoval(removal, 'Service addresses')}; held until ${until}, these Services stay as they are`,
     hint: 'Find out whether the source of the bundle sees the whole cluster. If the removal is meant, run `sluiced apply DIR --node NAME`, or release it with `sluice release --accept-removal`; `removals` in sluiced.yaml has the bounds',
   };
 }

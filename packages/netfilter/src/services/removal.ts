@@ -27,6 +27,10 @@ export interface Removal {
   readonly endpoints: Lost;
 }
 
+/** What is taken away, in words. @param what is counted beside endpoints: `Services` */
+export const printRemoval = ({ services, endpoints }: Removal, what: string): string =>
+  `${services.lost} of ${services.of} ${what}, with ${endpoints.lost} of ${endpoints.of} endpoints`;
+
 /**
  * Whether a change is a removal: Services are gone, or have no endpoint left. A Service that keeps one does not count, however many it
  * loses: its connections are better off without endpoints that may be dead. One Service alone may lose any number of endpoints.

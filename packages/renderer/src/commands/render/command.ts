@@ -17,6 +17,10 @@ export function addRender(program: Command): void {
     .description('Reads Services, endpoints and Nodes and writes the rules of all nodes to a bundle directory.')
     .requiredOption('-o, --output <DIR>', 'the bundle directory', notEmpty)
     .option('--from-cluster', 'read the cluster instead of -f, or as the base of the manifests of -f')
+    .option(
+      '--accept-removal',
+      'with --from-cluster: write DIR although the cluster lacks most of its Services or endpoints',
+    )
     .addOption(
       new Option(
         '--quarantine',

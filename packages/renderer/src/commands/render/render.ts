@@ -13,6 +13,7 @@ import { unownedAllocations } from '../../render/allocate/unowned.ts';
 import { renderWithQuarantine } from '../../render/quarantine/with-quarantine.ts';
 import { render, type Rendered, type RenderInput } from '../../render/render.ts';
 import { sumsMismatch } from '../bundle/complete.ts';
+import { removalHeld } from '../bundle/removal.ts';
 import { staleProblem } from '../bundle/stale.ts';
 import { withoutNodes } from '../bundle/without-nodes.ts';
 import { reading, writing } from '../failure/failure.ts';
@@ -29,6 +30,8 @@ interface RenderOptions extends InputOptions {
   /** Leave invalid objects out and keep their last good files. */
   readonly quarantine?: boolean;
   readonly verbose?: boolean;
+  /** A cluster that lacks most Services of the directory is meant. */
+  readonly acceptRemoval?: boolean;
 }
 
 /** `sluice render`: reads, renders and writes the directory, or with `--check` reports whether it is up to date. */
@@ -53,6 +56,9 @@ export async function renderCommand(options: RenderOptions): Promise<number> {
   const taken = releaseThere(options.output, rendered.files, plan);
   if (taken) return refuse([taken], options.output);
   if (options.check) return check(options, rendered, plan, allocationsDir);
+  const held =
+    options.fromCluster === true && options.acceptRemoval !== true && removalHeld(options.output, rendered.files);
+  if (held) return refuse([held], options.output);
   progress(`writing ${plan.write.length} files`);
   writing(allocationsDir, () => writeAllocations(allocationsDir, rendered.created));
   writing(options.output, () => writeTree(options.output, rendered.files, plan));

@@ -1,4 +1,4 @@
-import { Layered, type Problem, type RemovalBound } from '@sluice/netfilter';
+import { Layered, printRemoval, type Problem, type RemovalBound } from '@sluice/netfilter';
 import type { ObjectChange } from '../../cluster/watch/feed.ts';
 import type { LiveTree, Published } from '../../emit/live-tree.ts';
 import type { SluiceConfig } from '../../render/model/config.ts';
@@ -197,17 +197,12 @@ function attempt<T extends object>(what: 'read' | 'write', act: () => T): T | Pr
   }
 }
 
-function removalHeld(
-  { services, endpoints }: BundleRemoval,
-  sinceMs: number,
-  rules: RemovalRules | undefined,
-): Problem {
+function removalHeld(removal: BundleRemoval, sinceMs: number, rules: RemovalRules | undefined): Problem {
   const until = new Date(sinceMs + (rules?.holdMs ?? 0)).toISOString().replace(/\.\d+Z$/, 'Z');
-  const what = `${services.lost} of ${services.of} Services, with ${endpoints.lost} of ${endpoints.of} endpoints`;
   return {
     code: 'REMOVAL_HELD',
     level: 'error',
-    message: `Cannot take away ${what}, yet: held until ${until}, their files stay as they are`,
+    message: `Cannot take away ${printRemoval(removal, 'Services')}, yet: held until ${until}, their files stay as they are`,
     hint: 'Find out whether this is the right cluster, whether it was restored, and what the account may list. If the removal is meant, start `sluice watch` with --accept-removal',
   };
 }
