@@ -6,6 +6,7 @@ export const nftablesFacts: ModeFacts = {
   hasServiceChains: false,
   dropsInvalid: false,
   dropsUnallocated: true,
+  bindsAddresses: false,
   healthChecks: { protocols: ['tcp'], areAccepted: false },
   nodePorts: { onlyOnOwnAddress: true, onLoopback: false, addresses: 'as-elements' },
   tools: () => ['nft'],

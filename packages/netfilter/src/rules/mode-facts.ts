@@ -17,6 +17,8 @@ export interface ModeFacts {
   readonly dropsInvalid: boolean;
   /** Whether packets to addresses of Service CIDRs that no Service has are dropped, and those to other ports of ClusterIPs rejected. */
   readonly dropsUnallocated: boolean;
+  /** Whether each node gets the addresses of Services as its own: it then reaches no other host at one of them. */
+  readonly bindsAddresses: boolean;
   /** Packets to the health-check port of a Service. */
   readonly healthChecks: {
     /** The protocols that they are judged for. */

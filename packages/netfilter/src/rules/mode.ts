@@ -7,6 +7,7 @@ export const iptablesFacts: ModeFacts = {
   hasServiceChains: true,
   dropsInvalid: true,
   dropsUnallocated: false,
+  bindsAddresses: false,
   healthChecks: { protocols: ['tcp'], areAccepted: true },
   // IPVS serves no loopback address, and no rule of mode nftables does (`NewProxier` in `pkg/proxy/iptables`).
   nodePorts: { onlyOnOwnAddress: false, onLoopback: true, addresses: 'by-family' },

@@ -7,6 +7,7 @@ export const ipvsFacts: ModeFacts = {
   hasServiceChains: false,
   dropsInvalid: false,
   dropsUnallocated: false,
+  bindsAddresses: true,
   // The rule for health checks matches every protocol.
   healthChecks: { protocols: ['tcp', 'udp', 'sctp'], areAccepted: true },
   nodePorts: { onlyOnOwnAddress: false, onLoopback: false, addresses: 'by-one-variable' },

@@ -104,7 +104,7 @@ export function normalise(input: NormaliseInput, memo = new Memo()): Normalised 
       ...(clashes.get(view)?.problems ?? []),
       ...checkBacking(view, completeness, memo),
       ...findServiceEndpoints(view.made),
-      ...findShadows(view.made, nodes),
+      ...findShadows(view.made, { nodes, objects: layered.nodes, profiles }),
       ...findOutside(view.made, config),
       ...findDifferences(view.made, nodes, config, memo),
     ]),

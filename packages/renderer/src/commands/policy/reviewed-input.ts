@@ -15,6 +15,9 @@ export function reviewedInput(objects: readonly KubeObject[]): ReviewedInput {
       service: key,
       annotations: textsOf(below(value['metadata'], 'annotations')),
       topologyKeys: listOf(below(value['spec'], 'topologyKeys')).filter((one) => typeof one === 'string'),
+      isOpenBalancer:
+        below(value['spec'], 'type') === 'LoadBalancer' &&
+        listOf(below(value['spec'], 'loadBalancerSourceRanges')).length === 0,
       place: (path) => origin.place(path),
     })),
     endpoints: slices.flatMap(endpointsOf),

@@ -90,6 +90,7 @@ export function fillNode(next: ReadNode, old: ReadNode): ReadNode {
   return {
     ...next,
     address: { ...old.address, ...next.address },
+    addresses: [...new Set([...next.addresses, ...old.addresses])],
     podCIDR: { ...old.podCIDR, ...next.podCIDR },
     cores: next.cores ?? old.cores,
   };

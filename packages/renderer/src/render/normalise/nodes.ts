@@ -63,6 +63,7 @@ function nodeOfConfig(node: ConfigNode): ReadNode {
     object: undefined,
     labels: new Map(Object.entries(node.labels)),
     address: firstOfEach(node.addresses),
+    addresses: node.addresses,
     podCIDR: firstOfEach(node.podCIDRs),
     cores: node.cores,
   };
@@ -73,7 +74,7 @@ function withConfig(object: ReadNode, config: ReadNode): ReadNode {
 }
 
 function nodeOfName(name: string): ReadNode {
-  return { name, object: undefined, labels: new Map(), address: {}, podCIDR: {}, cores: undefined };
+  return { name, object: undefined, labels: new Map(), address: {}, addresses: [], podCIDR: {}, cores: undefined };
 }
 
 function firstOfEach(texts: readonly string[]): PerFamily<string> {

@@ -6,6 +6,7 @@ import {
   endpoints,
   lines,
   node,
+  profile,
   normalised,
   service,
   slice,
@@ -281,6 +282,66 @@ test.each<[string, Changes, Changes, string | undefined]>([
   expect(lines(problems)).toEqual(expected === undefined ? [] : [`error ${expected}`]);
   const naming = problems.filter((one) => / Service shop\/a has it at Service a#spec\.\S+:1:1$/.test(one.message));
   expect(naming).toEqual(problems);
+});
+
+const options = {
+  ipvs: {
+    mode: 'ipvs',
+    ipvs: { scheduler: 'rr', excludeCIDRs: [], strictARP: false, timeouts: { tcp: 0, tcpFin: 0, udp: 0 } },
+  },
+  iptables: { mode: 'iptables' },
+  nftables: {
+    mode: 'nftables',
+    nftables: { masqueradeAll: false, tcpReset: false, affinityClients: 1024, endpointCounters: false },
+  },
+} as const;
+/** A profile for each mode; with a pool, for its nodes alone. */
+const inMode = (...named: readonly (readonly [keyof typeof options, string?])[]) => ({
+  config: config({
+    profiles: named.map(([mode, pool]) => ({
+      ...profile(pool ?? 'default', options[mode]),
+      nodeSelector: pool === undefined ? {} : { matchLabels: { pool } },
+    })),
+  }),
+});
+/** Node a is in pool edge. */
+const twoNodes = ['a', 'b'].map((name, at) => {
+  const address = (type: string, network: string) => ({ type, address: `${network}.1${at + 1}` });
+  const addresses = [address('InternalIP', '192.0.2'), address('ExternalIP', '198.51.100')];
+  return node(name, { status: { addresses } }, name === 'a' ? { pool: 'edge' } : {});
+});
+
+test.each<[string, KubeObject, ReturnType<typeof inMode>, readonly string[]]>([
+  ['a load balancer', balancer({}, '192.0.2.12'), inMode(['ipvs']), ['status.loadBalancer.ingress.0.ip']],
+  [
+    'an external address of a node',
+    balancer({}, '198.51.100.11'),
+    inMode(['ipvs']),
+    ['status.loadBalancer.ingress.0.ip'],
+  ],
+  [
+    'two addresses',
+    balancer({}, '192.0.2.11', '192.0.2.12'),
+    inMode(['ipvs']),
+    ['status.loadBalancer.ingress.0.ip', 'status.loadBalancer.ingress.1.ip'],
+  ],
+  ['an external IP', service('web', { externalIPs: ['192.0.2.12'] }), inMode(['ipvs']), ['spec.externalIPs.0']],
+  ['a ClusterIP', service('web', { clusterIP: '192.0.2.12' }), inMode(['ipvs']), ['spec.clusterIP']],
+  [
+    'a node of another mode',
+    balancer({}, '192.0.2.12'),
+    inMode(['ipvs', 'edge'], ['iptables']),
+    ['status.loadBalancer.ingress.0.ip'],
+  ],
+  ['the only node of mode ipvs', balancer({}, '192.0.2.11'), inMode(['ipvs', 'edge'], ['iptables']), []],
+  ['a load balancer of mode iptables', balancer({}, '192.0.2.12'), inMode(['iptables']), []],
+  ['a load balancer of mode nftables', balancer({}, '192.0.2.12'), inMode(['nftables']), []],
+  ['an external IP of mode nftables', service('web', { externalIPs: ['192.0.2.12'] }), inMode(['nftables']), []],
+  ['an address of no node', balancer({}, '192.0.2.99'), inMode(['ipvs']), []],
+])('refuses the address of another node on kube-ipvs0: %s', (_title, one, more, expected) => {
+  const { problems } = normalised([one, slice('web'), ...twoNodes], more);
+  const errors = problems.filter(({ level }) => level === 'error' || level === 'warning');
+  expect(lines(errors)).toEqual(expected.map((path) => `error SERVICE_SHADOWS Service web#${path}`));
 });
 
 test('reports a load-balancer address of two Services with both places', () => {

@@ -1,6 +1,8 @@
-import { families, type Family, printEndpoint, type Problem } from '@sluice/netfilter';
+import { families, type Family, modeFacts, printEndpoint, type Problem } from '@sluice/netfilter';
+import type { Profile } from '../model/config.ts';
 import type { Path } from '../model/kube.ts';
 import type { Node, PortOfFamily, ServicePort } from '../model/model.ts';
+import type { ReadNode } from '../read/node.ts';
 import type { ReadService } from '../read/read-service.ts';
 import { clusterIPPath } from '../read/service-addresses.ts';
 import type { MadeServices } from './service.ts';
@@ -11,19 +13,28 @@ const portsOfNodes: ReadonlyMap<number, string> = new Map([
   [10_250, 'the kubelet'],
 ]);
 
+interface Cluster {
+  readonly nodes: readonly Node[];
+  /** Node objects by name: a Node has one address in the rules, and may have more. */
+  readonly objects: ReadonlyMap<string, Pick<ReadNode, 'addresses'>>;
+  /** Those that nodes have. */
+  readonly profiles: readonly Profile[];
+}
+
 /**
  * Services that hide another listener: a ClusterIP that is the address of a Node, an external IP that is the ClusterIP of another
- * Service or an endpoint of the API server, the node ports of SSH and the kubelet. All are allowed and rarely intended. An external IP at
- * the address of a Node is common, and not reported.
- * @returns a warning for each
+ * Service or an endpoint of the API server, the node ports of SSH and the kubelet. All are allowed and rarely intended. An external or
+ * load-balancer address that is one of a Node is common (ServiceLB of k3s), and not reported, except in a mode that gives it to an
+ * interface of every node: such a node reaches the other one on no port any more, neither API server nor kubelet.
+ * @returns a warning for each, and an error for an address of another node
  */
-export function findShadows(services: MadeServices, nodes: readonly Node[]): readonly Problem[] {
-  const listeners = listenersOf(services, nodes);
+export function findShadows(services: MadeServices, cluster: Cluster): readonly Problem[] {
+  const listeners = listenersOf(services, cluster);
   return services.flatMap(([read, { ports }]) => {
     const found = ports.flatMap((port) => [...shadowsOfAddresses(read, port, listeners), ...shadowOfNodePort(port)]);
     // Ports of one protocol each, and families, may hide the same listener.
     const each = new Map(found.map((shadow) => [`${shadow.path.join()} ${shadow.what}`, shadow]));
-    return [...each.values()].map(({ path, what }) => problem(read, path, what));
+    return [...each.values()].map((shadow) => problem(read, shadow));
   });
 }
 
@@ -37,21 +48,27 @@ interface Listeners {
   readonly taken: ReadonlySet<string>;
   /** `192.0.2.1:6443` */
   readonly apiServers: ReadonlySet<string>;
+  /** The nodes that would have every address of a Service on an interface. */
+  readonly binding: readonly string[];
 }
 
-function listenersOf(services: MadeServices, nodes: readonly Node[]): Listeners {
+function listenersOf(services: MadeServices, { nodes, objects, profiles }: Cluster): Listeners {
   const fronts = services.flatMap(([{ key }, { ports }]) =>
     ports.flatMap(({ families: byFamily, port, protocol }) =>
       Object.values(byFamily).map((front) => ({ key, front, place: `${front.clusterIP} ${port}/${protocol}` })),
     ),
   );
-  const addresses = nodes.flatMap(({ name, address }) => Object.values(address).map((one) => [one, name] as const));
+  const addresses = nodes.flatMap(({ name, address }) =>
+    [...Object.values(address), ...(objects.get(name)?.addresses ?? [])].map((one) => [one, name] as const),
+  );
+  const binding = new Set(profiles.filter(({ mode }) => modeFacts[mode].bindsAddresses).map(({ name }) => name));
   const ofApiServers = fronts.filter(({ key }) => key === 'default/kubernetes');
   return {
     nodeOf: new Map(addresses),
     clusterIPs: new Map(fronts.map(({ key, front }) => [front.clusterIP, key])),
     taken: new Set(fronts.map(({ place }) => place)),
     apiServers: new Set(ofApiServers.flatMap(({ front }) => front.endpoints.map(({ text }) => text))),
+    binding: nodes.filter(({ profile }) => binding.has(profile)).map(({ name }) => name),
   };
 }
 
@@ -59,6 +76,8 @@ function listenersOf(services: MadeServices, nodes: readonly Node[]): Listeners 
 interface Shadow {
   readonly path: Path;
   readonly what: string;
+  /** A node loses another one. */
+  readonly isFatal?: boolean;
 }
 
 function shadowOfNodePort({ nodePort }: ServicePort): readonly Shadow[] {
@@ -72,9 +91,44 @@ function shadowsOfAddresses(read: ReadService, port: ServicePort, listeners: Lis
   return families.flatMap((family) => {
     const front = port.families[family];
     if (!front) return [];
-    const own = shadowOfClusterIP(read, port, front, family, listeners);
-    return [...own, ...front.externalIPs.flatMap((address) => shadowsOfExternalIP(read, port, address, listeners))];
+    const bound = boundAddresses(read, front, family).flatMap((one) => boundOnOthers(one, listeners));
+    const own = bound.some(({ path }) => path.includes('clusterIP') || path.includes('clusterIPs'))
+      ? []
+      : shadowOfClusterIP(read, port, front, family, listeners);
+    const external = front.externalIPs.flatMap((address) => shadowsOfExternalIP(read, port, address, listeners));
+    return [...bound, ...own, ...external];
   });
+}
+
+interface BoundAddress {
+  readonly address: string;
+  readonly path: Path;
+}
+
+/** The addresses that nodes of some modes have on an interface. */
+function boundAddresses(read: ReadService, front: PortOfFamily, family: Family): readonly BoundAddress[] {
+  const indexOf = (address: string): number => read.ingress.find((one) => one.address === address)?.index ?? 0;
+  return [
+    { address: front.clusterIP, path: clusterIPPath(read, family) },
+    ...front.externalIPs.map((address) => ({
+      address,
+      path: ['spec', 'externalIPs', read.externalIPs.indexOf(address)],
+    })),
+    ...front.loadBalancerIPs.map((address) => ({
+      address,
+      path: ['status', 'loadBalancer', 'ingress', indexOf(address), 'ip'],
+    })),
+  ];
+}
+
+function boundOnOthers({ address, path }: BoundAddress, { nodeOf, binding }: Listeners): readonly Shadow[] {
+  const owner = nodeOf.get(address);
+  const others = binding.filter((name) => name !== owner);
+  if (owner === undefined || others.length === 0) return [];
+  const [first] = others;
+  const more = others.length === 1 ? '' : ` and ${others.length - 1} more`;
+  const what = `${address} is an address of Node ${owner}, and in mode ipvs ${first}${more} would have it on kube-ipvs0: no port of ${owner} could be reached from there`;
+  return [{ path, what, isFatal: true }];
 }
 
 function shadowOfClusterIP(
@@ -112,13 +166,15 @@ function shadowsOfExternalIP(
   return found;
 }
 
-function problem({ key, object }: ReadService, path: Path, what: string): Problem {
+function problem({ key, object }: ReadService, { path, what, isFatal = false }: Shadow): Problem {
   return {
     code: 'SERVICE_SHADOWS',
-    level: 'warning',
+    level: isFatal ? 'error' : 'warning',
     at: object.origin.place(path),
     object: `Service ${key}`,
     message: `Service ${key} hides another listener: ${what}`,
-    hint: 'Use another address or port for the Service, unless this is intended',
+    hint: isFatal
+      ? 'Use mode iptables or nftables, where nodes keep their addresses; or another address, or ipMode Proxy, for the Service'
+      : 'Use another address or port for the Service, unless this is intended',
   };
 }

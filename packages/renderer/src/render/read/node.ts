@@ -14,6 +14,8 @@ export interface ReadNode {
   readonly labels: ReadonlyMap<string, string>;
   /** InternalIP before ExternalIP. */
   readonly address: PerFamily<string>;
+  /** Every InternalIP and ExternalIP. */
+  readonly addresses: readonly string[];
   readonly podCIDR: PerFamily<string>;
   readonly cores: number | undefined;
 }
@@ -34,7 +36,7 @@ export function readNode(object: KubeObject, problems: Problem[]): ReadNode | un
     name,
     object,
     labels: readLabels(identity.labels),
-    address: status ? readAddresses(status) : {},
+    ...(status ? readAddresses(status) : { address: {}, addresses: [] }),
     podCIDR: spec ? readPodCIDRs(spec) : {},
     cores: status && readCores(status),
   };
@@ -53,17 +55,20 @@ function readLabels(labels: FieldSpot | undefined): ReadonlyMap<string, string> 
   return map;
 }
 
-/** The first InternalIP of each family, else the first ExternalIP; host names and DNS names are ignored. */
-function readAddresses(status: FieldSpot): PerFamily<string> {
+/** The first InternalIP of each family, else the first ExternalIP, and all of them; host names and DNS names are ignored. */
+function readAddresses(status: FieldSpot): Pick<ReadNode, 'address' | 'addresses'> {
+  const addresses: string[] = [];
   const found: Record<'InternalIP' | 'ExternalIP', Record<string, string>> = { InternalIP: {}, ExternalIP: {} };
   for (const spot of mappingsIn(status, 'addresses')) {
     const type = textIn(spot, 'type');
     const text = textIn(spot, 'address');
     if ((type !== 'InternalIP' && type !== 'ExternalIP') || text === undefined || text === '') continue;
     const address = checkAddress(spot, ['address'], text);
-    if (address !== undefined) found[type][familyOf(address)] ??= address;
+    if (address === undefined) continue;
+    addresses.push(address);
+    found[type][familyOf(address)] ??= address;
   }
-  return { ...found.ExternalIP, ...found.InternalIP };
+  return { address: { ...found.ExternalIP, ...found.InternalIP }, addresses };
 }
 
 /** `podCIDRs`, or the old field `podCIDR`; the first of each family. */

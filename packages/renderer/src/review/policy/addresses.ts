@@ -5,6 +5,7 @@ import {
   type Family,
   forbiddenEndpoint,
   isInCidr,
+  modeFacts,
   parseAddress,
   parseCidr,
 } from '@sluice/netfilter';
@@ -87,19 +88,24 @@ export function localAddresses(context: PolicyContext): readonly Violation[] {
   });
 }
 
-/** ADDRESS_TAKEN */
+/**
+ * ADDRESS_TAKEN. A load-balancer address that is a node's own is intended (ServiceLB of k3s): only in a mode that gives addresses to an
+ * interface of every node it takes that of another node away.
+ */
 export function takenAddresses(context: PolicyContext): readonly Violation[] {
   const ownerOf = ownersOf(context);
-  return eachService(context, ({ path, facts }) =>
+  return eachService(context, ({ path, profile, facts }) =>
     (['cluster', 'external', 'load-balancer'] as const).flatMap((kind) =>
       hostsOf(facts.ports, [kind]).flatMap((host) => {
         const owner = ownerOf(host, facts.service);
         if (owner === undefined) return [];
+        const mode = context.view.profiles.get(profile)?.mode ?? 'iptables';
+        if (kind === 'load-balancer' && owner.isNode === true && !modeFacts[mode].bindsAddresses) return [];
         return [
           {
             code: 'ADDRESS_TAKEN' as const,
             subject: facts.service,
-            message: `Cannot give ${kind} address ${host} to ${facts.service}: it belongs to ${owner}`,
+            message: `Cannot give ${kind} address ${host} to ${facts.service}: it belongs to ${owner.name}`,
             hint: 'Choose another address for the Service',
             path,
             line: lineOf(context.view, path, host),

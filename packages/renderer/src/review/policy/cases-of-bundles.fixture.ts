@@ -111,6 +111,37 @@ export const casesOfBundles: readonly Case[] = [
     false,
   ],
   ['LOCALHOST_NODE_PORTS', 'mode iptables has a node port', () => alone({ ...web, type: 'NodePort' }), false],
+  ...[
+    'service.beta.kubernetes.io/load-balancer-source-ranges',
+    'service.beta.kubernetes.io/azure-allowed-ip-ranges',
+    'service.beta.kubernetes.io/azure-allowed-service-tags',
+    'service.beta.kubernetes.io/do-loadbalancer-allow-rules',
+    'service.beta.kubernetes.io/do-loadbalancer-deny-rules',
+    'service.beta.kubernetes.io/aws-load-balancer-security-groups',
+    'service.beta.kubernetes.io/aws-load-balancer-security-group-prefix-lists',
+    'service.beta.kubernetes.io/alibaba-cloud-loadbalancer-acl-id',
+    'service.beta.kubernetes.io/linode-loadbalancer-firewall-acl',
+    'service.beta.kubernetes.io/vultr-loadbalancer-firewall-rules',
+    'kubernetes.civo.com/firewall-id',
+    'kubernetes.io/elb.acl-id',
+    'oci.oraclecloud.com/oci-network-security-groups',
+    'service.cloud.tencent.com/security-groups',
+  ].flatMap((key): readonly Case[] => [
+    ['ANNOTATION_WITHOUT_EFFECT', key, () => annotated(key, '198.51.100.0/24', 'type: LoadBalancer'), true],
+    [
+      'ANNOTATION_WITHOUT_EFFECT',
+      `${key} beside source ranges`,
+      () => annotated(key, '198.51.100.0/24', 'type: LoadBalancer, loadBalancerSourceRanges: [198.51.100.0/24]'),
+      false,
+    ],
+    ['ANNOTATION_WITHOUT_EFFECT', `${key} without a load balancer`, () => annotated(key, '198.51.100.0/24'), false],
+  ]),
+  [
+    'ANNOTATION_WITHOUT_EFFECT',
+    'an annotation for the source ranges of an ingress controller',
+    () => annotated('nginx.ingress.kubernetes.io/whitelist-source-range', '198.51.100.0/24', 'type: LoadBalancer'),
+    false,
+  ],
   [
     'ANNOTATION_WITHOUT_EFFECT',
     'Tencent’s direct access',
@@ -214,6 +245,27 @@ export const casesOfBundles: readonly Case[] = [
     'ADDRESS_TAKEN',
     'a load balancer has the address of a router',
     () => ({ ...alone(balanced(open)), settings: { protected: ['203.0.113.9'] } }),
+    true,
+  ],
+  [
+    'ADDRESS_TAKEN',
+    'ServiceLB of k3s gives a load balancer the addresses of nodes',
+    () => alone(balanced(open, { ingress: ['192.0.2.11', '2001:db8:2::12'] })),
+    false,
+  ],
+  [
+    'ADDRESS_TAKEN',
+    'it does so in mode nftables',
+    () => ({ files: bundleOf([balanced(open, { ingress: ['192.0.2.11'] })], '    mode: nftables\n') }),
+    false,
+  ],
+  [
+    'ADDRESS_TAKEN',
+    'a load balancer has the address of a node in mode ipvs',
+    () => {
+      const files = bundleOf([balanced(open, { ingress: ['192.0.2.99'] })], '    mode: ipvs\n');
+      return { files: new Map([...files].map(([path, text]) => [path, text.replaceAll('192.0.2.99', '192.0.2.11')])) };
+    },
     true,
   ],
   ['ADDRESS_TAKEN', 'an external IP has no other owner', () => alone(external), false],

@@ -84,7 +84,11 @@ metadata: { name: node-a }
 status: { conditions: [{ type: MemoryPressure, status: "False" }, { type: Ready, status: "${ready}" }] }
 `,
 });
-export const annotated = (key: string, value: string): Input => given(`annotations: { ${key}: "${value}" }`);
+/** @param more fields of the spec */
+export const annotated = (key: string, value: string, more = ''): Input => {
+  const { input, ...rest } = given(`annotations: { ${key}: "${value}" }`);
+  return { ...rest, input: (input ?? '').replace('spec: {', `spec: { ${more === '' ? '' : `${more},`}`) };
+};
 /** Two Services with further lines of their specs, in a bundle as a merge of two changes makes it. */
 export const merged = (one: readonly string[], other: readonly string[], old: string, fresh: string): Input =>
   forged(

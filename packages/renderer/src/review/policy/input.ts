@@ -14,6 +14,8 @@ interface InputService {
   readonly service: string;
   readonly annotations: Readonly<Record<string, string>>;
   readonly topologyKeys: readonly string[];
+  /** Of type LoadBalancer, without `loadBalancerSourceRanges`. */
+  readonly isOpenBalancer: boolean;
   /** @param path in the object */
   readonly place: (path: readonly string[]) => Place;
 }
@@ -37,6 +39,8 @@ interface Unsupported {
   readonly value: RegExp;
   readonly why: string;
   readonly hint: string;
+  /** Only where nothing else restricts the clients of a load balancer. */
+  readonly ofOpenBalancers?: boolean;
 }
 
 const cookies = {
@@ -46,10 +50,24 @@ const cookies = {
 const isOn = /^(?!(?:false|off|no|0)?$)/i;
 
 /**
+ * Who may connect: the ranges of Kubernetes' old annotation and of Azure, DigitalOcean and AWS; firewalls, access lists and security groups
+ * of Alibaba, Huawei, Linode, Vultr, Civo, Tencent, Oracle and AWS. kube-proxy reads none of them either.
+ */
+const restriction =
+  /(?:^|[/.-])(?:load-?balancer-source-ranges|source-ranges|allowed-(?:ip-ranges|service-tags)|(?:allow|deny)-rules|firewall-(?:acl|id|rules)|acl-(?:id|status)|(?:network-)?security-groups?(?:-prefix-lists)?)$/;
+
+/**
  * Session affinity by cookie of ingress controllers that read it from Services (Traefik, HAProxy, ingress-nginx) and of DigitalOcean's load
  * balancers, and Tencent's direct access to pods.
  */
 const unsupported: readonly Unsupported[] = [
+  {
+    key: restriction,
+    value: /\S/,
+    why: 'it restricts nothing on nodes, so that every client that reaches one is admitted; a load balancer applies it at most',
+    hint: 'Set `spec.loadBalancerSourceRanges`, which nodes follow',
+    ofOpenBalancers: true,
+  },
   { key: /\/service\.sticky(?:\.cookie)?$/, value: isOn, ...cookies },
   { key: /\/cookie-persistence(?:-no-dynamic)?$/, value: isOn, ...cookies },
   { key: /^(?:[a-z0-9.-]*ingress[a-z0-9.-]*)\/affinity$/, value: /^(?:cookie|true)$/i, ...cookies },
@@ -63,10 +81,11 @@ const unsupported: readonly Unsupported[] = [
 ];
 
 /** ANNOTATION_WITHOUT_EFFECT */
-function annotations({ service, annotations: all, place }: InputService): readonly Violation[] {
+function annotations({ service, annotations: all, isOpenBalancer, place }: InputService): readonly Violation[] {
   const keys = Object.keys(all).toSorted(compareText);
   return keys.flatMap((key) => {
     const found = unsupported.find((one) => one.key.test(key) && one.value.test(all[key] ?? ''));
+    if (found?.ofOpenBalancers === true && !isOpenBalancer) return [];
     if (found === undefined) return [];
     return [
       {

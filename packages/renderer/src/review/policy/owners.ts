@@ -3,24 +3,31 @@ import { valueOf } from '@sluice/bundle';
 import { hostsOf } from '../facts/service-entries.ts';
 import type { PolicyContext } from './context.ts';
 
+/** The owner of an address. */
+interface Owner {
+  readonly name: string;
+  /** Its own address, not one of its pods. */
+  readonly isNode?: boolean;
+}
+
 /** The owner of an address that a Service must not have; undefined for a free address. */
-type OwnerOf = (host: string, service: string) => string | undefined;
+type OwnerOf = (host: string, service: string) => Owner | undefined;
 
 /** The API's Service: the API server gives it the first address of the service network. */
 const apiService = 'default/kubernetes';
 
 /** Collects the owners of a cluster's addresses. */
 export function ownersOf({ view, services, settings }: PolicyContext): OwnerOf {
-  const owners = new Map<string, string>();
+  const owners = new Map<string, Owner>();
   for (const [name, { values }] of view.nodes) {
     for (const family of families) {
       const [own, pods] = [valueOf(values, family, 'address'), valueOf(values, family, 'podCIDR')];
-      if (typeof own === 'string') owners.set(own, `node ${name}`);
+      if (typeof own === 'string') owners.set(own, { name: `node ${name}`, isNode: true });
       const gateway = typeof pods === 'string' ? firstOf(pods) : undefined;
-      if (gateway !== undefined) owners.set(gateway, `the gateway of the pods on node ${name}`);
+      if (gateway !== undefined) owners.set(gateway, { name: `the gateway of the pods on node ${name}` });
     }
   }
-  for (const address of settings.protected ?? []) owners.set(canonical(address), 'policy.protected');
+  for (const address of settings.protected ?? []) owners.set(canonical(address), { name: 'policy.protected' });
   const clusterIPs = new Map<string, Set<string>>();
   for (const entries of services.values()) {
     for (const { facts } of entries) {
@@ -32,9 +39,10 @@ export function ownersOf({ view, services, settings }: PolicyContext): OwnerOf {
   const ofApi = [...clusterIPs].flatMap(([host, holders]) => (holders.has(apiService) ? [host] : []));
   const api = new Set<string | undefined>(ofApi.length > 0 ? ofApi : view.cluster.serviceCIDRs.map(firstOf));
   return (host, service) => {
-    if (api.has(host) && service !== apiService) return 'the API, which has the first address of the service network';
+    if (api.has(host) && service !== apiService)
+      return { name: 'the API, which has the first address of the service network' };
     const holder = [...(clusterIPs.get(host) ?? [])].find((other) => other !== service);
-    return holder === undefined ? owners.get(host) : `Service ${holder}`;
+    return holder === undefined ? owners.get(host) : { name: `Service ${holder}` };
   };
 }
 
