@@ -61,6 +61,14 @@ test.each([
   });
 });
 
+test('reads anchors and merge keys in a value', () => {
+  const text = kubeProxy('mode: ipvs\nnftables: &all {masqueradeAll: true}\niptables:\n  <<: *all\n');
+  expect(read(configMap('a', 'c', text))).toMatchObject({
+    problems: [],
+    profile: { mode: 'ipvs', iptables: { masqueradeAll: true } },
+  });
+});
+
 test('finds places in the second document of a value', () => {
   const text = configMap('x', 'all', `---\nkind: KubeletConfiguration\n---\n${kubeProxy('mode: x\n')}`);
   expect(read(text).problems).toEqual([expect.stringMatching(/^CONFIG_INVALID error 0\.yaml:11 Cannot use mode/)]);

@@ -66,7 +66,7 @@ export function readText(
     return nothing(locate, { code: 'INPUT_TOO_LARGE', message, hint: subject.hint });
   }
   try {
-    const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, stringKeys: true });
+    const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, stringKeys: true, merge: true });
     const origin = originOf(document, at);
     const problems = document.errors.slice(0, errorsMax).map((error) => yamlProblem(subject, error, at(error.pos[0])));
     if (problems.length > 0) return { origin, problems };

@@ -7,7 +7,7 @@ import {
   SCALAR_STYLE,
   type SequenceEvent,
 } from 'js-yaml';
-import type { Json } from '../../render/model/kube.ts';
+import { isMap, type Json, type JsonObject } from '../../render/model/kube.ts';
 import { Findings } from './finding.ts';
 import { loadLimits } from './limits.ts';
 import type { Marks } from './marks.ts';
@@ -127,31 +127,79 @@ export class EventReader {
   /** Reads the pairs of a map to its end. @returns the number of its keys */
   #pairs(map: Record<string, Json>, at: number): number {
     let keys = 0;
+    const merged = new Set<string>();
+    let isMerged = false;
     while (this.#peek().type !== EVENT_ID.POP) {
       const keyAt = this.#start(this.#peek(), at);
+      if (this.#isMergeKey()) {
+        if (isMerged) this.#refuseTwice('<<', keyAt);
+        isMerged = true;
+        keys += this.#merge(map, merged, keyAt);
+        continue;
+      }
       const key = this.#key(keyAt);
       if (key === undefined) {
         this.#skip();
         continue;
       }
       this.found.path.push(key);
-      const isTwice = Object.hasOwn(map, key);
-      if (isTwice)
-        this.found.refuse(
-          'YAML_DUPLICATE_KEY',
-          keyAt,
-          `Cannot read the map: it has the key "${key}" twice`,
-          duplicateHint,
-        );
+      const isTwice = Object.hasOwn(map, key) && !merged.delete(key);
+      if (isTwice) this.#refuseTwice(key, keyAt);
       else keys++;
       const value = this.#value(key, keyAt);
-      if (key === '__proto__')
-        Object.defineProperty(map, key, { value, enumerable: true, configurable: true, writable: true });
-      else map[key] = value;
+      put(map, key, value);
       this.found.path.pop();
     }
     this.#next++;
     return keys;
+  }
+
+  #refuseTwice(key: string, at: number): void {
+    const message = `Cannot read the map: it has the key "${key}" twice`;
+    this.found.refuse('YAML_DUPLICATE_KEY', at, message, duplicateHint);
+  }
+
+  #isMergeKey(): boolean {
+    const event = this.#peek();
+    if (event.type !== EVENT_ID.SCALAR || event.style !== SCALAR_STYLE.PLAIN) return false;
+    const tag = event.tagStart < 0 ? '' : this.#source.text.slice(event.tagStart, event.tagEnd);
+    return (tag === '' || mergeTags.has(tag)) && getScalarValue(this.#source.text, event) === '<<';
+  }
+
+  /**
+   * Adds the pairs of a map, or of a list of maps, whose first ones take precedence. A key behind `<<` replaces a merged one. A key before
+   * it is a doubt: YAML 1.1 keeps it, and kubectl (go-yaml v2) replaces it.
+   * @param merged receives the keys that were added
+   * @returns their number
+   */
+  #merge(map: Record<string, Json>, merged: Set<string>, at: number): number {
+    this.#next++;
+    this.found.path.push('<<');
+    const value = this.#value('<<', at);
+    const sources = Array.isArray(value) ? (value as readonly Json[]) : [value];
+    for (const source of sources) {
+      if (isMap(source)) this.#mergeMap(map, merged, source, at);
+      else if (this.found.errors.length === 0) this.found.refuse('YAML_SYNTAX', at, noMap, noMapHint);
+    }
+    this.found.path.pop();
+    return merged.size;
+  }
+
+  #mergeMap(map: Record<string, Json>, merged: Set<string>, source: JsonObject, at: number): void {
+    for (const [key, value] of Object.entries(source)) {
+      if (!Object.hasOwn(map, key)) {
+        put(map, key, value);
+        merged.add(key);
+      } else if (!merged.has(key) && JSON.stringify(map[key]) !== JSON.stringify(value)) {
+        const message = `Cannot merge the key "${key}": YAML 1.1 keeps the value before <<, and kubectl replaces it`;
+        this.found.doubt(
+          'YAML_AMBIGUOUS_SCALAR',
+          at,
+          message,
+          'Move << to the begin of the map, or remove one of the two',
+        );
+      }
+    }
   }
 
   #list(at: number): Json {
@@ -286,10 +334,7 @@ export class EventReader {
   }
 
   #doubtScalar(source: string, at: number): void {
-    const hint =
-      source === '<<'
-        ? 'Write the merged keys out'
-        : `Quote it if it is a string ("${source}"), or write the intended value`;
+    const hint = `Quote it if it is a string ("${source}"), or write the intended value`;
     const message = `Cannot read ${source}: YAML 1.1 (kubectl) and YAML 1.2 give it different values`;
     this.found.doubt('YAML_AMBIGUOUS_SCALAR', at, message, hint);
   }
@@ -304,6 +349,15 @@ type NodeEvent = ScalarEvent | MappingEvent | SequenceEvent;
 type ValueEvent = NodeEvent | Extract<Event, { type: typeof EVENT_ID.ALIAS }>;
 type PopEvent = Extract<Event, { type: typeof EVENT_ID.POP }>;
 
+function put(map: Record<string, Json>, key: string, value: Json): void {
+  if (key === '__proto__')
+    Object.defineProperty(map, key, { value, enumerable: true, configurable: true, writable: true });
+  else map[key] = value;
+}
+
+const mergeTags: ReadonlySet<string> = new Set(['!!merge', '!<tag:yaml.org,2002:merge>']);
+const noMap = 'Cannot merge: the value of << is neither a map nor a list of maps';
+const noMapHint = 'Refer to a map by its anchor, or write the keys out; quote "<<" if it is a key';
 const blockHeader = /(?<=^|[\s:-])[|>][-+1-9]{0,2}[ \t]*(?:[ \t]#.*)?\n?$/;
 const tagHint = 'Remove the tag; quote the value if it is a string';
 export const tooDeep = `Cannot read the document: its maps and lists are nested deeper than ${loadLimits.depthMax}`;

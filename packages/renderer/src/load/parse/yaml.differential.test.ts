@@ -37,7 +37,7 @@ test('reads generated and mutated documents like the yaml library', {
   expect(read / numRuns).toBeGreaterThan(0.4);
 });
 
-const core = { version: '1.2', schema: 'core', merge: false, resolveKnownTags: false, prettyErrors: false } as const;
+const core = { version: '1.2', schema: 'core', merge: true, resolveKnownTags: false, prettyErrors: false } as const;
 /**
  * As kubectl reads: without timestamps, which JSON does not have, and with `.`, a key of managedFields, and `e3` as texts,
  * which the library's pattern for 1.1 takes for numbers without digits.

@@ -26,6 +26,56 @@ test.each([
   expect(parseYaml(text)).toEqual({ value, errors: [], doubts: [] });
 });
 
+// The values are those of kubectl: `YAMLToJSON` of sigs.k8s.io/yaml 1.6.
+test.each([
+  ['a map', 'a: &a {b: 1}\nc:\n  <<: *a\n', { c: { b: 1 } }],
+  ['a map below a key that replaces one of it', 'a: &a {b: 1, d: 2}\nc:\n  <<: *a\n  d: 3\n', { c: { b: 1, d: 3 } }],
+  [
+    'a map with a value that is replaced as a whole',
+    'a: &a {b: {e: 1}}\nc:\n  <<: *a\n  b: {d: 2}\n',
+    { c: { b: { d: 2 } } },
+  ],
+  [
+    'a list of maps, of which the first counts',
+    'a: &a {b: 1}\nf: &f {b: 2, d: 4}\nc: {<<: [*a, *f]}\n',
+    { c: { b: 1, d: 4 } },
+  ],
+  ['a merged map', 'a: &a {b: 1}\nd: &d {<<: *a, e: 2}\nc:\n  <<: *d\n', { c: { b: 1, e: 2 } }],
+  ['a map in its place', 'c:\n  <<: {b: 1}\n', { c: { b: 1 } }],
+  ['a map by a tag', 'c:\n  !!merge <<: {b: 1}\n', { c: { b: 1 } }],
+  ['an empty list', 'c:\n  <<: []\n', { c: {} }],
+  ['a key of the same value before it', 'a: &a {b: 1}\nc: {b: 1, <<: *a}\n', { c: { b: 1 } }],
+  ['a map with a number as a key', 'a: &a {80: b}\nc: {<<: *a}\n', { c: { '80': 'b' } }],
+  ['a map with an empty value', 'a: &a {b: ~}\nc: {<<: *a}\n', { c: { b: null } }],
+  ['no quoted key', 'c:\n  "<<": {b: 1}\n', { c: { '<<': { b: 1 } } }],
+])('merges %s', (_title, text, value) => {
+  expect(parseYaml(text)).toMatchObject({ value, errors: [], doubts: [] });
+  expect(Object.keys((parseYaml(text).value as typeof value).c)).toEqual(Object.keys(value.c));
+});
+
+test.each([
+  ['a number', 'a:\n  <<: 1\n', ['5 YAML_SYNTAX']],
+  ['nothing', 'a:\n  <<:\n', ['5 YAML_SYNTAX']],
+  ['a list', 'a: &a [1]\nb: {<<: *a}\n', ['14 YAML_SYNTAX']],
+  ['a list in a list', 'a: {<<: [[{b: 1}]]}\n', ['4 YAML_SYNTAX']],
+  ['itself', 'a: &a\n  <<: *a\n', ['12 YAML_ALIAS_BOMB']],
+  ['two maps by two keys', 'a: &a {b: 1}\nc:\n  <<: *a\n  <<: *a\n', ['27 YAML_DUPLICATE_KEY']],
+])('refuses to merge %s, with one error', (_title, text, expected) => {
+  expect(errors(text)).toEqual(expected);
+});
+
+test('refuses merges that stand for too many values', { timeout: 10_000 }, () => {
+  const keys = (level: number): string =>
+    Array.from({ length: 10 }, (_, index) => `k${level}_${index}: *l${level - 1}`).join(', ');
+  const levels = Array.from({ length: 8 }, (_, at) => `l${at + 1}: &l${at + 1} {<<: *l${at}, ${keys(at + 1)}}`);
+  expect(errors(`l0: &l0 {a: 1}\n${levels.join('\n')}\n`).map((one) => one.split(' ')[1])).toEqual(['YAML_ALIAS_BOMB']);
+  const wide = Array.from({ length: 9_000 }, (_, index) => `k${index}: 1`).join(', ');
+  const more = Array.from({ length: 2_000 }, (_, index) => `m${index}: 1`).join(', ');
+  expect(errors(`a: &a {${wide}}\nb: {<<: *a, ${more}}\n`).map((one) => one.split(' ')[1])).toEqual([
+    'INPUT_TOO_LARGE',
+  ]);
+});
+
 test('reads __proto__ as an ordinary key', () => {
   const { value } = parseYaml('__proto__: {a: 1}\n');
   expect(Object.keys(value as object)).toEqual(['__proto__']);
@@ -157,7 +207,8 @@ test.each([
 test.each([
   ['values', 'a: [yes, 014, "yes", !!str no]\n', ['a.0', 'a.1']],
   ['keys', 'on: 1\n', ['']],
-  ['merge keys', 'a: {<<: 1}\n', ['a']],
+  ['values that look like merge keys', 'a: <<\n', ['a']],
+  ['merges behind a key that they change', 'a: &a {b: 1}\nc: {b: 2, <<: *a}\n', ['c.<<']],
 ])('reports ambiguous %s with their path', (_title, text, paths) => {
   const { doubts } = parseYaml(text);
   expect(doubts.map((doubt) => doubt.path.join('.'))).toEqual(paths);
