@@ -94,11 +94,12 @@ export { printStatements } from './live/nft-print.ts';
 export { canonical, type Elements, elementsOf, type Json, objectOf } from './live/nft-values.ts';
 export { matchesInterface, networkIn, portsIn } from './live/tests.ts';
 export { type ListedTable, placesInTable, readLiveTable } from './live/nft.ts';
-export { type LiveSet, readLiveSets } from './live/sets.ts';
+export { readLiveSets } from './live/sets.ts';
 export {
   type BaseChain,
   type LiveHook,
   type LiveRule,
+  type LiveSet,
   type LiveTable,
   type PacketState,
   type TraceNotes,

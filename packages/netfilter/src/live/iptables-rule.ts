@@ -1,9 +1,10 @@
 import type { Family } from '../family.ts';
-import { readMark } from '../rules/parts.ts';
+import { readChance, readMark } from '../rules/parts.ts';
 import { familyOfBytecode } from '../rules/reflexive.ts';
+import { certain } from '../rules/rule.ts';
 import type { RuleHit } from '../packet/packet.ts';
-import type { Effect, LiveRule, LiveTest, SourceTest, UnreadEffect } from './rule.ts';
-import { inSet, type LiveSet, sourcesIn } from './sets.ts';
+import type { Effect, LiveRule, LiveSet, LiveTest, SourceTest, UnreadEffect } from './rule.ts';
+import { inSet, sourcesIn } from './sets.ts';
 import {
   addressIn,
   always,
@@ -29,7 +30,8 @@ import {
 export interface RuleContext {
   readonly family: Family;
   readonly hasChain: (name: string) => boolean;
-  readonly sets: ReadonlyMap<string, LiveSet>;
+  /** Undefined: of a program, whose hooks have them. */
+  readonly sets: ReadonlyMap<string, LiveSet> | undefined;
 }
 
 /** A rule that is being read. */
@@ -103,7 +105,7 @@ function readOption(reading: Reading): void {
   const reader = Object.hasOwn(options, option) ? options[option] : undefined;
   if (reader) {
     const test = reader(reading, isNegated);
-    if (test) reading.tests.push(isNegated ? not(test) : test);
+    if (test && test !== always) reading.tests.push(isNegated ? not(test) : test);
     return;
   }
   reading.unread ??= `option ${option}${reading.module === '' ? '' : ` of -m ${reading.module}`} is not read`;
@@ -195,16 +197,17 @@ const options: Readonly<Record<string, Reader>> = {
   '--match-set': (reading, isNegated) => {
     const name = take(reading);
     const sides = take(reading).split(',');
-    const set = reading.sets.get(name);
-    const test = inSet(set, sides);
+    const { sets } = reading;
+    const set = sets?.get(name);
+    const test = inSet(sets ? () => set : ({ setNamed }) => setNamed?.(name), sides);
     if (!sides.includes('src')) return test;
     reading.sources.push({ test: isNegated ? not(test) : test, networks: sourcesIn(set, sides), interfaces: [] });
     return undefined;
   },
   '--mode': withValue('--mode', (text) => (text === 'random' ? always : undefined)),
   '--probability': withValue('--probability', (text) => {
-    const chance = Number(text);
-    return chance >= 0 && chance <= 1 ? () => chance : undefined;
+    const chance = readChance(text);
+    return chance === undefined ? undefined : () => chance / certain;
   }),
   '--name': withValue('--name', (name, reading) =>
     reading.module === 'recent' ? recentTest(name, reading) : undefined,

@@ -181,12 +181,12 @@ test.each<[string, string, string]>([
   [
     'a set of sets',
     '-A FORWARD -m set --match-set odd dst -j DROP',
-    'whether it matches depends on more than addresses, ports and interfaces',
+    'whether it matches depends on more than addresses, ports and incoming interfaces',
   ],
   [
     'a set that was not saved',
     '-A FORWARD -m set --match-set gone dst -j DROP',
-    'whether it matches depends on more than addresses, ports and interfaces',
+    'whether it matches depends on more than addresses, ports and incoming interfaces',
   ],
 ])('a rule with %s is named where a packet can meet it', (_title, rule, why) => {
   const { text, unread } = traced(saved({ filter: [rule] }));

@@ -3,8 +3,7 @@ import type { HookName } from '../packet/flow.ts';
 import type { RuleHit } from '../packet/packet.ts';
 import { targetOf } from '../rules/words.ts';
 import { readIptablesRule, type RuleContext } from './iptables-rule.ts';
-import type { BaseChain, LiveChain, LiveRule, LiveTable } from './rule.ts';
-import type { LiveSet } from './sets.ts';
+import type { BaseChain, LiveChain, LiveRule, LiveSet, LiveTable } from './rule.ts';
 
 /** Priorities of the tables, at the hooks that they have (`netfilter_ipv4.h`). In nat those of destinations come before routing, those of sources last. */
 const priorities: Readonly<Record<string, number>> = { raw: -300, mangle: -150, filter: 0, security: 50 };

@@ -37,6 +37,15 @@ export interface ListedRule {
   readonly counted: number | undefined;
 }
 
+/** A set of ipset as it was observed, or as it is in a state. */
+export interface LiveSet {
+  /** `hash:ip,port` */
+  readonly type: string;
+  readonly entries: ReadonlySet<string>;
+  /** Why entries alone do not say what it matches: a netmask, or an entry that is excepted. */
+  readonly unread?: string | undefined;
+}
+
 /** The share of packets that a test admits: 0, 1, or between for chance; undefined: not known. */
 export type LiveTest = (flow: TraceFlow, hook: LiveHook) => number | undefined;
 
@@ -108,7 +117,9 @@ export interface LiveHook {
   readonly isLocal: (address: Address) => boolean;
   /** The destination of the connection before any translation. */
   readonly original: { readonly destination: Address; readonly port: number };
-  readonly notes: TraceNotes;
+  readonly notes: RuleNotes;
+  /** The sets of a program, which its rules only name; left out: rules know theirs. */
+  readonly setNamed?: (name: string) => LiveSet | undefined;
 }
 
 /** Parts of a packet that are not known: a test of one has no answer. */
@@ -131,6 +142,17 @@ export interface TraceNotes {
   /** Doubtful rules that are taken to match. */
   readonly assumed: ReadonlySet<LiveRule>;
   /** How often a packet met a rule. */
+  readonly met: { rules: number };
+}
+
+/** What rules write into notes. */
+export interface RuleNotes {
+  /** Left out: who asks does not want to know. */
+  readonly networks?: Set<string>;
+  readonly interfaces?: Set<string>;
+  readonly doubts: { readonly set: (rule: LiveRule, why: string) => void };
+  readonly untracking: { readonly add: (rule: LiveRule) => void };
+  readonly assumed: ReadonlySet<LiveRule>;
   readonly met: { rules: number };
 }
 

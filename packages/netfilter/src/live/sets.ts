@@ -1,17 +1,8 @@
-import { isInCidr, networkOf } from '../rules/cidr.ts';
-import { type Address, parseAddress } from '../rules/address.ts';
-import type { TraceFlow } from '../packet/flow.ts';
-import type { LiveHook, LiveTest, SourceTest } from './rule.ts';
+import { perObject } from '../per-object.ts';
+import { type Cidr, isInCidr, networkOf } from '../rules/cidr.ts';
+import type { Address } from '../rules/address.ts';
+import type { LiveHook, LiveSet, LiveTest, SourceTest } from './rule.ts';
 import { portAt, sourceOf } from './tests.ts';
-
-/** A set of ipset as it was observed. */
-export interface LiveSet {
-  /** `hash:ip,port` */
-  readonly type: string;
-  readonly entries: ReadonlySet<string>;
-  /** Why entries alone do not say what it matches: a netmask, or an entry that is excepted. */
-  readonly unread: string | undefined;
-}
 
 /** Reads `ipset save`. */
 export function readLiveSets(lines: readonly string[]): ReadonlyMap<string, LiveSet> {
@@ -40,55 +31,56 @@ export function readLiveSets(lines: readonly string[]): ReadonlyMap<string, Live
   return sets;
 }
 
-/** Types whose entries are read part by part. */
-const known: ReadonlySet<string> = new Set([
-  'hash:ip',
-  'hash:net',
-  'hash:ip,port',
-  'hash:ip,port,ip',
-  'hash:ip,port,net',
-  'hash:net,port',
-  'bitmap:port',
-]);
+/** Types whose entries are read part by part, with the kinds of these. */
+const kindsOf: ReadonlyMap<string, readonly string[]> = new Map(
+  ['hash:ip', 'hash:net', 'hash:ip,port', 'hash:ip,port,ip', 'hash:ip,port,net', 'hash:net,port', 'bitmap:port'].map(
+    (type) => [type, type.slice(type.indexOf(':') + 1).split(',')],
+  ),
+);
 
-/** @param sides `dst,dst,src` */
-export function inSet(set: LiveSet | undefined, sides: readonly string[]): LiveTest {
-  // A rule refers to sets that the kernel has: this one was not saved.
-  if (!set || set.unread !== undefined) return () => undefined;
-  if (!known.has(set.type) || set.type.slice(set.type.indexOf(':') + 1).split(',').length !== sides.length)
-    return () => undefined;
-  const kinds = set.type.slice(set.type.indexOf(':') + 1).split(',');
+/** @param find a rule refers to sets that the kernel has: one that was not saved is not known @param sides `dst,dst,src` */
+export function inSet(find: SetFinder, sides: readonly string[]): LiveTest {
   return (flow, hook) => {
+    const set = find(hook);
+    const kinds = kindsOf.get(set?.type ?? '');
+    if (!set || set.unread !== undefined || kinds?.length !== sides.length) return undefined;
     if (set.entries.size === 0) return 0;
-    const values = kinds.map((kind, at) => valueOf(kind, sides[at], flow, hook));
-    if (values.some((value) => value === undefined)) return undefined;
-    if (!kinds.includes('net')) return set.entries.has(values.join(',')) || hasBare(set, values) ? 1 : 0;
-    return [...set.entries].some((entry) => isEntry(entry, kinds, values as readonly string[])) ? 1 : 0;
+    let key = '';
+    let inNetwork: Address | undefined;
+    for (const [at, kind] of kinds.entries()) {
+      const isSource = sides[at] === 'src';
+      const port = kind === 'port' ? portAt(isSource ? 'source' : 'destination', flow, hook) : undefined;
+      const address = isSource ? sourceOf(flow, hook) : flow.destination;
+      if (kind === 'port' ? port === undefined : address === undefined) return undefined;
+      if (kind === 'net') inNetwork = address;
+      else key += `${key === '' ? '' : ','}${kind === 'port' ? `${hook.protocol}:${port}` : address?.text}`;
+    }
+    if (!inNetwork) return set.entries.has(key) || hasBare(set, key) ? 1 : 0;
+    for (const network of networksOf(set).get(key) ?? []) if (isInCidr(inNetwork, network)) return 1;
+    return 0;
   };
 }
 
+export type SetFinder = (hook: LiveHook) => LiveSet | undefined;
+
 /** `10.96.0.1,tcp:443`; a set of ports has no protocol, or any. */
-const hasBare = ({ type, entries }: LiveSet, values: readonly (string | undefined)[]): boolean =>
-  type === 'bitmap:port' && entries.has((values[0] ?? '').split(':')[1] ?? '');
+const hasBare = ({ type, entries }: LiveSet, value: string): boolean =>
+  type === 'bitmap:port' && entries.has(value.slice(value.indexOf(':') + 1));
 
-function isEntry(entry: string, kinds: readonly string[], values: readonly string[]): boolean {
-  const found = entry.split(',');
-  return kinds.every((kind, at) => {
-    const [own = '', value = ''] = [found[at], values[at]];
-    if (kind !== 'net') return own === value;
-    const network = networkOf(own);
-    const address = parseAddress(value);
-    return (
-      network !== undefined && address !== undefined && network.family === address.family && isInCidr(address, network)
-    );
-  });
-}
-
-function valueOf(kind: string, side: string | undefined, flow: TraceFlow, hook: LiveHook): string | undefined {
-  if (kind !== 'port') return side === 'src' ? sourceOf(flow, hook)?.text : flow.destination.text;
-  const port = portAt(side === 'dst' ? 'destination' : 'source', flow, hook);
-  return port === undefined ? undefined : `${hook.protocol}:${port}`;
-}
+/** The networks that entries have, by their other parts. */
+const networksOf = perObject(({ type, entries }: LiveSet): ReadonlyMap<string, readonly Cidr[]> => {
+  const at = kindsOf.get(type)?.indexOf('net') ?? -1;
+  const byRest = new Map<string, Cidr[]>();
+  for (const entry of entries) {
+    const parts = entry.split(',');
+    const network = networkOf(parts[at] ?? '');
+    const key = parts.toSpliced(at, 1).join(',');
+    const list = byRest.get(key) ?? [];
+    if (network) list.push(network);
+    byRest.set(key, list);
+  }
+  return byRest;
+});
 
 function isIn(address: Address, text: string): boolean {
   const network = text.includes('/') ? networkOf(text) : undefined;

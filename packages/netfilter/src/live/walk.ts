@@ -12,6 +12,11 @@ const depthMax = 64;
  * of other programs are far fewer. */
 const metMax = 500_000;
 
+/** The part of a table that packets are sent through. */
+export interface WalkedTable extends Pick<LiveTable, 'title' | 'policyHit'> {
+  readonly chains: Pick<LiveTable['chains'], 'get'>;
+}
+
 /** The flows that leave a chain: those that fall through or return, and those with a verdict for the base chain. */
 interface Left {
   readonly falling: TraceFlow[];
@@ -19,13 +24,13 @@ interface Left {
 }
 
 interface At {
-  readonly table: LiveTable;
+  readonly table: WalkedTable;
   readonly hook: LiveHook;
   readonly depth: number;
 }
 
 /** Sends a flow through a base chain. @returns every flow that comes out; without a verdict where nothing decided */
-export function walkBase(table: LiveTable, base: BaseChain, flow: TraceFlow, hook: LiveHook): readonly TraceFlow[] {
+export function walkBase(table: WalkedTable, base: BaseChain, flow: TraceFlow, hook: LiveHook): readonly TraceFlow[] {
   const chain = table.chains.get(base.chain);
   const left: Left = { falling: [], ended: [] };
   if (chain) walk({ table, hook, depth: 0 }, chain, flow, left);
@@ -43,18 +48,23 @@ function walk(at: At, chain: LiveChain, start: TraceFlow, left: Left): void {
   let flows: readonly TraceFlow[] = [start];
   for (const rule of candidates(chain, start, at.hook)) {
     if (flows.length === 0) return;
-    const next: TraceFlow[] = [];
     at.hook.notes.met.rules += flows.length;
     if (at.hook.notes.met.rules > metMax)
       throw new TraceError(`Cannot trace ${at.table.title} ${at.hook.name}: a packet meets more than ${metMax} rules`);
-    for (const flow of flows) {
+    // Most rules match no flow: then the list stays.
+    let next: TraceFlow[] | undefined;
+    for (const [index, flow] of flows.entries()) {
       const chance = chanceOf(rule, flow, at.hook);
-      if (chance < 1) next.push(chance === 0 ? flow : { ...flow, probability: flow.probability * (1 - chance) });
-      if (chance === 0) continue;
+      if (chance === 0) {
+        next?.push(flow);
+        continue;
+      }
+      next ??= flows.slice(0, index);
+      if (chance < 1) next.push({ ...flow, probability: flow.probability * (1 - chance) });
       const trail = { hit: rule.hit, before: flow.trail };
       apply(at, rule, rule.effect, { ...flow, trail, probability: flow.probability * chance }, next, left);
     }
-    flows = next;
+    flows = next ?? flows;
   }
   addAll(left.falling, flows);
 }
@@ -63,9 +73,9 @@ function walk(at: At, chain: LiveChain, start: TraceFlow, left: Left): void {
 function candidates(chain: LiveChain, flow: TraceFlow, { protocol }: LiveHook): readonly LiveRule[] {
   const rules = chain.rules();
   if (rules.length < indexedMin) return rules;
-  const { byKey, rest } = indexOf(rules);
-  const own = byKey.get(`${protocol} ${flow.destination.text} ${flow.port}`) ?? [];
-  if (own.length === 0) return rest.map(({ rule }) => rule);
+  const { byKey, rest, restRules } = indexOf(rules);
+  const own = byKey.get(`${protocol} ${flow.destination.text} ${flow.port}`);
+  if (!own) return restRules;
   return [...own, ...rest].toSorted((a, b) => a.at - b.at).map(({ rule }) => rule);
 }
 
@@ -76,20 +86,29 @@ interface Placed {
   readonly rule: LiveRule;
 }
 
-const indexOf = perObject(
-  (
-    rules: readonly LiveRule[],
-  ): { readonly byKey: ReadonlyMap<string, readonly Placed[]>; readonly rest: readonly Placed[] } => {
-    const byKey = new Map<string, Placed[]>();
-    const rest: Placed[] = [];
-    for (const [at, rule] of rules.entries()) {
-      const list = rule.key === undefined ? rest : (byKey.get(rule.key) ?? []);
-      list.push({ at, rule });
-      if (rule.key !== undefined) byKey.set(rule.key, list);
-    }
-    return { byKey, rest };
-  },
-);
+interface Index {
+  readonly byKey: ReadonlyMap<string, readonly Placed[]>;
+  readonly rest: readonly Placed[];
+  readonly restRules: readonly LiveRule[];
+}
+
+const indexOf = perObject((rules: readonly LiveRule[]): Index => {
+  const byKey = new Map<string, Placed[]>();
+  const rest: Placed[] = [];
+  for (const [at, rule] of rules.entries()) {
+    const list = rule.key === undefined ? rest : (byKey.get(rule.key) ?? []);
+    list.push({ at, rule });
+    if (rule.key !== undefined) byKey.set(rule.key, list);
+  }
+  return { byKey, rest, restRules: rest.map(({ rule }) => rule) };
+});
+
+function noteSources({ sources }: LiveRule, flow: TraceFlow, hook: LiveHook): void {
+  for (const { networks, interfaces } of sources) {
+    for (const network of networks(flow, hook)) hook.notes.networks?.add(network);
+    for (const name of interfaces) hook.notes.interfaces?.add(name);
+  }
+}
 
 /** A rule that is doubtful for this packet matches only where it is assumed to. */
 function chanceOf(rule: LiveRule, flow: TraceFlow, hook: LiveHook): number {
@@ -101,19 +120,21 @@ function chanceOf(rule: LiveRule, flow: TraceFlow, hook: LiveHook): number {
     if (found === undefined) isKnown = false;
     else chance *= found;
   }
-  for (const { networks, interfaces } of rule.sources) {
-    for (const network of networks(flow, hook)) hook.notes.networks.add(network);
-    for (const name of interfaces) hook.notes.interfaces.add(name);
-  }
-  for (const { test } of rule.sources) {
-    const found = test(flow, hook);
-    if (found === 0) return 0;
-    if (found === undefined) isKnown = false;
+  if (rule.sources.length > 0) {
+    if (hook.notes.networks) noteSources(rule, flow, hook);
+    for (const { test } of rule.sources) {
+      const found = test(flow, hook);
+      if (found === 0) return 0;
+      if (found === undefined) isKnown = false;
+    }
   }
   const changesNothing =
     rule.effect.kind === 'none' || (rule.effect.kind === 'sequence' && rule.effect.effects.length === 0);
   if (isKnown || changesNothing) return isKnown ? chance : 0;
-  hook.notes.doubts.set(rule, rule.unread ?? 'whether it matches depends on more than addresses, ports and interfaces');
+  hook.notes.doubts.set(
+    rule,
+    rule.unread ?? 'whether it matches depends on more than addresses, ports and incoming interfaces',
+  );
   return hook.notes.assumed.has(rule) ? chance : 0;
 }
 

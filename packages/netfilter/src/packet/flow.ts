@@ -1,7 +1,5 @@
-import type { Family, TableName } from '../family.ts';
 import type { Address } from '../rules/address.ts';
-import type { IpvsState, VirtualServer } from '../virtual/values.ts';
-import type { TransportProtocol } from '../rules/rule.ts';
+import type { VirtualServer } from '../virtual/values.ts';
 import type { RuleHit } from './packet.ts';
 
 /**
@@ -55,19 +53,3 @@ export function pathOf(trail: Trail | undefined): readonly RuleHit[] {
 }
 
 export type HookName = 'PREROUTING' | 'INPUT' | 'FORWARD' | 'OUTPUT' | 'POSTROUTING';
-
-/** A hook of the kernel, and the properties that all flows of a packet share. */
-export interface Hook {
-  readonly table: TableName;
-  readonly name: HookName;
-  readonly family: Family;
-  readonly protocol: TransportProtocol;
-  /** `''` for hooks without an incoming interface: OUTPUT and POSTROUTING. */
-  readonly in: string;
-  readonly remembers: string | undefined;
-  /** Names of the switches that are on. */
-  readonly switches: ReadonlySet<string>;
-  readonly isLocal: (address: Address) => boolean;
-  /** In mode ipvs: the sets that rules match. */
-  readonly sets?: IpvsState['sets'] | undefined;
-}

@@ -11,7 +11,7 @@ import { schedule } from './ipvs.ts';
 import { passLive } from '../live/world.ts';
 import { NftTable } from './nftables.ts';
 import { sortShort } from '../sort-short.ts';
-import { walkHook } from './walk.ts';
+import { passProgram } from './program.ts';
 
 /**
  * Traces the first packet of a connection through the kernel's hooks: nat PREROUTING or OUTPUT, then filter INPUT, FORWARD or OUTPUT
@@ -50,8 +50,11 @@ export function trace(program: FamilyProgram, packet: Packet, world: World): rea
       passed.filter((one) => ended(one) || isDone(one)),
       passed.filter((one) => !ended(one) && !isDone(one)),
     ];
-    const hook = { table, name, family, protocol, remembers, isLocal, sets, switches, in: incoming };
-    return [...flows.filter(ended), ...done, ...walkHook(program[table], rest, hook)];
+    return [
+      ...flows.filter(ended),
+      ...done,
+      ...passProgram(program[table], rest, { ...context, table, sets, switches }),
+    ];
   };
   const balance = (flows: readonly TraceFlow[]): readonly TraceFlow[] =>
     world.ipvs ? flows.flatMap((flow) => (ended(flow) ? [flow] : schedule(flow, packet, world))) : flows;
