@@ -1,11 +1,12 @@
 import type { ParityCause } from '@sluice/bundle';
 import type { FlowOutcome } from '../flows/flow.ts';
+import { isSameOutcome } from '../prove/equivalence.ts';
 import { differenceOf, type ModeDifference } from '../prove/mode-differences.ts';
 import type { DifferingCase } from './differing-case.ts';
 import { versionDifference, type VersionDifference } from './versions.ts';
 
 /** What differs between two outcomes. */
-type Aspect = 'frontend' | 'verdict' | 'endpoints' | 'shares' | 'affinity' | 'masquerade' | 'reject';
+type Aspect = 'frontend' | 'verdict' | 'endpoints' | 'shares' | 'affinity' | 'masquerade' | 'reject' | 'scheduler';
 
 export interface Cause {
   readonly cause: ParityCause;
@@ -41,6 +42,7 @@ export function causeOf(of: DifferingCase, isCommon: boolean): Cause {
 
 /** The first thing that differs, the gravest first. */
 export function aspectOf(observed: FlowOutcome, desired: FlowOutcome): Aspect {
+  if (isSameOutcome(observed, desired)) return 'scheduler';
   const verdicts = ({ branches }: FlowOutcome): string => [...new Set(branches.map(({ verdict }) => verdict))].join();
   const [one, other] = [verdicts(observed), verdicts(desired)];
   if (one !== other) return one === 'pass' || other === 'pass' ? 'frontend' : 'verdict';
@@ -57,6 +59,8 @@ export function aspectOf(observed: FlowOutcome, desired: FlowOutcome): Aspect {
 function modeDifference(of: DifferingCase): ModeDifference | 'DIFFERS_NODE_PORTS' | undefined {
   const { row, claim, node, modes, observed, desired } = of;
   if (isOfNodePorts(of)) return 'DIFFERS_NODE_PORTS';
+  const isOtherMode = modes.observed.some((mode) => mode !== modes.desired);
+  if (isOtherMode && aspectOf(observed, desired) === 'scheduler') return 'DIFFERS_SCHEDULER';
   for (const mode of modes.observed) {
     if (mode === modes.desired) continue;
     const code = differenceOf({ row, claim, node, outcomes: { [mode]: observed, [modes.desired]: desired } });
@@ -96,6 +100,11 @@ const single: Readonly<Record<Aspect, Usual>> = {
     advice:
       'Other frontends are masqueraded as the bundle says: a rule of this one is missing or was changed by hand. Restart kube-proxy, which writes its rules anew, and observe again',
   },
+  scheduler: {
+    cause: 'config',
+    advice:
+      'Clients that come again find another endpoint: compare ipvs.scheduler of kube-proxy with that of the profile, and the annotation of the Service',
+  },
   reject: {
     cause: 'bug',
     advice:
@@ -117,3 +126,38 @@ const common: Readonly<Record<Aspect, Usual>> = {
       'Most frontends differ so for these sources: compare clusterCIDR, detectLocalMode and masqueradeAll of kube-proxy with the profile',
   },
 };
+
+/** Who is led to the same endpoint again: a client, all clients of an address, nobody; or it depends on the load. */
+type Choice = 'client' | 'destination' | 'none' | 'load';
+
+/** The schedulers of ip_vs (`ipvsadm(8)`), and those of the bundle; others depend on the load. */
+const choices: Readonly<Record<string, Choice>> = {
+  rr: 'none',
+  wrr: 'none',
+  random: 'none',
+  sh: 'client',
+  mh: 'client',
+  maglev: 'client',
+  dh: 'destination',
+};
+
+/** @param scheduler `sh`, `mh mh-port`; undefined: rules choose at random */
+function choiceOf(scheduler: string | undefined): Choice {
+  const [name = 'random', ...flags] = scheduler?.split(' ') ?? [];
+  // With the port in the hash each connection is another client.
+  if (flags.some((flag) => flag.endsWith('-port'))) return 'none';
+  return choices[name] ?? 'load';
+}
+
+/**
+ * Whether clients that come again find another endpoint on one side, although shares are equal. Session affinity that both have decides
+ * before a scheduler does.
+ * @returns different: they do. load: it depends on the load of endpoints, which no rule tells. same: they do not
+ */
+export function comparedChoices(one: FlowOutcome, other: FlowOutcome): 'same' | 'different' | 'load' {
+  if (one.scheduler === other.scheduler || one.affinity !== undefined || one.branches.length < 2) return 'same';
+  const [first, second] = [choiceOf(one.scheduler), choiceOf(other.scheduler)];
+  if (first === second) return first === 'load' ? 'load' : 'same';
+  const isKept = [first, second].some((choice) => choice === 'client' || choice === 'destination');
+  return isKept ? 'different' : 'load';
+}

@@ -24,7 +24,7 @@ import { isSameOutcome } from '../prove/equivalence.ts';
 import { isSameBut } from '../prove/mode-differences.ts';
 import { type ConnectionCase, connectionCases } from './connections.ts';
 import { desiredOutcome, type Gap, ObservedTracer, packetOf } from './cases.ts';
-import { aspectOf } from './causes.ts';
+import { aspectOf, comparedChoices } from './causes.ts';
 import type { DifferingCase } from './differing-case.ts';
 import { frontendsOf } from './frontends.ts';
 import { observedNode, type ObservedNode } from '../observed/node.ts';
@@ -47,6 +47,8 @@ export interface FamilyComparison {
 interface FoundGap extends Pick<NotCovered, 'what' | 'why'> {
   readonly rule: LiveRule | undefined;
   readonly cases: number;
+  /** False: no packet shows it. */
+  readonly matters: boolean;
 }
 
 /** How many cases of a class differ in an aspect, and how many there are, by `pod-here cluster`. */
@@ -101,14 +103,16 @@ export function compareFamily({ view, node: { name, file, profile }, seen, famil
       count.all++;
       const row = { nodes: { profile: node.file.profile, nodes: [node.name] }, family, source, destination, packet };
       const [one, other] = [visible(found.outcome), visible(desired)];
-      if (isSameOutcome(one, other) || isUnobservable(row, claim, one, other)) return;
+      const choices = comparedChoices(one, other);
+      if (isSameOutcome(one, other) && choices === 'load') addGap(gaps, byLoad(one, other), false);
+      if ((isSameOutcome(one, other) && choices !== 'different') || isUnobservable(row, claim, one, other)) return;
       const aspect = aspectOf(found.outcome, desired);
       count.differing.set(aspect, (count.differing.get(aspect) ?? 0) + 1);
       const foreign = foreignOf(observed, packet);
       differing.push({ row, claim, node, modes, isOtherAddress, observed: found.outcome, desired, proxy, foreign });
     };
     if (isOtherAddress) for (const source of plainSources) toCase(source);
-    else forEachSource(view, node, family, program, tracer, destination, address, toCase);
+    else forEachSource(view, node, family, program, tracer, observed, destination, address, toCase);
   };
   for (const destination of destinations) {
     const address = addressOf(destination, family, own);
@@ -162,6 +166,7 @@ function forEachSource(
   family: Family,
   program: NodeProgram,
   tracer: ObservedTracer,
+  observed: ObservedNode,
   { kind }: Destination,
   address: string,
   each: (source: FlowSource) => void,
@@ -183,12 +188,21 @@ function forEachSource(
     const sources = sourcesOf(view, node, family, programs, [...networks].toSorted(), named);
     for (const source of [...sources, ...sources.flatMap((one) => byInterfaces(one, interfaces))]) {
       const key = `${source.address} ${source.in ?? ''}`;
-      if (done.has(key) || (isLoopback && source.class === 'node')) continue;
+      if (done.has(key) || (isLoopback && source.class === 'node') || isMartian(source, observed)) continue;
       done.add(key);
       each(source);
     }
   }
 }
+
+/**
+ * Whether the kernel drops packets of a source before any rule: from a loopback address by an interface that is none. Of IPv4 without
+ * `route_localnet` (`ip_route_input_slow`); of IPv6 always (`ip6_rcv_core`).
+ */
+const isMartian = ({ address, in: incoming }: FlowSource, { routesLoopback }: ObservedNode): boolean =>
+  incoming !== undefined &&
+  incoming !== 'lo' &&
+  (address === loopback.ipv6 || (address.startsWith('127.') && routesLoopback === false));
 
 /** A source whose packets arrive on interfaces that observed rules ask for. */
 const byInterfaces = ({ network, ...source }: FlowSource, interfaces: ReadonlySet<string>): readonly FlowSource[] =>
@@ -263,10 +277,21 @@ function isUnobservable(
   return isSameBut(observed, desired, () => true);
 }
 
-function addGap(gaps: Map<string, FoundGap>, { rule, why, what: named = 'rules on the way of a packet' }: Gap): void {
+/** Two schedulers of which one asks for the load of endpoints. */
+const byLoad = ({ scheduler: one = 'random' }: FlowOutcome, { scheduler: other = 'random' }: FlowOutcome): Gap => ({
+  rule: undefined,
+  what: `schedulers ${one} (observed) and ${other}`,
+  why: 'which endpoint a client finds depends on the load; shares are compared for an equal one',
+});
+
+function addGap(
+  gaps: Map<string, FoundGap>,
+  { rule, why, what: named = 'rules on the way of a packet' }: Gap,
+  matters = true,
+): void {
   const what = rule?.text ?? named;
   const known = gaps.get(what);
-  gaps.set(what, { what, why, rule, cases: (known?.cases ?? 0) + 1 });
+  gaps.set(what, { what, why, rule, cases: (known?.cases ?? 0) + 1, matters });
 }
 
 /** Virtual servers at frontends in a form that neither kube-proxy nor Sluice uses: what they do with packets is not followed. */

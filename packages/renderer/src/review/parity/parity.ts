@@ -96,9 +96,9 @@ function familiesWithout(view: BundleView, profile: string, seen: Observation): 
 }
 
 function gapsOf({ gaps }: FamilyComparison, placeOf: PlaceOf): readonly NotCovered[] {
-  return [...gaps.values()].map(({ what, why, rule, cases }) => {
+  return [...gaps.values()].map(({ what, why, rule, cases, matters }) => {
     const at = rule && placeOf(rule.text);
-    return { what: shortened(what), ...(at === undefined ? {} : { at }), why, cases, matters: true };
+    return { what: shortened(what), ...(at === undefined ? {} : { at }), why, cases, matters };
   });
 }
 
@@ -193,7 +193,8 @@ function differenceOf(
   const { aspect: what } = causeOf(of, false);
   const { code, advice, ...final } = causeOf(of, isCommon(what));
   const frontend = titleOf(destination);
-  const texts = { observed: printOutcome(observed), desired: printOutcome(desired) };
+  const isChosen = what === 'scheduler';
+  const texts = { observed: printOutcome(observed, isChosen), desired: printOutcome(desired, isChosen) };
   return {
     frontend,
     family,
@@ -223,7 +224,7 @@ const shortened = (text: string): string => (text.length > textMax ? `${text.sli
 const textMax = 2_000;
 
 /** `masquerade dnat 10.244.1.5:8080 50 % | 10.244.2.7:8080 50 %; affinity 10800 s`: branches that are treated alike are listed together. */
-function printOutcome({ branches, affinity }: FlowOutcome): string {
+function printOutcome({ branches, affinity, scheduler = 'random' }: FlowOutcome, isChosen: boolean): string {
   const groups = Map.groupBy(branches, labelOf);
   const texts = [...groups].map(([label, list]) => {
     const ends = list.flatMap(({ to, share }) =>
@@ -231,7 +232,8 @@ function printOutcome({ branches, affinity }: FlowOutcome): string {
     );
     return [label, ends.join(' | ')].filter(Boolean).join(' ');
   });
-  return [texts.join(', '), ...(affinity === undefined ? [] : [`affinity ${affinity}`])].join('; ');
+  const chosen = isChosen ? [`scheduler ${scheduler}`] : [];
+  return [texts.join(', '), ...(affinity === undefined ? [] : [`affinity ${affinity}`]), ...chosen].join('; ');
 }
 
 const labelOf = ({ verdict, masquerade, reject }: Branch): string =>
