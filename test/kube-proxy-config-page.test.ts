@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { Effect } from '../packages/renderer/src/load/schema/schema.ts';
 import { fieldEffects } from '../packages/renderer/src/load/schema/effect.ts';
-import { gates } from '../packages/renderer/src/load/schema/gates.ts';
+import { gates, removedGates } from '../packages/renderer/src/load/schema/gates.ts';
 import { kubeProxySchema } from '../packages/renderer/src/load/schema/kubeproxy.ts';
 
 const page = join(import.meta.dirname, '..', 'docs', 'kube-proxy-config.md');
@@ -40,7 +40,7 @@ const text = `# Effect of a KubeProxyConfiguration
 | the config file of k3s or RKE2, with those of \`config.yaml.d\` | \`kube-proxy-arg\`, with the flags that k3s adds; \`cluster-cidr\`, \`service-cidr\`, \`service-node-port-range\` |
 | kubeadm's ClusterConfiguration, alone or in a ConfigMap | \`kubernetesVersion\`, \`networking.podSubnet\` where no ConfigMap says what runs, \`networking.serviceSubnet\`, the range of node ports |
 
-Two that set a field differently stop the command; a configuration of mode \`kernelspace\` beside another one is for nodes with Windows, and a note. Fields are read as by kube-proxy 1.37, and none is ignored silently:
+Two that set a field differently stop the command; a configuration of mode \`kernelspace\` beside another one is for nodes with Windows, and a note. Fields are read as by kube-proxy 1.37 and 1.38, which have the same ones, and none is ignored silently:
 
 - **followed**: rules and sysctls are those of kube-proxy with this value. A profile of \`sluice.yaml\` has a field of the same name.
 - **warning** (\`CONFIG_IGNORED\`): nodes with Sluice behave differently. Reported for values other than kube-proxy's default.
@@ -51,7 +51,9 @@ Two that set a field differently stop the command; a configuration of mode \`ker
 ${rows(fieldEffects(kubeProxySchema))}
 ## Feature gates
 
-Another gate is a **warning**: kube-proxy 1.37 does not read it, and does not start with a gate that is unknown to Kubernetes.
+Another gate is a **warning**: kube-proxy does not read it, and does not start with a gate that is unknown to Kubernetes. So are, in a profile of that version or a later one, gates that it no longer starts with: ${Object.entries(removedGates)
+  .map(([name, version]) => `\`${name}\` (${version})`)
+  .join(', ')}.
 
 | in \`featureGates\` | effect |
 |---|---|

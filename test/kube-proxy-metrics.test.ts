@@ -1,6 +1,6 @@
 // @module-tag quick
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { globSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { kubeProxyMetrics } from '../packages/applier/src/status/kube-proxy-metrics.ts';
 import type { Status } from '../packages/applier/src/status/status.ts';
@@ -28,9 +28,11 @@ test('a metric that answers for one of kube-proxy is exported', async () => {
   expect(answers.filter((name) => !all.has(name))).toEqual([]);
 });
 
-test('the table has every metric of the pinned kube-proxy, and no other', (context) => {
-  const folder = moduleFolder('k8s.io/kubernetes');
-  if (folder === undefined) return context.skip(`the modules of Kubernetes ${newest} are not in Go's module cache`);
+test.for([newest, '1.38'])('the table has every metric of kube-proxy %s, and no other', (minor, context) => {
+  const pinned = moduleFolder('k8s.io/kubernetes');
+  const beside = pinned === undefined ? [] : globSync(join(dirname(pinned), `kubernetes@v${minor}.*`));
+  const folder = minor === newest ? pinned : beside.toSorted().at(-1);
+  if (folder === undefined) return context.skip(`the modules of Kubernetes ${minor} are not in Go's module cache`);
   const source = readFileSync(join(folder, 'pkg/proxy/metrics/metrics.go'), 'utf8');
   const names = [
     ...[...source.matchAll(/Subsystem: +kubeProxySubsystem,\s+Name: +"(\w+)"/g)].map(([, name]) => `kubeproxy_${name}`),

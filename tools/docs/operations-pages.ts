@@ -83,7 +83,7 @@ export function kubeProxyMetricPage(): string {
   );
   return `# Metrics of kube-proxy
 
-Dashboards and alerts of kube-proxy 1.37 on nodes with Sluice. [metrics.md](reference/metrics.md) has every metric of Sluice.
+Dashboards and alerts of kube-proxy 1.37 and 1.38 on nodes with Sluice. [metrics.md](reference/metrics.md) has every metric of Sluice.
 
 - **same**: \`sluiced\` exports it under kube-proxy's name, with the same meaning and labels.
 - **own**: another metric answers the question.

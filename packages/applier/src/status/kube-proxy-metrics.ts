@@ -18,7 +18,7 @@ const same = (note?: string): MetricFate => ({ kind: 'same', ...(note === undefi
 const windows = none('Windows only');
 const localhost = none('in mode nftables no node port is served on loopback addresses');
 
-/** Every metric of kube-proxy 1.37 (`pkg/proxy/metrics/metrics.go`), by its name. */
+/** Every metric of kube-proxy 1.37 and 1.38, which have the same (`pkg/proxy/metrics/metrics.go`), by its name. */
 export const kubeProxyMetrics: Readonly<Record<string, MetricFate>> = {
   kubeproxy_sync_proxy_rules_duration_seconds: same(
     'a sync is a bundle that went into the kernel, probation included; both families go in together',

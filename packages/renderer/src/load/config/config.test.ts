@@ -280,13 +280,13 @@ test('reads the version of kube-proxy of a profile', () => {
 test.each([
   [
     '"1.27"',
-    '"1.27" is not a version of kube-proxy from 1.28 to 1.37',
-    'Write major and minor in quotes, such as "1.37"',
+    '"1.27" is not a version of kube-proxy from 1.28 to 1.38',
+    'Write major and minor in quotes, such as "1.38"',
   ],
   [
-    '"1.38"',
-    '"1.38" is not a version of kube-proxy from 1.28 to 1.37',
-    'Write major and minor in quotes, such as "1.37"',
+    '"1.39"',
+    '"1.39" is not a version of kube-proxy from 1.28 to 1.38',
+    'Write major and minor in quotes, such as "1.38"',
   ],
   ['v1.34.2', '"v1.34.2" is not a version of kube-proxy', 'Write major and minor'],
   ['""', '"" is not a version of kube-proxy', 'Write major and minor'],

@@ -2,12 +2,14 @@ import { type Family, parseCidr, type Problem } from '@sluice/netfilter';
 import type { SluiceConfig } from '../../render/model/config.ts';
 import { draftProfiles } from './drafts.ts';
 import { readNodes } from './nodes.ts';
-import { findingProblem } from './problems.ts';
+import { findingProblem, ignoredProblem } from './problems.ts';
 import { makeProfile } from './profiles.ts';
 import { fieldOf, noSluice, readSluice, type SluiceText, sluiceObject } from './sluice.ts';
 import type { KubeProxyInput } from './kube-proxy-sources.ts';
-import { type ClusterFacts, readKubeProxy } from './kubeproxy.ts';
+import { type ClusterFacts, type NamedGate, readKubeProxy } from './kubeproxy.ts';
 import type { SchemaFinding } from '../schema/schema.ts';
+import { removedGates } from '../schema/gates.ts';
+import { isBefore } from '../../render/model/version.ts';
 import { parsePortRange } from '../schema/formats.ts';
 
 interface ConfigInput {
@@ -42,9 +44,21 @@ export function readConfig(input: ConfigInput): { config: SluiceConfig; problems
     },
     nodes: nodes.nodes,
   };
-  const ofProfiles = profiles.flatMap(({ problems }) => problems);
+  const ofProfiles = [...profiles.flatMap(({ problems }) => problems), ...removedGateProblems(config, kubeProxy.gates)];
   const problems = [kubeProxy, sluice, drafts, nodes, serviceCIDRs].flatMap((part) => part.problems);
   return { config, problems: [...problems, ...ofProfiles] };
+}
+
+/** A warning for each gate that kube-proxy of a profile does not start with: `--strict` stops at it. */
+function removedGateProblems({ profiles }: SluiceConfig, named: readonly NamedGate[]): readonly Problem[] {
+  return named.flatMap(({ name, place, object }) => {
+    const removed = Object.hasOwn(removedGates, name) ? removedGates[name] : undefined;
+    const profile = profiles.find(({ kubeProxyVersion: version }) => removed && version && !isBefore(version, removed));
+    if (removed === undefined || profile === undefined) return [];
+    const why = `kube-proxy ${removed} does not start with it, and profile ${profile.name} follows ${profile.kubeProxyVersion}`;
+    const hint = 'Remove it: what it turned on is always on';
+    return [ignoredProblem(place, object, [['featureGates', name]], why, hint)];
+  });
 }
 
 /** kubeadm's default (`networking.serviceSubnet`). */

@@ -233,7 +233,7 @@ test.each([
   [
     'unknown gates',
     `featureGates:\n${[1, 2, 3, 4, 5, 6, 7].map((index) => `  Gate${index}Of7: true\n`).join('')}`,
-    `4:13 Cannot follow ${[1, 2, 3, 4, 5].map((index) => `featureGates.Gate${index}Of7`).join(', ')} and 2 more: kube-proxy 1.37 has no feature gate of this name`,
+    `4:13 Cannot follow ${[1, 2, 3, 4, 5].map((index) => `featureGates.Gate${index}Of7`).join(', ')} and 2 more: kube-proxy has no feature gate of this name`,
   ],
   [
     'a locked gate',
@@ -281,6 +281,30 @@ test('warns of the gate for node ports on localhost only in mode nftables', () =
   const gate = 'featureGates: { KubeProxyNFTablesLocalhostNodePorts: true }';
   const codes = (mode: string) => read(`mode: ${mode}\n${gate}`).problems.map(({ code }) => code);
   expect([codes('nftables'), codes('iptables')]).toEqual([['CONFIG_IGNORED', 'MODE_NEEDS_SLUICED'], []]);
+});
+
+test.each([
+  ['1.38', '1.38', ['NFTablesProxyMode', 'MultiCIDRServiceAllocator', 'PreferSameTrafficDistribution']],
+  ['1.37', '1.37', []],
+  ['1.28', '1.28', []],
+])('warns of gates that kube-proxy %s does not start with', (_title, version, expected) => {
+  const named = 'NFTablesProxyMode: true, MultiCIDRServiceAllocator: true, PreferSameTrafficDistribution: true';
+  const { problems } = read(`featureGates: { ${named}, WinDSR: true }`, `kubeProxyVersion: "${version}"`);
+  expect(problems.map(({ code, level, message }) => [code, level, message])).toEqual(
+    expected.map((gate) => [
+      'CONFIG_IGNORED',
+      'warning',
+      `Cannot follow featureGates.${gate}: kube-proxy 1.38 does not start with it, and profile p follows 1.38`,
+    ]),
+  );
+});
+
+test("warns of removed gates in flags, and of a version that kubeadm's configuration names", () => {
+  const flags = 'kube-proxy-arg: [feature-gates=NFTablesProxyMode=true]\n';
+  const kubeadm = 'apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.38.0-beta.0\n';
+  const { config, problems } = readConfig({ kubeProxy: [input(flags, 'k3s.yaml'), input(kubeadm, 'kubeadm.yaml')] });
+  expect(config.profiles[0]?.kubeProxyVersion).toBe('1.38');
+  expect(problems).toMatchObject([{ code: 'CONFIG_IGNORED', level: 'warning', at: { file: 'k3s.yaml', line: 1 } }]);
 });
 
 test('warns of the gate for mode ipvs only in mode ipvs', () => {

@@ -1,5 +1,5 @@
-import { addAll, canonicalCidr, compareText, modes, parseCidr, type Problem } from '@sluice/netfilter';
-import { isMap, type Json, type JsonObject } from '../../render/model/kube.ts';
+import { addAll, canonicalCidr, compareText, modes, parseCidr, type Place, type Problem } from '@sluice/netfilter';
+import { isMap, type Json, type JsonObject, mapOf } from '../../render/model/kube.ts';
 import { isKubeProxyVersion, kubeProxyVersions } from '../../render/model/version.ts';
 import {
   type Fact,
@@ -28,7 +28,17 @@ export interface ClusterFacts {
 export interface ReadKubeProxy {
   readonly settings: Settings;
   readonly facts: ClusterFacts;
+  /** The feature gates that are named. */
+  readonly gates: readonly NamedGate[];
   readonly problems: readonly Problem[];
+}
+
+/** A feature gate in a configuration. */
+export interface NamedGate {
+  readonly name: string;
+  readonly place: Place;
+  /** The configuration in problems. */
+  readonly object: string;
 }
 
 /**
@@ -49,8 +59,13 @@ export function readKubeProxy(inputs: readonly KubeProxyInput[]): ReadKubeProxy 
   }
   const facts = factsOf(sources, problems);
   const settings = completed(first, facts, problems);
-  return { settings, facts, problems };
+  return { settings, facts, gates: ofLinux.flatMap(gatesOf), problems };
 }
+
+const gatesOf = ({ value, origin, object }: ProxyConfig): readonly NamedGate[] =>
+  Object.keys(mapOf(value['featureGates'])).map((name) => {
+    return { name, place: origin.place(['featureGates', name]), object };
+  });
 
 interface Checked {
   readonly config: ProxyConfig;

@@ -4,7 +4,7 @@ import { nearest } from '../../render/model/nearest.ts';
 import { parseGoDuration } from '../schema/duration.ts';
 import { fieldEffects } from '../schema/effect.ts';
 import type { Unfollowed } from '../schema/schema.ts';
-import { gates } from '../schema/gates.ts';
+import { gates, removedGates } from '../schema/gates.ts';
 import { kubeProxySchema } from '../schema/kubeproxy.ts';
 import { ignoredProblem } from './problems.ts';
 import { childOf, touches } from './settings.ts';
@@ -62,10 +62,11 @@ function differs({ usual, modes }: Unfollowed, value: Json | undefined, mode: Js
 function unknownGates(value: JsonObject): readonly Ignored[] {
   const set = value['featureGates'];
   if (typeof set !== 'object' || set === null || Array.isArray(set)) return [];
-  const unknown = Object.keys(set).filter((name) => !Object.hasOwn(gates, name));
+  const known = (name: string): boolean => Object.hasOwn(gates, name) || Object.hasOwn(removedGates, name);
+  const unknown = Object.keys(set).filter((name) => !known(name));
   return unknown.map((name) => {
     const guess = nearest(name, Object.keys(gates));
     const hint = guess === undefined ? 'Check its spelling, or remove it' : `Did you mean ${guess}?`;
-    return { path: ['featureGates', name], why: 'kube-proxy 1.37 has no feature gate of this name', hint };
+    return { path: ['featureGates', name], why: 'kube-proxy has no feature gate of this name', hint };
   });
 }

@@ -1,6 +1,14 @@
+import type { KubeProxyVersion } from '../../render/model/version.ts';
 import { unfollowed, followed, withoutEffect } from './effect.ts';
 import { externalIPsGate, flag } from './proxy.ts';
 import type { Schema } from './schema.ts';
+
+/** Gates that Kubernetes has removed, with the first version of kube-proxy that does not start with them. */
+export const removedGates: Readonly<Record<string, KubeProxyVersion>> = {
+  NFTablesProxyMode: '1.38',
+  MultiCIDRServiceAllocator: '1.38',
+  PreferSameTrafficDistribution: '1.38',
+};
 
 const gate = flag('A feature gate of kube-proxy.');
 const windows = 'it affects only Windows';
@@ -9,7 +17,7 @@ const served = "it affects only kube-proxy's HTTP endpoints";
 const groups = 'the group contains no gate that changes rules';
 
 /**
- * The feature gates of kube-proxy 1.37, in its own code and in the libraries of its options. test/parity compares the names with its
+ * The feature gates of kube-proxy 1.37 and 1.38, in its own code and in the libraries of its options. test/parity compares the names with its
  * source.
  */
 export const gates: Readonly<Record<string, Schema>> = {

@@ -10,6 +10,7 @@ export const kubeProxyVersions = [
   '1.35',
   '1.36',
   '1.37',
+  '1.38',
 ] as const;
 export type KubeProxyVersion = (typeof kubeProxyVersions)[number];
 

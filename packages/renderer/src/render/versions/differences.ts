@@ -37,7 +37,7 @@ interface OtherDifference extends VersionDifference {
   readonly why: string;
 }
 
-/** Newest first, the order in which they are reverted. Sources: `pkg/proxy` and `cmd/kube-proxy` of Kubernetes 1.28 to 1.37. */
+/** Newest first, the order in which they are reverted. Sources: `pkg/proxy` and `cmd/kube-proxy` of Kubernetes 1.28 to 1.38 (v1.38.0-beta.0). */
 export const objectDifferences: readonly ObjectDifference[] = [
   {
     since: '1.36',
@@ -83,6 +83,42 @@ export const ruleDifferences: readonly RuleDifference[] = [
 ];
 
 export const otherDifferences: readonly OtherDifference[] = [
+  {
+    since: '1.38',
+    now: 'Mode nftables: the gate `KubeProxyNFTablesLocalhostNodePorts` is on. A listener of kube-proxy serves node ports of TCP on 127.0.0.1 and ::1 where a CIDR of `nodePortAddresses`, other than `/0`, contains one of them; else packets to them are rejected, and counted',
+    before: 'The gate is off: no rule names loopback addresses',
+    why: 'A process answers there, no rule of packets; the profile has no such setting',
+  },
+  {
+    since: '1.38',
+    now: 'Tracked connections of UDP to addresses of a deleted Service, or of a deleted port of one, are removed',
+    before: 'They stay, and clients that keep sending go on to the former endpoint',
+    why: 'No rule does it; `sluiced` removes them whatever the version',
+  },
+  {
+    since: '1.38',
+    now: 'ServiceCIDRs are always read: mode nftables drops packets to their addresses without a Service',
+    before: 'The gate `MultiCIDRServiceAllocator` decides',
+    why: 'ServiceCIDRs of the input are used with any version',
+  },
+  {
+    since: '1.38',
+    now: 'kube-proxy does not start with the gates `NFTablesProxyMode`, `MultiCIDRServiceAllocator` and `PreferSameTrafficDistribution`',
+    before: 'It starts with their default values',
+    why: 'They change no rule; a configuration that names one is a warning (`CONFIG_IGNORED`) in a profile of this version',
+  },
+  {
+    since: '1.37',
+    now: '`nf_conntrack_max` is raised, and never lowered',
+    before: 'It is set, also where the node has a higher one',
+    why: 'A bundle names the value of a node; `conntrack.maxPerCore: 0` leaves it to the node',
+  },
+  {
+    since: '1.37',
+    now: 'kube-proxy exits when the addresses of its Node change, or when the Node is deleted, and starts anew',
+    before: 'It logs that, and goes on with the former addresses',
+    why: 'Addresses of Nodes are in the bundle: the next render has the new ones, and a node without a bundle keeps its rules',
+  },
   {
     since: '1.36',
     now: 'Of two endpoints with one address and port the one that is not terminating takes precedence',

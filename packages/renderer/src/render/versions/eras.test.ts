@@ -132,6 +132,7 @@ test('versions between two changes are one era', () => {
     '1.36',
     '1.36',
     '1.36',
+    '1.36',
   ]);
 });
 
