@@ -51,7 +51,9 @@ Two that set a field differently stop the command; a configuration of mode \`ker
 ${rows(fieldEffects(kubeProxySchema))}
 ## Feature gates
 
-Another gate is a **warning**: kube-proxy does not read it, and does not start with a gate that is unknown to Kubernetes. So are, in a profile of that version or a later one, gates that it no longer starts with: ${Object.entries(removedGates)
+Another gate is a **warning**: kube-proxy does not read it, and does not start with a gate that is unknown to Kubernetes. So are, in a profile of that version or a later one, gates that it no longer starts with: ${Object.entries(
+  removedGates,
+)
   .map(([name, version]) => `\`${name}\` (${version})`)
   .join(', ')}.
 

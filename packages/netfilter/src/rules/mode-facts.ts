@@ -19,6 +19,8 @@ export interface ModeFacts {
   readonly dropsUnallocated: boolean;
   /** Whether each node gets the addresses of Services as its own: it then reaches no other host at one of them. */
   readonly bindsAddresses: boolean;
+  /** When kube-proxy ends it, as the rest of a sentence; absent: not as far as is known. */
+  readonly ends?: string;
   /** Packets to the health-check port of a Service. */
   readonly healthChecks: {
     /** The protocols that they are judged for. */

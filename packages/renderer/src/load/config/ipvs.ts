@@ -1,4 +1,4 @@
-import { schedulers, type Scheduler } from '@sluice/netfilter';
+import { modeFacts, schedulers, type Scheduler } from '@sluice/netfilter';
 import type { IpvsProfile, Profile } from '../../render/model/config.ts';
 import type { Complain, Get, Setting, SettingName } from './settings.ts';
 import { nearest } from '../../render/model/nearest.ts';
@@ -28,11 +28,12 @@ export function checkIpvs(
   complain: Complain,
 ): void {
   if (profile.mode !== 'ipvs') return;
-  complain('mode', '', 'No change is needed; use mode iptables for nodes that should follow Kubernetes', {
+  const hint =
+    'The rules do not need kube-proxy; for nodes that should follow Kubernetes change to mode nftables or iptables: /usr/share/doc/sluice/adopt.md, "A change of Sluice\'s own mode"';
+  complain('mode', '', hint, {
     code: 'MODE_DEPRECATED',
     level: 'note',
-    message:
-      'Mode ipvs is deprecated in kube-proxy since Kubernetes 1.35 and will be removed there; the rendered rules do not need kube-proxy',
+    message: `Mode ipvs of kube-proxy is deprecated since Kubernetes 1.35, ${modeFacts.ipvs.ends}`,
   });
   const scheduler = chosen('ipvs.scheduler')?.value ?? 'rr';
   if (typeof scheduler === 'string' && !isScheduler(scheduler)) {

@@ -301,8 +301,8 @@ test.each([
 
 test("warns of removed gates in flags, and of a version that kubeadm's configuration names", () => {
   const flags = 'kube-proxy-arg: [feature-gates=NFTablesProxyMode=true]\n';
-  const kubeadm = 'apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.38.0-beta.0\n';
-  const { config, problems } = readConfig({ kubeProxy: [input(flags, 'k3s.yaml'), input(kubeadm, 'kubeadm.yaml')] });
+  const beta = 'apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.38.0-beta.0\n';
+  const { config, problems } = readConfig({ kubeProxy: [input(flags, 'k3s.yaml'), input(beta, 'kubeadm.yaml')] });
   expect(config.profiles[0]?.kubeProxyVersion).toBe('1.38');
   expect(problems).toMatchObject([{ code: 'CONFIG_IGNORED', level: 'warning', at: { file: 'k3s.yaml', line: 1 } }]);
 });

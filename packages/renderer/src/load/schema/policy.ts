@@ -8,6 +8,7 @@ import type { Schema } from './schema.ts';
 export const policyCodesOfSchema = [
   'EXTERNAL_IP',
   'EXTERNAL_IP_DEPRECATED',
+  'MODE_ENDS',
   'ENDPOINT_RANGE',
   'ENDPOINT_LOCAL',
   'ROUTE_LOCALNET',

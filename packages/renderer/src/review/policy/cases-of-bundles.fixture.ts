@@ -40,6 +40,9 @@ export const casesOfBundles: readonly Case[] = [
     () => ({ files: bundleOf([external], '    featureGates: { AllowServiceExternalIPs: false }\n') }),
     false,
   ],
+  ['MODE_ENDS', 'a profile is in mode ipvs', () => ({ files: bundleOf([web], '    mode: ipvs\n') }), true],
+  ['MODE_ENDS', 'a profile is in mode nftables', () => ({ files: bundleOf([web], '    mode: nftables\n') }), false],
+  ['MODE_ENDS', 'a profile is in mode iptables', () => alone(web), false],
   [
     'FRONTEND_OVERLAP',
     'two changes that were merged give one external address to two Services',

@@ -1,3 +1,8 @@
+import { modeFacts } from '@sluice/netfilter';
+
+/** Gate `AllowServiceExternalIPs` of kube-proxy, as the rest of a sentence. */
+export const externalIPsEnd = 'off by default in Kubernetes 1.40 (expected in August 2027)';
+
 /** Levels of rules: `error` fails the command, `warning` fails it with --strict, `off` disables a rule. */
 const policyLevels = ['error', 'warning', 'note', 'off'] as const;
 export type PolicyLevel = (typeof policyLevels)[number];
@@ -35,7 +40,12 @@ export const policyRules = {
   EXTERNAL_IP_DEPRECATED: state(
     'note',
     'a Service has an external IP, and its nodes serve it',
-    'Kubernetes has deprecated externalIPs in 1.36 and turns them off by default in 1.40 (KEP-5707)',
+    `Kubernetes has deprecated externalIPs in 1.36 (KEP-5707); they are ${externalIPsEnd}`,
+  ),
+  MODE_ENDS: state(
+    'note',
+    'a profile is in mode ipvs',
+    `Mode ipvs of kube-proxy is deprecated since Kubernetes 1.35, ${modeFacts.ipvs.ends}`,
   ),
   ENDPOINT_RANGE: state(
     'warning',

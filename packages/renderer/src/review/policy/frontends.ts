@@ -1,6 +1,8 @@
-import { addressOfEndpoint, compareText } from '@sluice/netfilter';
+import { addressOfEndpoint, compareText, modeFacts } from '@sluice/netfilter';
+import { profileFile } from '@sluice/bundle';
 import { hostsOf, lineOf, type ServiceEntry } from '../facts/service-entries.ts';
 import { eachService } from './addresses.ts';
+import { externalIPsEnd } from './catalogue.ts';
 import type { PolicyContext } from './context.ts';
 import type { Violation } from './finding.ts';
 
@@ -13,10 +15,29 @@ export function deprecatedExternalIPs(context: PolicyContext): readonly Violatio
       {
         code: 'EXTERNAL_IP_DEPRECATED',
         subject: facts.service,
-        message: `Cannot rely on external IP ${hosts.join(', ')} with Kubernetes 1.40: external IPs are off by default there`,
+        message: `Cannot rely on external IP ${hosts.join(', ')}: external IPs are ${externalIPsEnd}`,
         hint: 'Use type LoadBalancer, or set `featureGates: {AllowServiceExternalIPs: true}` in time',
         path,
         line: lineOf(context.view, path, `external address ${hosts[0]}`),
+      },
+    ];
+  });
+}
+
+/** MODE_ENDS: once for each profile. */
+export function endingModes({ view }: PolicyContext): readonly Violation[] {
+  return [...view.profiles].flatMap(([name, { mode }]) => {
+    const { ends } = modeFacts[mode];
+    if (ends === undefined) return [];
+    const path = profileFile(name);
+    return [
+      {
+        code: 'MODE_ENDS',
+        subject: `profile ${name}`,
+        message: `Cannot rely on mode ${mode} of kube-proxy: it is ${ends}`,
+        hint: 'Nodes with Sluice can keep it, but not go back to a kube-proxy without it; change to mode nftables or iptables: /usr/share/doc/sluice/adopt.md, "A change of Sluice\'s own mode"',
+        path,
+        line: lineOf(view, path, 'mode:'),
       },
     ];
   });

@@ -8,7 +8,7 @@ import { type FindingLevel, policyRules, type PolicySubject } from './catalogue.
 import { changedFacts, lostServices, widenedRanges } from './changes.ts';
 import { endpointsChanged, nodesChanged, profilesChanged } from './extent.ts';
 import type { PolicyFinding, Violation } from './finding.ts';
-import { deprecatedExternalIPs, overlaps } from './frontends.ts';
+import { deprecatedExternalIPs, endingModes, overlaps } from './frontends.ts';
 import { checkInput, type ReviewedInput } from './input.ts';
 import { serviceEntries } from '../facts/service-entries.ts';
 import { type PlaceLoss, lossesOf, singlePlaces } from './losses.ts';
@@ -45,6 +45,7 @@ export interface PolicyResult {
 const stateRules = [
   externalIPs,
   deprecatedExternalIPs,
+  endingModes,
   endpointRanges,
   localAddresses,
   routeLocalnet,
