@@ -1,0 +1,111 @@
+import type { RuleHit } from '../packet/packet.ts';
+import { targetOf } from '../rules/words.ts';
+
+/** Programs besides a proxy that write rules on nodes, each with what its rules are for. */
+export interface RuleOwner {
+  readonly name: string;
+  /** A sentence part: `rules of Calico, for network policy`. */
+  readonly does: string;
+  /** It sets the policy of built-in chains of `filter`, where it has rules in that table. */
+  readonly setsPolicy?: boolean;
+}
+
+/** How an owner is recognised: any one of these is enough. */
+interface Signs {
+  /** A chain that the rule is in, or jumps to. */
+  readonly chain?: RegExp;
+  /** A comment of the rule. */
+  readonly comment?: RegExp;
+  /** A test of the rule, such as an interface that the owner makes. */
+  readonly test?: RegExp;
+  /** A table of nftables that is the owner's alone. */
+  readonly table?: RegExp;
+}
+
+/**
+ * The table of owners. Names of chains are from the sources of each program: `rules/rule_defs.go` of Calico, `pkg/datapath/iptables` of
+ * Cilium, `pkg/controllers/netpol` of kube-router, `libnetwork/drivers/bridge` of Docker, `nftables.py` and `ipXtables.py` of firewalld,
+ * `before.rules` of ufw, `cmd/node-cache/app` of NodeLocal DNSCache, `istio-iptables` and the CNI plugin of Istio, `pkg/networkutils` of
+ * aws-node, `pkg/agent/route` of Antrea, `pkg/trafficmngr` of Flannel, `kubelet_network_linux.go` of the kubelet, `portmap` of the CNI plugins.
+ */
+const owners: readonly (readonly [RuleOwner, Signs])[] = [
+  [
+    { name: 'Calico', does: 'network policy of pods' },
+    { chain: /^(?:cali|felix)-/, comment: /^cali:/, test: / -i cali\S/, table: /^calico$/ },
+  ],
+  [
+    { name: 'Cilium', does: 'the way of packets between pods and its proxy' },
+    { chain: /^(?:OLD_)?CILIUM_/, comment: /^cilium(?:-feeder)?: /, table: /^cilium/ },
+  ],
+  [
+    { name: 'kube-router', does: 'network policy of pods' },
+    { chain: /^KUBE-(?:POD-FW|NWPLCY|ROUTER|DEFAULT-NETPOL)/, table: /^kube-router/ },
+  ],
+  [
+    { name: 'Docker', does: 'networks of containers', setsPolicy: true },
+    { chain: /^DOCKER(?:$|-)/, test: / -[io] (?:docker\d+|br-[0-9a-f]{12}) /, table: /^docker-bridges$/ },
+  ],
+  [
+    { name: 'firewalld', does: 'the firewall of the host' },
+    {
+      chain:
+        /^(?:INPUT|FORWARD|PREROUTING|POSTROUTING|OUTPUT)_(?:direct|(?:(?:IN|OUT)_)?ZONES(?:_SOURCE)?|POLICIES_(?:pre|post))$|^(?:IN|FWDI|FWDO|FWD|PRE|POST|PRE)_(?:public|trusted|internal|external|dmz|drop|block|home|work|docker|libvirt|nm-shared|allow-host-ipv6)(?:_(?:pre|log|deny|allow|post))?$/,
+      table: /^firewalld/,
+    },
+  ],
+  [{ name: 'ufw', does: 'the firewall of the host', setsPolicy: true }, { chain: /^ufw6?-/ }],
+  [
+    { name: 'NodeLocal DNSCache', does: 'packets to the DNS cache of the node' },
+    { comment: /^NodeLocal DNS Cache/, table: /^node-?local-?dns/ },
+  ],
+  [
+    { name: 'Istio', does: 'packets to the proxies of pods' },
+    { chain: /^ISTIO_/, comment: /^istio/, table: /^istio/ },
+  ],
+  [
+    { name: 'EKS (aws-node)', does: 'addresses of pods, and the interface of answers to node ports' },
+    { chain: /^AWS-(?:SNAT|CONNMARK)-CHAIN/, comment: /^AWS,/ },
+  ],
+  [
+    { name: 'Antrea', does: 'the way of packets of pods' },
+    { chain: /^ANTREA-/, comment: /^Antrea: /, table: /^antrea/ },
+  ],
+  [
+    { name: 'Flannel', does: 'forwarding of the network of pods' },
+    { chain: /^FLANNEL-/, comment: /^flanneld /, table: /^flannel/ },
+  ],
+  [{ name: 'Weave Net', does: 'network policy of pods' }, { chain: /^WEAVE(?:$|-)/ }],
+  [
+    { name: 'the CNI plugins', does: 'host ports and masquerading of pods' },
+    { chain: /^CNI-/, table: /^cni_/ },
+  ],
+  [
+    { name: 'the kubelet', does: 'packets to localhost, and a hint which rule store the node uses' },
+    { chain: /^KUBE-(?:FIREWALL|KUBELET-CANARY|IPTABLES-HINT)$/ },
+  ],
+];
+
+/**
+ * The owner of a rule, by the table and the chain it is in, the chain it jumps to, its comments, and what it tests.
+ * @param place as a trace names it: of nftables the chain is `firewalld filter_INPUT`
+ * @returns undefined: none is recognised
+ */
+export function ownerOf({ table, chain, rule }: Pick<RuleHit, 'table' | 'chain' | 'rule'>): RuleOwner | undefined {
+  const isNft = table === 'nftables';
+  const target = isNft ? undefined : targetOf(rule);
+  const comments = [...rule.matchAll(/\bcomment (?:"([^"]*)"|(?!--)(\S+))/g)].map(
+    ([, quoted, word]) => quoted ?? word ?? '',
+  );
+  // The tools put iptables rules that they keep in nftables into tables of its names, so that a chain alone may tell.
+  const [first = '', own = first] = chain.split(' ');
+  const isOf = (signs: Signs): boolean =>
+    (isNft && signs.table?.test(first) === true) ||
+    [own, target].some((name) => name !== undefined && signs.chain?.test(name) === true) ||
+    comments.some((comment) => signs.comment?.test(comment) === true) ||
+    signs.test?.test(`${rule} `) === true;
+  return owners.find(([, signs]) => isOf(signs))?.[0];
+}
+
+/** Who sets a built-in chain's policy to drop, by the rules of its table. @returns undefined: none that is recognised does */
+export const ownerOfPolicy = (hits: Iterable<RuleHit>): RuleOwner | undefined =>
+  [...hits].map(ownerOf).find((owner) => owner?.setsPolicy === true);
