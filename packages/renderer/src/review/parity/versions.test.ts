@@ -20,7 +20,8 @@ const endpoint = (node: string): HeaderNote => ({
 interface Form {
   readonly mode: 'ipvs' | 'nftables';
   readonly source: 'node' | 'outside';
-  readonly role: 'cluster' | 'external' | 'load-balancer';
+  readonly role: 'cluster' | 'external' | 'load-balancer' | 'node-port';
+  readonly to?: 'localhost' | 'address';
   readonly ranges?: readonly string[];
   readonly policy?: 'Cluster' | 'Local';
   readonly endpoints?: readonly HeaderNote[];
@@ -33,7 +34,11 @@ const outcome = (verdict: string): object => ({ key: verdict, branches: [{ verdi
 /** A case of the Service port 198.51.100.1:80/tcp on node-1, as far as causes ask. */
 const caseOf = (form: Form, version: string | undefined, set = '198.51.100.1,tcp:80'): DifferingCase =>
   ({
-    row: { family: 'ipv4', source: { class: form.source, address: '192.0.2.11' }, destination: { kind: 'address' } },
+    row: {
+      family: 'ipv4',
+      source: { class: form.source, address: '192.0.2.11' },
+      destination: { kind: form.to ?? 'address' },
+    },
     claim: {
       role: form.role,
       port: { name: '' },
@@ -86,7 +91,18 @@ const earlyReject: Form = {
   desired: 'drop',
 };
 
+const localhostReject: Form = {
+  mode: 'nftables',
+  source: 'node',
+  role: 'node-port',
+  to: 'localhost',
+  observed: 'reject',
+  desired: 'pass',
+};
+
 test.each([
+  ['a node port on localhost, mode nftables', 'v1.38.0', localhostReject, 'VERSION_LOCALHOST_REJECTS'],
+  ['the same before the release', 'v1.38.0-beta.0', localhostReject, 'VERSION_LOCALHOST_REJECTS'],
   ['a range of all addresses, mode ipvs', 'v1.33.2', zeroRange, 'VERSION_ZERO_RANGE'],
   ['the same, as kube-proxy --version prints it', 'Kubernetes v1.28.15', zeroRange, 'VERSION_ZERO_RANGE'],
   ['policy Local without an endpoint here, mode nftables', 'v1.31.9', localDrop, 'VERSION_EARLY_CHECKS'],
@@ -104,6 +120,9 @@ test.each<[string, string | undefined, Form]>([
   ['where the bundle has source ranges', 'v1.31.0', { ...zeroRange, ranges: ['203.0.113.0/24'] }],
   ['that is served, and should be dropped', 'v1.31.0', { ...zeroRange, observed: 'dnat', desired: 'drop' }],
   ['of clients outside in mode nftables', 'v1.31.0', { ...localDrop, source: 'outside' }],
+  ['of an earlier version at localhost', 'v1.37.2', localhostReject],
+  ['at another address of the node', 'v1.38.0', { ...localhostReject, to: 'address' }],
+  ['at localhost that is served', 'v1.38.0', { ...localhostReject, desired: 'dnat' }],
   ['with an endpoint here', 'v1.31.0', { ...localDrop, endpoints: [endpoint('node-1')] }],
   ['without any endpoint', 'v1.31.0', { ...localDrop, endpoints: [] }],
   ['with policy Cluster', 'v1.31.0', { ...localDrop, policy: 'Cluster' }],

@@ -5,16 +5,19 @@ import type { FlowOutcome } from '../flows/flow.ts';
 import type { DifferingCase, ObservedProxy } from './differing-case.ts';
 
 /** The documented differences of versions that rules do not follow and packets can show: docs/kube-proxy-versions.md. */
-export type VersionDifference = Extract<ProblemCode, 'VERSION_ZERO_RANGE' | 'VERSION_EARLY_CHECKS'>;
+export type VersionDifference = Extract<
+  ProblemCode,
+  'VERSION_ZERO_RANGE' | 'VERSION_EARLY_CHECKS' | 'VERSION_LOCALHOST_REJECTS'
+>;
 
 interface Reason {
   readonly code: VersionDifference;
   /** The mode of both sides. */
   readonly mode: Mode;
-  /** The minor version of Kubernetes 1 that has changed it. */
-  readonly since: number;
+  /** Whether the observed version, a minor one of Kubernetes 1, does so. */
+  readonly isOf: (minor: number) => boolean;
   readonly holds: (of: DifferingCase) => boolean;
-  /** What older versions do, after `kube-proxy 1.31`. */
+  /** What these versions do, after `kube-proxy 1.31`. */
   readonly does: string;
   readonly advice: string;
 }
@@ -37,7 +40,7 @@ export function versionDifference(
   const { proxy, modes } = of;
   const { minor } = proxy;
   if (minor === undefined || !modes.observed.includes(modes.desired)) return undefined;
-  const reason = reasons.find(({ since, mode, holds }) => minor < since && mode === modes.desired && holds(of));
+  const reason = reasons.find(({ isOf, mode, holds }) => isOf(minor) && mode === modes.desired && holds(of));
   return (
     reason && {
       code: reason.code,
@@ -45,6 +48,11 @@ export function versionDifference(
     }
   );
 }
+
+const before =
+  (since: number) =>
+  (minor: number): boolean =>
+    minor < since;
 
 const accept = 'accept the difference if later versions are right for your clients';
 
@@ -54,7 +62,7 @@ const reasons: readonly Reason[] = [
     // `hash:ip,port,net` takes no prefix length 0, so the set has the other ranges alone.
     code: 'VERSION_ZERO_RANGE',
     mode: 'ipvs',
-    since: 34,
+    isOf: before(34),
     does: 'ignores a source range of all addresses (0.0.0.0/0, ::/0) and drops clients that are in no other range',
     advice: `${accept}. If the Service has no such range, its loadBalancerSourceRanges were removed since: observe again`,
     holds: ({ claim, observed, desired, proxy }) =>
@@ -67,7 +75,7 @@ const reasons: readonly Reason[] = [
   {
     code: 'VERSION_EARLY_CHECKS',
     mode: 'nftables',
-    since: 32,
+    isOf: before(32),
     does: 'drops packets of the node itself to an outer address that policy Local leaves without an endpoint there',
     advice: accept,
     holds: (of) => {
@@ -86,7 +94,7 @@ const reasons: readonly Reason[] = [
   {
     code: 'VERSION_EARLY_CHECKS',
     mode: 'nftables',
-    since: 32,
+    isOf: before(32),
     does: 'rejects packets of the node itself to a Service without endpoints before it asks for source ranges',
     advice: accept,
     holds: (of) =>
@@ -96,6 +104,20 @@ const reasons: readonly Reason[] = [
       usable(endpointsOf(of.claim)).length === 0 &&
       verdictsOf(of.observed) === 'reject' &&
       verdictsOf(of.desired) === 'drop',
+  },
+  {
+    // Gate KubeProxyNFTablesLocalhostNodePorts: nodeport-endpoints-check asks the map localhost-nodeport-reject-ports.
+    code: 'VERSION_LOCALHOST_REJECTS',
+    mode: 'nftables',
+    isOf: (minor) => minor >= 38,
+    does: 'rejects packets to node ports on localhost',
+    advice:
+      'accept the difference: either way no node port answers there, and a client that is not refused may reach a program of the node that listens on this port',
+    holds: ({ row, claim, observed, desired }) =>
+      row.destination.kind === 'localhost' &&
+      claim?.role === 'node-port' &&
+      verdictsOf(observed) === 'reject' &&
+      verdictsOf(desired) === 'pass',
   },
 ];
 
