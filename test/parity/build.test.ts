@@ -44,6 +44,22 @@ test('another go.sum is another program', async () => {
   expect(builds()).toBe(2);
 });
 
+test('another source of a module that stands in for one is another program', () => {
+  const standIn = join(dir, 'stand-in');
+  mkdirSync(join(standIn, 'pkg'), { recursive: true });
+  writeFileSync(join(program.module, 'go.mod'), 'replace (\n\texample.org/a v1.0.0 => ../stand-in\n)\n');
+  writeFileSync(join(standIn, 'pkg/a.go'), 'package a');
+  const first = pathOf(program, cache);
+  writeFileSync(join(standIn, 'pkg/a.go'), 'package b');
+  expect(pathOf(program, cache)).not.toBe(first);
+});
+
+test('Go takes a newer Go from the module proxy where a module asks for one', async () => {
+  const go = goThat('echo "$GOTOOLCHAIN" >"$out"');
+  expect(await build(program, { cache, go })).toHaveProperty('path');
+  expect(readFileSync(pathOf(program, cache), 'utf8')).toBe('auto\n');
+});
+
 test('a killed build leaves neither a program nor a lock', async () => {
   const killed = build(program, { cache, go: goThat('echo half >"$out"; echo $$ >"$out.pid"; exec sleep 60') });
   const pidFile = `${pathOf(program, cache)}.part.pid`;

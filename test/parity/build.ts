@@ -21,11 +21,20 @@ export type Built = { readonly path: string } | { readonly lack: string };
 /** Outside of the checkout, so that a clean checkout does not build it again. */
 const defaultCache = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'sluice-parity');
 
-/** The path of a built program: by its version, and a digest of its sources. The folder of its module has no subfolders with sources. */
+/**
+ * The path of a built program: by its version, and a digest of its sources. The folder of its module has no subfolders with sources; that
+ * of a module which stands in for another one has.
+ */
 export function pathOf(program: GoProgram, cache = defaultCache): string {
   const digest = createHash('sha256');
-  const sources = readdirSync(program.module).filter((file) => /^go\.(?:mod|sum)$|\.go$/.test(file));
-  for (const file of sources.toSorted()) digest.update(readFileSync(join(program.module, file)));
+  const addSources = (folder: string, recursive: boolean): void => {
+    const files = readdirSync(folder, { recursive, encoding: 'utf8' });
+    const sources = files.filter((file) => /(?:^|\/)go\.(?:mod|sum)$|\.go$/.test(file));
+    for (const file of sources.toSorted()) digest.update(readFileSync(join(folder, file)));
+  };
+  addSources(program.module, false);
+  const goMod = readFileSync(join(program.module, 'go.mod'), 'utf8');
+  for (const [, folder = ''] of goMod.matchAll(/ => (\.\S+)$/gm)) addSources(join(program.module, folder), true);
   return join(cache, `${program.name}-${program.version}-${digest.digest('hex').slice(0, 12)}`);
 }
 
@@ -34,6 +43,12 @@ export const findGo = (): string | undefined =>
   [...(process.env['PATH'] ?? '').split(':'), '/usr/local/go/bin', '/usr/lib/go/bin']
     .map((folder) => join(folder, 'go'))
     .find((path) => existsSync(path));
+
+/**
+ * Variables for every run of Go. A module may ask for a newer Go than the installed one: `auto` takes it from the module proxy, which
+ * Debian's and others' installations switch off.
+ */
+export const goEnv = { CGO_ENABLED: '0', GOTOOLCHAIN: 'auto', GOWORK: 'off' } as const;
 
 export interface BuildOptions {
   readonly cache?: string;
@@ -62,7 +77,7 @@ export async function build(
     [`${path}.lock`, '/bin/sh', '-c', buildOnce, path, ...argv, '-o', `${path}.part`, program.package],
     {
       cwd: program.module,
-      env: { CGO_ENABLED: '0', GOFLAGS: '-mod=readonly -buildvcs=false', GOWORK: 'off' },
+      env: { ...goEnv, GOFLAGS: '-mod=readonly -buildvcs=false' },
       reject: false,
       timeout: timeoutMs,
     },
