@@ -6,14 +6,17 @@ import { type Built, build, type GoProgram, pathOf } from './build.ts';
 /** The real programs of Kubernetes. `versions` pins their modules, by minor version; `pin.ts` writes it. */
 
 /** Oldest first. */
-export const minors = ['1.28', '1.31', '1.34', '1.37'] as const;
+export const minors = ['1.28', '1.31', '1.34', '1.37', '1.38'] as const;
 export type Minor = (typeof minors)[number];
+/** The newest that is released. What comes after it is pinned before its release, and tier all alone builds it. */
 export const newest: Minor = '1.37';
 
 /** The versions that a tier compares with. A build takes minutes, so CI's share has only the newest. */
 export const minorsAt = (at: Tier, share: boolean): readonly Minor[] =>
   share ? [newest] : atTier<readonly Minor[]>({ quick: [newest], all: minors }, at);
 export const minorsOfTier = minorsAt(tier, isShare);
+/** Of these the newest release and what comes after it: compared in all modes, and with the most clusters. */
+export const currentOfTier = minorsOfTier.filter((minor) => minor >= newest);
 
 /** The folder with the module of a version. */
 export const moduleOf = (minor: Minor): string => join(import.meta.dirname, 'versions', minor);

@@ -1,13 +1,16 @@
 // @module-tag all
-import { atTier, randomOf, seed } from '@sluice/testing';
-import { afterAll, expect, test } from 'vitest';
+import { atTier, isShare, randomOf, reaches, seed } from '@sluice/testing';
+import { afterAll, describe, expect, test } from 'vitest';
+import { currentOfTier } from './binaries.ts';
 import { drawCluster, itemsOf, redraw } from './clusters.ts';
 import { Clients, printFault } from './flows.ts';
-import { withNodes } from './nodes.ts';
+import { isOfVersion, ofVersion } from './modes.ts';
+import { type ParityNodes, withNodes } from './nodes.ts';
 import { differencesOf, Examiner, printDifference } from './outcomes.ts';
 import { needPrograms } from './programs.ts';
 import { questionsOf } from './questions.ts';
-import { settings } from './settings.ts';
+import { RunCount } from './runs.ts';
+import { nftablesSettings, type ProxySetting, settings } from './settings.ts';
 
 /** Clusters that change: endpoints are added and removed, Services change their type; clients that outlive it keep their endpoints. */
 
@@ -18,40 +21,65 @@ const services = 12;
 const settlesWithinMs = 5_000;
 
 /** A client of UDP outlives a change on a loaded machine, too: conntrack would forget it after 30 s. */
-const setting = { ...settings[0], commands: ['echo 600 >/proc/sys/net/netfilter/nf_conntrack_udp_timeout'] };
+const patient = (setting: ProxySetting): ProxySetting => ({
+  ...setting,
+  commands: ['echo 600 >/proc/sys/net/netfilter/nf_conntrack_udp_timeout'],
+});
 
-const programs = needPrograms();
-/** Flows that kube-proxy itself leaves behind are reported, but do not excuse Sluice. */
-let leftByKubeProxy = 0;
-afterAll(() => console.log(`Clients that kube-proxy left with a removed endpoint: ${leftByKubeProxy}`));
-
-test.for(Array.from({ length: histories }, (_, index) => index))(
-  'history %i: packets end as with kube-proxy after each change, and clients leave an endpoint only when it is removed',
-  { timeout: 600_000 },
-  async (index) => {
-    const random = randomOf(seed + 1_000 + index);
-    let cluster = drawCluster(services, random);
-    await withNodes(programs(), setting, async ({ theirs, ours, put }) => {
-      const judge = new Examiner(theirs.node);
-      const examined = ours.map((node) => new Examiner(node.node));
-      const [theirClients, ourClients] = [new Clients(judge), examined.map((one) => new Clients(one))];
-      for (let step = 0; step <= changes; step++) {
-        const items = itemsOf(cluster);
-        await put(items);
-        const questions = questionsOf(items);
-        leftByKubeProxy += (await theirClients.send(questions, 0)).length;
-        for (const clients of ourClients) {
-          const faults = await clients.send(questions, settlesWithinMs);
-          expect.soft(faults.map(printFault), `step ${step}, ${clients.name}`).toEqual([]);
-        }
-        const answers = await judge.ask(questions);
-        for (const one of examined) {
-          const { differences } = await differencesOf(judge, one, questions, answers);
-          expect.soft(differences.slice(0, 20).map(printDifference), `step ${step}, ${one.node.host.name}`).toEqual([]);
-        }
-        for (const clients of [theirClients, ...ourClients]) await clients.remember(questions);
-        cluster = redraw(cluster, random);
-      }
-    });
-  },
+/** Both modes of every version, but for the one that CI has: that takes a third longer, and shows little more. */
+const runs = currentOfTier.flatMap((minor) =>
+  (reaches('all') && !isShare ? (['iptables', 'nftables'] as const) : (['iptables'] as const)).map(
+    (mode) => [minor, mode] as const,
+  ),
 );
+
+describe.each(runs)('kube-proxy %s, mode %s', (minor, mode) => {
+  const programs = needPrograms(minor);
+  const run = new RunCount(minor, { mode, what: 'histories' });
+  const setting = patient(mode === 'iptables' ? settings[0] : nftablesSettings[0]);
+  const isNamed = isOfVersion(minor, mode);
+  /** Flows that kube-proxy itself leaves behind are reported, but do not excuse Sluice. */
+  let leftByKubeProxy = 0;
+  afterAll(() => {
+    console.log(`Clients that kube-proxy ${minor} left with a removed endpoint: ${leftByKubeProxy}`);
+    run.write(histories);
+  });
+
+  test.for(Array.from({ length: histories }, (_, index) => index))(
+    'history %i: packets end as with kube-proxy after each change, and clients leave an endpoint only when it is removed',
+    { timeout: 600_000 },
+    async (index) => {
+      const random = randomOf(seed + 1_000 + index);
+      let cluster = drawCluster(services, random);
+      const use = async ({ theirs, ours, put }: ParityNodes): Promise<void> => {
+        const judge = new Examiner(theirs.node);
+        const examined = ours.map((node) => new Examiner(node.node));
+        const [theirClients, ourClients] = [new Clients(judge), examined.map((one) => new Clients(one))];
+        let unnamed = 0;
+        for (let step = 0; step <= changes; step++) {
+          const items = itemsOf(cluster);
+          await put(items);
+          const questions = questionsOf(items);
+          leftByKubeProxy += (await theirClients.send(questions, 0)).length;
+          for (const clients of ourClients) {
+            const faults = await clients.send(questions, settlesWithinMs);
+            unnamed += faults.length;
+            expect.soft(faults.map(printFault), `step ${step}, ${clients.name}`).toEqual([]);
+          }
+          const answers = await judge.ask(questions);
+          for (const one of examined) {
+            const { differences, explained } = await differencesOf(judge, one, questions, answers, isNamed);
+            unnamed += differences.length;
+            for (const { name, explains } of ofVersion(minor, mode)) run.name(name, explained.filter(explains).length);
+            const title = `step ${step}, ${one.node.host.name}`;
+            expect.soft(differences.slice(0, 20).map(printDifference), title).toEqual([]);
+          }
+          for (const clients of [theirClients, ...ourClients]) await clients.remember(questions);
+          cluster = redraw(cluster, random);
+        }
+        run.note([judge, ...examined], unnamed);
+      };
+      await withNodes(programs(), setting, use, mode === 'iptables' ? ['flat', 'tree'] : ['tree']);
+    },
+  );
+});

@@ -1,3 +1,4 @@
+import type { Minor } from './binaries.ts';
 import type { AnswerCounts, AnswerDifference } from './outcomes.ts';
 
 /** The differences of kube-proxy's mode nftables from its mode iptables, by name (`kube-proxy-nftables.md`, KEP-3866). */
@@ -10,7 +11,7 @@ export interface ModeDifference {
 const only = (answers: AnswerCounts, words: string): boolean => [...answers.keys()].every((one) => one === words);
 const isTheNode = (answers: AnswerCounts): boolean => [...answers.keys()].every((one) => one.startsWith('node '));
 
-export const ofNftables: readonly ModeDifference[] = [
+const ofNftables: readonly ModeDifference[] = [
   {
     name: 'node ports answer on the primary address only',
     explains: ({ question: { frontend }, theirs }) =>
@@ -37,3 +38,32 @@ export const ofNftables: readonly ModeDifference[] = [
       [...ours.keys()].every((words) => words.startsWith(`eth0 ${target} `)),
   },
 ];
+
+const localhostRejects: ModeDifference = {
+  name: 'node ports on localhost are rejected (`VERSION_LOCALHOST_REJECTS`)',
+  explains: ({ question: { frontend }, theirs }) => frontend === 'node port, loopback' && only(theirs, 'reject'),
+};
+
+/** Those of a version, all of which a comparison of modes meets. */
+export const betweenModes = (minor: Minor): readonly ModeDifference[] => [
+  ...ofNftables,
+  ...(minor < '1.38' ? [] : [localhostRejects]),
+];
+
+/** Differences of a version of kube-proxy from Sluice in mode nftables, by name. `theirs` are kube-proxy's. */
+const ofVersions: readonly (ModeDifference & { readonly since: Minor })[] = [
+  {
+    ...localhostRejects,
+    since: '1.38',
+    explains: (difference) => localhostRejects.explains(difference) && isTheNode(difference.ours),
+  },
+];
+
+export const ofVersion = (minor: Minor, mode: string): readonly ModeDifference[] =>
+  mode === 'nftables' ? ofVersions.filter(({ since }) => since <= minor) : [];
+
+/** Whether a version's difference has a name. */
+export const isOfVersion =
+  (minor: Minor, mode: string) =>
+  (difference: AnswerDifference): boolean =>
+    ofVersion(minor, mode).some(({ explains }) => explains(difference));

@@ -27,10 +27,13 @@ const modesOf = (minor: Minor): readonly (readonly [string, readonly ProxySettin
 const isOfVersion =
   (minor: Minor, { config }: ProxySetting) =>
   ({ cause, code }: ParityDifference): boolean =>
-    cause === 'version' && code === 'VERSION_EARLY_CHECKS' && minor === '1.31' && config?.['mode'] === 'nftables';
+    cause === 'version' &&
+    config?.['mode'] === 'nftables' &&
+    ((code === 'VERSION_EARLY_CHECKS' && minor === '1.31') ||
+      (code === 'VERSION_LOCALHOST_REJECTS' && minor >= '1.38'));
 
 describe.each(minorsOfTier)('kube-proxy %s', (minor) => {
-  const count = atTier({ quick: 1, test: 1, all: minor === newest ? 20 : 10, soak: 100 });
+  const count = atTier({ quick: 1, test: 1, all: minor >= newest ? 20 : 10, soak: 100 });
   const clusters = modesOf(minor).flatMap(([mode, list]) => {
     const ofVersion = list.filter(({ since = '1.28' }) => since <= minor);
     return Array.from({ length: count }, (_, index): [string, ProxySetting, number] => {

@@ -14,9 +14,15 @@ export type AnswerCounts = ReadonlyMap<string, number>;
 export class Examiner {
   readonly node: WiredNode;
   readonly #sports = new Map<string, number>();
+  #sent = 0;
 
   constructor(node: WiredNode) {
     this.node = node;
+  }
+
+  /** The packets so far. */
+  get sent(): number {
+    return this.#sent;
   }
 
   /** @returns the answers to each question, in their order. With affinity each source asks twice */
@@ -49,6 +55,7 @@ export class Examiner {
     const probes = questions.flatMap((question) =>
       Array.from({ length: count }, (_, n) => this.#probe(question, sourceOf(n, question))),
     );
+    this.#sent += probes.length;
     const outcomes = await this.node.send(probes);
     const part = <T>(all: readonly T[], at: number): readonly T[] => all.slice(at * count, (at + 1) * count);
     return questions.map((question, at) => answersOf(question, part(probes, at), part(outcomes, at)));

@@ -9,6 +9,7 @@ import { type ParityNodes, withNodes } from './nodes.ts';
 import { type AnswerDifference, differencesOf, Examiner, printDifference, unevenness } from './outcomes.ts';
 import { needPrograms } from './programs.ts';
 import { questionsOf } from './questions.ts';
+import { RunCount } from './runs.ts';
 import { type ProxySetting, settings } from './settings.ts';
 
 /** The real kube-proxy as reference: both programs get the same cluster; their rules, and the outcomes of packets, are compared. */
@@ -18,7 +19,7 @@ const services = 12;
 const mostUneven = 5;
 
 describe.each(minorsOfTier)('kube-proxy %s', (minor) => {
-  const count = atTier({ quick: 1, test: 2, all: minor === newest ? 30 : 10, soak: 300 });
+  const count = atTier({ quick: 1, test: 2, all: minor >= newest ? 30 : 10, soak: 300 });
   const ofVersion = settings.filter(({ since = '1.28' }) => since <= minor);
   const clusters = Array.from({ length: count }, (_, index) => {
     const setting = ofVersion[index % ofVersion.length] as ProxySetting;
@@ -26,9 +27,11 @@ describe.each(minorsOfTier)('kube-proxy %s', (minor) => {
   });
   const coverage = new Coverage();
   const programs = needPrograms(minor);
-  afterAll(() =>
-    console.log(`Questions to kube-proxy ${minor}, and of Sluice in both layouts:\n${coverage.toString()}`),
-  );
+  const run = new RunCount(minor, { mode: 'iptables', what: 'clusters' });
+  afterAll(() => {
+    console.log(`Questions to kube-proxy ${minor}, and of Sluice in both layouts:\n${coverage.toString()}`);
+    run.write(count);
+  });
 
   test.for(clusters)(
     'cluster $index, $title: flat is chain for chain the same, every packet has the same outcome',
@@ -45,16 +48,21 @@ describe.each(minorsOfTier)('kube-proxy %s', (minor) => {
           differences(readSaved(saved[family]), readSaved(own?.[family] ?? '')),
         );
         const known = setting.unlike ?? [];
-        expect.soft(unlike.filter((one) => !known.includes(one.split('\n', 1)[0] as string))).toEqual([]);
+        const open = unlike.filter((one) => !known.includes(one.split('\n', 1)[0] as string));
+        expect.soft(open).toEqual([]);
         const questions = questionsOf(cluster);
         const judge = new Examiner(theirs.node);
         const answers = await judge.ask(questions);
         coverage.note(questions, answers);
-        for (const node of ours) {
-          const found = await differencesOf(judge, new Examiner(node.node), questions, answers);
+        const examined = ours.map(({ node }) => new Examiner(node));
+        let unnamed = open.length;
+        for (const node of examined) {
+          const found = await differencesOf(judge, node, questions, answers);
+          unnamed += found.differences.length;
           expect.soft(found.differences.slice(0, 20).map(printDifference), node.node.host.name).toEqual([]);
           expect.soft(unevenness(questions, found.ours), `shares of ${node.node.host.name}`).toBeLessThan(mostUneven);
         }
+        run.note([judge, ...examined], unnamed);
       });
     },
   );

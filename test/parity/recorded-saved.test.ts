@@ -3,8 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isProblem, type Observation, observationOf, readObservation, type SavedRules, textsOf } from '@sluice/bundle';
 import { expect, test } from 'vitest';
-import { minors } from './binaries.ts';
-import { recordedFolder } from './recorded.ts';
+import { recordedFolder, recordedMinors } from './recorded.ts';
 
 /** What kube-proxy in mode ipvs left in the guest, as files of a ticket. */
 
@@ -79,7 +78,7 @@ function savedOf(seen: Observation, isListed: boolean): ReadonlyMap<string, stri
   return isListed ? new Map([...files].map(([name, text]) => [name, text.replaceAll('\n', '\r\n')])) : files;
 }
 
-test.each(minors.flatMap((minor) => [[minor, 'tools'] as const, [minor, 'readers'] as const]))(
+test.each(recordedMinors.flatMap((minor) => [[minor, 'tools'] as const, [minor, 'readers'] as const]))(
   'saved outputs of kube-proxy %s in mode ipvs, in the forms for %s, say what was observed',
   (minor, whom) => {
     const seen = recorded(minor);

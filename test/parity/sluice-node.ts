@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
+import { isKubeProxyVersion, kubeProxyVersions } from '../../packages/renderer/src/render/model/version.ts';
 import type { KubeItem } from './api-server.ts';
 import type { Minor } from './binaries.ts';
 import { nodeName } from './clusters.ts';
@@ -21,7 +22,9 @@ export class Renderer {
     this.setting = setting;
     this.#dir = dir;
     this.bundle = join(dir, 'rendered');
-    const profile = `{name: default, kubeProxyVersion: "${minor}"}`;
+    // A version before its release has no rules of its own yet.
+    const version = isKubeProxyVersion(minor) ? minor : kubeProxyVersions.at(-1);
+    const profile = `{name: default, kubeProxyVersion: "${version}"}`;
     const settings = `clusterName: parity\ncomplete: true\nprofiles: [${profile}]\n`;
     writeFileSync(join(dir, 'sluice.yaml'), `apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfig\n${settings}`);
   }
