@@ -44,7 +44,7 @@ test('another go.sum is another program', async () => {
   expect(builds()).toBe(2);
 });
 
-test('another source of a module that stands in for one is another program', () => {
+test('another source of a stand-in for a module is another program', () => {
   const standIn = join(dir, 'stand-in');
   mkdirSync(join(standIn, 'pkg'), { recursive: true });
   writeFileSync(join(program.module, 'go.mod'), 'replace (\n\texample.org/a v1.0.0 => ../stand-in\n)\n');
