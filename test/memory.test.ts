@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { changePlacement, differing, Layered, repackChains, settledPlacement } from '@sluice/netfilter';
+import { changePlacement, differing, Layered, settledPlacement } from '@sluice/netfilter';
 import { afterAll, expect, test } from 'vitest';
 import { admit, AdmitMemory, isRefusal } from '../packages/applier/src/admission/admit.ts';
 import { Inbox } from '../packages/applier/src/inbox/inbox.ts';
@@ -106,7 +106,6 @@ class Path {
     // What a WeakRef was asked for stays until a turn of the event loop ends.
     await nextTurn();
     // As the daemon does when it is idle.
-    repackChains();
     while (packSome());
   }
 }

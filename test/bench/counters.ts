@@ -39,7 +39,7 @@ export function countersBench(
     report(
       `${title}: resident memory of sluiced`,
       `${megabytes(counting.resident.all)}, ${megabytes(counting.resident.own)} its own`,
-      'at most 120 MB',
+      'at most 180 MB',
       beside(({ resident }) => resident.all, megabytes),
     );
     report(

@@ -52,7 +52,7 @@ function ofWay(services: number, connections: number, way: string): void {
   report(
     `memory of sluiced with both, ${title}`,
     `${both.toFixed(0)} MB`,
-    'at most 120 MB',
+    'at most 180 MB',
     `${without.toFixed(0)} MB without`,
   );
 }

@@ -215,6 +215,11 @@ const decisions: Section = {
       'why sluiced keeps a small process that starts conntrack, and what it takes',
     ),
     page('docs/decisions/0024-events-of-js-yaml.md', '24. YAML', 'js-yaml reads manifests, from its events'),
+    page(
+      'docs/decisions/0027-rules-stay-unpacked.md',
+      '27. Rules in memory',
+      'rules are plain values, texts are packed',
+    ),
   ],
 };
 

@@ -1,5 +1,4 @@
 import { addAll, type BundleTool, perObject, type Problem } from '@sluice/netfilter';
-import type { FileReader } from './evictable.ts';
 import { type BundleFiles, changedFiles, sourceOf, type TextSource } from './source.ts';
 
 /** A value, or all problems that keep it from being made. */
@@ -16,8 +15,6 @@ export interface FileFormat<File extends object, Resolved extends object, Scope 
   readonly keysOf: (scope: Scope) => ScopeKeys;
   /** For the digest of a node's version; undefined for an empty result. */
   readonly digestOf: (resolved: Resolved) => string | undefined;
-  /** The same, with parts that `evict` can evict from memory. */
-  readonly evictable: (resolved: Resolved, reader: FileReader<Resolved>) => Resolved;
 }
 
 /** The parts of a scope that a result depends on, as texts: of a file that is the same everywhere, and of others. */
@@ -116,14 +113,11 @@ export class FileCache<File extends object, Resolved extends object, Scope exten
     if ('problems' in made) return made;
     const problems = this.#format.refuse(path, file, made.value, scope);
     if (problems.length > 0) return { problems };
-    const isEvictable = !source.isInMemory;
     // A program that resolves many nodes needs a file again for each, unless it is the same for all.
-    if (isEvictable || cached.isSameEverywhere) cached.file = undefined;
+    if (cached.isSameEverywhere) cached.file = undefined;
     cached.resolved = {
       scope: key,
-      file: isEvictable
-        ? this.#format.evictable(made.value, new FileAgain(this.#format, path, source, scope))
-        : made.value,
+      file: made.value,
       line: digestLine(path, this.#format.digestOf(made.value)),
     };
     return { value: cached.resolved };
@@ -143,26 +137,6 @@ export class FileCache<File extends object, Resolved extends object, Scope exten
     };
     this.#files.set(path, cached);
     return { value: cached };
-  }
-}
-
-/** Resolves a file for one node, again from its text. One object per file takes less memory than closures. */
-class FileAgain<File extends object, Resolved extends object, Scope extends object> implements FileReader<Resolved> {
-  readonly #format: FileFormat<File, Resolved, Scope>;
-  readonly #path: string;
-  readonly #source: TextSource;
-  readonly #scope: Scope;
-
-  constructor(format: FileFormat<File, Resolved, Scope>, path: string, source: TextSource, scope: Scope) {
-    this.#format = format;
-    this.#path = path;
-    this.#source = source;
-    this.#scope = scope;
-  }
-
-  read(): Resolved {
-    const file = readAgain(this.#format, this.#path, this.#source);
-    return again(this.#path, this.#format.resolve(this.#path, file, this.#scope));
   }
 }
 

@@ -13,7 +13,6 @@ export {
   type TextSource,
   withFilesOf,
 } from './source.ts';
-export { evict } from './evictable.ts';
 export * from './reach.ts';
 export * from './resolve.ts';
 export * from './machine.ts';

@@ -1,5 +1,4 @@
 import { type FileSections, type Mode, perObject } from '@sluice/netfilter';
-import { evictableSections } from './evictable.ts';
 import type { FileFormat } from './file-cache.ts';
 import { reachProblems } from './reach.ts';
 import { readRuleFile } from './read-rulefile.ts';
@@ -30,5 +29,4 @@ export const ruleFileFormat: FileFormat<RuleFile, FileSections, RuleScope> = {
     return { shared, own: JSON.stringify([node, zone ?? null, nodeValues, shared]) };
   }),
   digestOf: resolvedDigest,
-  evictable: evictableSections,
 };

@@ -5,8 +5,6 @@ export interface TextSource {
   /** Equal for equal texts, such as a digest; compared instead of the text. */
   readonly key: string;
   readonly text: string;
-  /** Whether the text stays in memory anyway, so that evicting the sections read from it saves little. */
-  readonly isInMemory: boolean;
 }
 
 /** Files whose texts are not all in memory: path → text, with keys to recognise unchanged texts. */
@@ -64,7 +62,7 @@ export class SourceFiles implements SourcedFiles {
 export function sourceOf(files: BundleFiles, path: string): TextSource | undefined {
   if (files.sources) return files.sources.get(path);
   const text = files.get(path);
-  return text === undefined ? undefined : { key: text, text, isInMemory: true };
+  return text === undefined ? undefined : { key: text, text };
 }
 
 /** The paths of files that were added, removed or changed. */

@@ -34,7 +34,6 @@ export * from './link/host.ts';
 export { jumpedChains } from './link/jumps.ts';
 export * from './layered.ts';
 export * from './link/of-service.ts';
-export { repackChains, PackedChains } from './packed.ts';
 export * from './link/program.ts';
 export * from './link/section.ts';
 export * from './link/shared.ts';

@@ -3,14 +3,9 @@ const layerMin = 512;
 /** … or one that has this share of the map's size. */
 const layerShare = 1 / 16;
 
-/** A map with its own method of making a changed copy. */
-interface Extensible<V> extends ReadonlyMap<string, V> {
-  with?(changes: ReadonlyMap<string, V | undefined>): ReadonlyMap<string, V>;
-}
-
 /** The map below, and the map that it was merged from. */
 interface Below<V> {
-  readonly map: Extensible<V>;
+  readonly map: ReadonlyMap<string, V>;
   /** The identity of the map before, and the keys that may differ from it. */
   readonly made?: { readonly from: object; readonly keys: readonly string[] };
   readonly self: object;
@@ -51,7 +46,6 @@ export class Layered<V> implements ReadonlyMap<string, V> {
     let isSame = true;
     for (const [key, value] of changes) {
       if (value === undefined) {
-        // `has` before `get`: reading a deleted entry would unpack it.
         if (!(above.has(key) ? above.get(key) !== undefined : below.has(key))) continue;
         isSame = false;
         size -= 1;
@@ -73,21 +67,7 @@ export class Layered<V> implements ReadonlyMap<string, V> {
 
   #flat(): Layered<V> {
     const made = { from: this.#below.self, keys: [...this.#above.keys()] };
-    return new Layered<V>(
-      { map: this.#below.map.with?.(this.#above) ?? new Map(this), made, self: {} },
-      new Map(),
-      this.size,
-    );
-  }
-
-  /** The large map below, when there are no differences above it. */
-  get flat(): ReadonlyMap<string, V> | undefined {
-    return this.#above.size === 0 ? this.#below.map : undefined;
-  }
-
-  /** The large map below, unless this key differs from it. */
-  below(key: string): ReadonlyMap<string, V> | undefined {
-    return this.#above.has(key) ? undefined : this.#below.map;
+    return new Layered<V>({ map: new Map(this), made, self: {} }, new Map(), this.size);
   }
 
   get(key: string): V | undefined {

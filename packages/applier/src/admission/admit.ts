@@ -1,4 +1,4 @@
-import { type BundleFiles, evict, needs, type ResolvedFiles, ResolveCache, resolveSections } from '@sluice/bundle';
+import { type BundleFiles, needs, type ResolvedFiles, ResolveCache, resolveSections } from '@sluice/bundle';
 import {
   ipvsHost,
   keepSlots,
@@ -230,11 +230,7 @@ function readTable(
   memory: AdmitMemory,
 ): { readonly state?: Pick<NodeState, 'nft' | 'services'>; readonly problems: readonly Problem[] } {
   if (!nft) return { problems: [] };
-  try {
-    const state = readNft(nft, memory.nft);
-    if ('problems' in state) return state;
-    return { state: { nft: keepSlots(state, active?.nft), services: memory.services.of(nft) }, problems: [] };
-  } finally {
-    evict(nft);
-  }
+  const state = readNft(nft, memory.nft);
+  if ('problems' in state) return state;
+  return { state: { nft: keepSlots(state, active?.nft), services: memory.services.of(nft) }, problems: [] };
 }

@@ -15,7 +15,7 @@ import {
   readLine,
   type RuleError,
 } from '@sluice/netfilter';
-import { collectRules, evict, hostValues, type ResolvedFiles } from '@sluice/bundle';
+import { collectRules, hostValues, type ResolvedFiles } from '@sluice/bundle';
 import type { NodeFacts } from '../ports/node-facts.ts';
 import type { NodeState } from '../ports/node-state.ts';
 
@@ -92,14 +92,10 @@ function linkAsTree(
   const taken = active?.families[family];
   const options = { family, host, provideKubeChains, knowsBpf, ...(taken ? { taken } : {}) };
   const linker = memory.trees[family];
-  try {
-    const again = linker.relink(files, options);
-    if (again) return { program: again, problems: [] };
-    const tooMany = fillRules(hostRules(files), host);
-    return 'code' in tooMany ? { problems: [tooMany] } : linker.link(files, options);
-  } finally {
-    evict(files);
-  }
+  const again = linker.relink(files, options);
+  if (again) return { program: again, problems: [] };
+  const tooMany = fillRules(hostRules(files), host);
+  return 'code' in tooMany ? { problems: [tooMany] } : linker.link(files, options);
 }
 
 /** The rules that are repeated for each address of the node. */

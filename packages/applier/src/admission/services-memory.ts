@@ -5,7 +5,6 @@ import {
   type IpvsHost,
   Layered,
   nftNames,
-  PackedChains,
   type ResolvedVirtual,
   type ResolvedVirtualFile,
   serversByFile,
@@ -15,7 +14,7 @@ import type { ServiceNames } from '../ports/node-state.ts';
 /** Which frontends are of which Service, for one node after another bundle. Costs the files that changed. */
 export class ServicesMemory {
   #files: readonly ResolvedVirtualFile[] = [];
-  #services: ServiceNames = PackedChains.of(new Map());
+  #services: ServiceNames = new Map();
 
   /**
    * @param files of a node in mode nftables that are read without problems
@@ -39,7 +38,7 @@ export function servicesOfServers(files: ResolvedVirtual, host: IpvsHost): Servi
     const service = serviceOf(path);
     return service === undefined ? [] : [[service, servers] as const];
   });
-  return PackedChains.of(new Map(named));
+  return new Map(named);
 }
 
 /** `shop/web` of its file. */

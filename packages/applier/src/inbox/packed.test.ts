@@ -1,8 +1,6 @@
-import { evict, fileDigest, ResolveCache, resolveSections, SourceFiles } from '@sluice/bundle';
-import type { ResolvedVirtualFile } from '@sluice/netfilter';
+import { fileDigest, ResolveCache, resolveSections, SourceFiles } from '@sluice/bundle';
 import fc from 'fast-check';
 import { expect, test, vi } from 'vitest';
-import { nftBundle } from '../../../bundle/src/virtual/nft.fixture.ts';
 import { limits } from '../limits.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { PackedText, packSome, packWhenIdle } from './packed.ts';
@@ -91,7 +89,7 @@ test('packed files are read like a map of their texts', () => {
   ]);
 });
 
-test('a node resolves to the same from packed files, also when its sections were let go', () => {
+test('a node resolves to the same from packed files', () => {
   const files = sampleBundle({ families: ['ipv4', 'ipv6'] });
   const cache = new ResolveCache();
   const of = (from: ReadonlyMap<string, string>, by = new ResolveCache()) => {
@@ -109,27 +107,6 @@ test('a node resolves to the same from packed files, also when its sections were
   const plain = of(files);
   const first = of(packedFiles(files), cache);
   expect(told(first)).toEqual(told(plain));
-  for (const list of first.sections.values()) evict(list);
-  expect(told(first)).toEqual(told(plain));
   const again = of(packedFiles(files), cache);
   expect(again.sections.get('ipv4')?.every((file, at) => file === first.sections.get('ipv4')?.[at])).toBe(true);
-});
-
-test('a file of mode nftables reads the same again when its lines were evicted, and stays the same file', () => {
-  const cache = new ResolveCache();
-  const filesOf = (from: ReadonlyMap<string, string>, by: ResolveCache): readonly ResolvedVirtualFile[] => {
-    const resolved = resolveSections(from, 'node-a', by);
-    if (!('version' in resolved) || !resolved.nft) throw new Error(JSON.stringify(resolved));
-    return resolved.nft;
-  };
-  const told = (files: readonly ResolvedVirtualFile[]): unknown => files.map(({ path, lines }) => [path, lines]);
-  const plain = told(filesOf(nftBundle(), new ResolveCache()));
-  const first = filesOf(packedFiles(nftBundle()), cache);
-  expect(told(first)).toEqual(plain);
-  const { lines } = first[1] as ResolvedVirtualFile;
-  evict(first);
-  expect(first[1]?.lines).not.toBe(lines);
-  expect(told(first)).toEqual(plain);
-  const again = filesOf(packedFiles(nftBundle()), cache);
-  expect(again.every((file, at) => file === first[at])).toBe(true);
 });

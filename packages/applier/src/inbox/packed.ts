@@ -62,7 +62,6 @@ let lastRead: { readonly block: Block; readonly bytes: Buffer } | undefined;
  */
 export class PackedText implements TextSource {
   readonly key: string;
-  readonly isInMemory: boolean;
   #text: string | undefined;
   #block: Block | undefined;
   #from = 0;
@@ -71,9 +70,8 @@ export class PackedText implements TextSource {
   /** @param digest of the bytes */
   constructor(bytes: Buffer, digest: string) {
     this.key = digest;
-    this.isInMemory = bytes.length > limits.packedBytesMax;
     this.#text = bytes.toString('utf8');
-    if (!this.isInMemory) keepUnpacked(this, bytes.length);
+    if (bytes.length <= limits.packedBytesMax) keepUnpacked(this, bytes.length);
   }
 
   /** Decompressed on each call, once it is packed. */

@@ -40,7 +40,7 @@ function node(frontends: Readonly<Record<string, readonly string[]>>, ipvs?: Ipv
   return { families, sysctls: new Map(), ...(ipvs ? { ipvs: { ...ipvs, excludeCIDRs: [] } } : {}) };
 }
 
-/** Frontends of mode nftables that are packed: to read the lines of one unpacks some. */
+/** Frontends of mode nftables that count whose lines are read. */
 class Packed extends Map<string, readonly string[]> {
   readonly read: string[] = [];
 

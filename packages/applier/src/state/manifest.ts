@@ -3,7 +3,6 @@ import {
   type Family,
   type FamilyProgram,
   inOnePiece,
-  PackedChains,
   type SysctlKey,
   sysctlKeys,
   type TableName,
@@ -234,7 +233,7 @@ function readChains(objects: readonly string[], store: Texts): TableProgram['cha
       else if (line !== '') open.push(inOnePiece(line));
     }
   }
-  return chains.size > chainsPerObject ? PackedChains.of(chains) : chains;
+  return chains;
 }
 
 /** Whether a text of the store is a manifest, whole or a delta, judging by its beginning. */

@@ -1,6 +1,5 @@
 import { perObject, refusedLine, type ResolvedVirtualFile } from '@sluice/netfilter';
 import type { ProfileFile } from '../documents.ts';
-import { evictableFile } from '../evictable.ts';
 import type { FileFormat } from '../file-cache.ts';
 import type { Scope } from '../resolve.ts';
 import { readPath } from '../tree.ts';
@@ -36,5 +35,4 @@ export const virtualFileFormat: FileFormat<VirtualFile, ResolvedVirtualFile, Vir
     return { shared, own: JSON.stringify([scope.node, scope.zone ?? null, scope.nodeValues, shared]) };
   }),
   digestOf: virtualDigest,
-  evictable: evictableFile,
 };

@@ -1,10 +1,7 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { runs } from '@sluice/testing';
 import { Layered } from '../layered.ts';
-import { PackedChains, repackChains } from '../packed.ts';
 import { frontendLines, readFrontend } from './frontend.ts';
 import { keepSlots } from './keep-slots.ts';
 import { emptyNft, type NftState } from './state.ts';
@@ -75,32 +72,4 @@ test('the places of a state do not depend on which state they were first made fo
     }),
     runs(300),
   );
-});
-
-test('a frontend that changed does not keep the block in memory that its old lines were in', async () => {
-  setFlagsFromString('--expose-gc');
-  const collect = runInNewContext('gc') as () => void;
-  const [blocks, perBlock] = [128, 64];
-  const keyAt = (n: number): string => `10.96.${n >> 8}.${n & 255} . tcp . 80`;
-  const listAt = (n: number, last: string): string[] => [
-    ...[1, 2, 3, 4].map((one) => `10.${one}.${n >> 8}.${n & 255} . 8080`),
-    `${last} . 8080`,
-  ];
-  const all = Array.from({ length: blocks * perBlock }, (_, n) => [keyAt(n), linesOf(listAt(n, '10.5.0.1'))] as const);
-  const active = { settings: [], frontends: Layered.of(PackedChains.of(new Map(all))) };
-  const changed = Array.from({ length: blocks }, (_, n) => n * perBlock);
-  const fresh = active.frontends.with(changed.map((n) => [keyAt(n), linesOf(listAt(n, '10.6.0.1'))]));
-  const used = async (): Promise<number> => {
-    // A weak reference holds its target until the end of the turn in which it was made.
-    await new Promise(setImmediate);
-    repackChains();
-    collect();
-    return process.memoryUsage().heapUsed;
-  };
-  const before = await used();
-  const next = keepSlots({ settings: [], frontends: fresh }, active);
-  const grown = (await used()) - before;
-  expect(readFrontend(keyAt(0), next.frontends.get(keyAt(0)) ?? []).endpoints).toEqual(listAt(0, '10.6.0.1'));
-  // A block has some 12 kB: of all of them 1.5 MB.
-  expect(grown).toBeLessThan(600_000);
 });

@@ -6,7 +6,6 @@ import { differingFiles } from '../virtual/differing-files.ts';
 import { refusedLine, type ResolvedLine, type ResolvedVirtualFile } from '../virtual/line.ts';
 import { inOnePiece } from '../in-one-piece.ts';
 import { Layered } from '../layered.ts';
-import { PackedChains } from '../packed.ts';
 import { addressesHere, frontendLines, readFrontendKey } from './frontend.ts';
 import { disjoint } from './networks.ts';
 import { isBaseElement, type NftElement, readNftLine } from './read-line.ts';
@@ -21,7 +20,7 @@ type NftRead = NftState | { readonly problems: readonly Problem[] };
 export class NftMemory {
   #last: { readonly files: readonly ResolvedVirtualFile[]; readonly state: NftState } | undefined;
 
-  /** @returns as `readNftFiles`, with packed frontends */
+  /** @returns as `readNftFiles`, with frontends in layers */
   read(files: readonly ResolvedVirtualFile[]): NftRead {
     const read = (this.#last && readAgain(this.#last.files, this.#last.state, files)) ?? readWhole(files);
     this.#last = 'problems' in read ? undefined : { files, state: read };
@@ -31,7 +30,7 @@ export class NftMemory {
 
 function readWhole(files: readonly ResolvedVirtualFile[]): NftRead {
   const read = readNftFiles(files);
-  return 'problems' in read ? read : { ...read, frontends: Layered.of(PackedChains.of(read.frontends)) };
+  return 'problems' in read ? read : { ...read, frontends: Layered.of(read.frontends) };
 }
 
 /**
@@ -176,7 +175,7 @@ interface FrontendParts {
   none?: 'refuse' | 'drop';
 }
 
-/** Frontends keep the identity of their lines as long as the file is not evicted. */
+/** Frontends keep the identity of their lines as long as their file does. */
 const fileOf = perObject((lines: readonly ResolvedLine[]): NftFile => {
   const building = new Building();
   const found = new FileProblems();

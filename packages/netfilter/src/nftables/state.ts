@@ -1,7 +1,7 @@
 /**
  * What a node runs in mode nftables, without slots, halves and chains: these follow from it and from what the kernel holds already.
  *
- * Everything is text, so that states are stored, packed and compared like the chains of a table.
+ * Everything is text, so that states are stored and compared like the chains of a table.
  */
 export interface NftState {
   /** `table 4 address`, `table 4 interface cali*`, with ` masquerade-all`, ` tcp-reset`, ` clients 65536`; then `pods 10.244.0.0/16`, `keep …`, `node …`, `cidr …`, `health 32090`. */

@@ -91,7 +91,6 @@ export class ServicesOfFrontends implements Services {
       if (only !== undefined && !isOf(only, key)) continue;
       const parts = readFrontendKey(key);
       if (parts.family !== family) continue;
-      // Reading lines may unpack them.
       if (!withRejected && readFrontend(key, own.get(key) ?? []).endpoints.length === 0) continue;
       const { protocol, address, port } = named(parts);
       yield { protocol, address, port, service: frontendName(parts) };
@@ -115,7 +114,6 @@ export class ServicesOfFrontends implements Services {
     for (const key of differing(own, other)) {
       if (!isOf(protocol, key)) continue;
       const parts = readFrontendKey(key);
-      // Only now: reading them may unpack them.
       const lines = own.get(key);
       if (!lines) continue;
       const { family, port } = parts;

@@ -1,4 +1,3 @@
-import { repackChains } from '@sluice/netfilter';
 import { Daemon } from '../../daemon/daemon.ts';
 import type { DaemonParts } from '../../daemon/parts.ts';
 import { Drift } from '../../daemon/drift.ts';
@@ -67,7 +66,6 @@ export function daemonOf(node: RunningNode, around: Surroundings): Daemon {
     round: roundOf(node, around.refresh, around.gained),
     repaired: repairedOf(node, around.repairs),
     idle: () => {
-      repackChains();
       packWhenIdle();
       if (session.journal.active !== undefined) around.heap.settle();
       tidier.idle();

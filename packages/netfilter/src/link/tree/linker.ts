@@ -2,7 +2,6 @@ import type { Problem } from '../../problem.ts';
 import type { ResolvedSection } from '../section.ts';
 import type { TableName } from '../../family.ts';
 import { Layered } from '../../layered.ts';
-import { PackedChains } from '../../packed.ts';
 import { type FamilyProgram, tableNames, type TableProgram } from '../program.ts';
 import { dispatchedChains } from './dispatch.ts';
 import { settledProgram } from './flatten.ts';
@@ -37,14 +36,6 @@ export class TreeLinker {
     const next = before && relink(before, files, options, this.#memory);
     if (!next) return undefined;
     this.#last = next;
-    for (const table of tableNames) {
-      const { chains } = next.program[table];
-      // The layer above the packed chains has been packed, too.
-      if (chains !== before.program[table].chains && chains instanceof Layered && chains.flat) {
-        for (const unit of next.units) holdPacked(unit[table].chains, chains);
-        for (const one of next.tables[table].dispatched.values()) holdPacked(dispatchedChains(one), chains);
-      }
-    }
     return next.program;
   }
 
@@ -59,7 +50,7 @@ export class TreeLinker {
     const program = shareChains(options.taken, settledProgram(tree));
     const isPlain = parts.problems.length === 0 && tableNames.every((table) => haveDistinctChains(parts, table));
     this.#last = isPlain ? linkOf(parts, files, options, program) : undefined;
-    for (const table of tableNames) holdPacked(tree[table].chains.values(), program[table].chains);
+    for (const table of tableNames) holdRules(tree[table].chains.values(), program[table].chains);
     return { program, problems: parts.problems };
   }
 }
@@ -96,28 +87,21 @@ function shareChains(observed: FamilyProgram | undefined, program: FamilyProgram
 }
 
 /** Keeps each rule in memory once: the chains of files refer to the rules of the program. */
-function holdPacked(own: Iterable<TreeChain>, chains: TableProgram['chains']): void {
+function holdRules(own: Iterable<TreeChain>, chains: TableProgram['chains']): void {
   for (const chain of own) {
-    const below = chains instanceof Layered ? chains.below(chain.name) : undefined;
-    const rules = below instanceof PackedChains ? below.place(chain.name) : chains.get(chain.name);
+    const rules = chains.get(chain.name);
     if (rules) chain.hold(rules);
   }
 }
 
 function shareTable(observed: TableProgram | undefined, { chains, jumps }: TableProgram): TableProgram {
-  if (!observed) return { chains: packed(chains), jumps };
+  if (!observed) return { chains: Layered.of(chains), jumps };
   const changes = new Map<string, readonly string[] | undefined>();
   for (const name of observed.chains.keys()) if (!chains.has(name)) changes.set(name, undefined);
   for (const [name, rules] of chains) {
     const before = observed.chains.get(name);
     changes.set(name, before && sameLines(before, rules) ? before : rules);
   }
-  const shared = packed(observed.chains).with(changes);
+  const shared = Layered.of(observed.chains).with(changes);
   return shared === observed.chains && sameLines(observed.jumps, jumps) ? observed : { chains: shared, jumps };
-}
-
-/** Packs chains that are not packed yet. */
-function packed(chains: TableProgram['chains']): Layered<readonly string[]> {
-  const isReady = chains instanceof Layered || chains instanceof PackedChains;
-  return Layered.of<readonly string[]>(isReady ? chains : PackedChains.of(chains));
 }

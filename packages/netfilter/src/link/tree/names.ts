@@ -1,6 +1,5 @@
 import { hash } from 'node:crypto';
 import { differing } from '../../layered.ts';
-import { PackedBlock, type PackedPlace, rulesAt } from '../../packed.ts';
 import type { TableProgram } from '../program.ts';
 import type { TreeChain } from './program.ts';
 
@@ -64,41 +63,30 @@ export class NamesExhausted extends Error {
   override readonly name = 'NamesExhausted';
 }
 
-/** A chain of a program that is being linked. Once its rules are packed it keeps little more than its name. */
+/** A chain of a program that is being linked. */
 class LinkedChain implements TreeChain {
   readonly name: string;
   readonly height: number;
-  /** Undefined once it can be computed from the packed rules. */
-  #digest: string | undefined;
-  #rules: readonly string[] | PackedBlock;
-  /** The index in a block. */
-  #at = 0;
+  readonly digest: string;
+  #rules: readonly string[];
 
   constructor(name: string, digest: string, rules: readonly string[], height: number) {
     this.name = name;
     this.height = height;
-    this.#digest = digest;
+    this.digest = digest;
     this.#rules = rules;
   }
 
   get rules(): readonly string[] {
-    return this.#rules instanceof PackedBlock ? rulesAt({ block: this.#rules, at: this.#at }) : this.#rules;
-  }
-
-  get digest(): string {
-    return this.#digest ?? digestOfLines(this.name, stemOf(this.name) as string, this.rules);
+    return this.#rules;
   }
 
   get renamedDigest(): string | undefined {
-    return this.#digest === undefined || isFirstChoice(this.name, this.#digest) ? undefined : this.#digest;
+    return isFirstChoice(this.name, this.digest) ? undefined : this.digest;
   }
 
-  hold(rules: PackedPlace | readonly string[]): void {
-    if ('block' in rules) {
-      this.#rules = rules.block;
-      this.#at = rules.at;
-      if (this.renamedDigest === undefined) this.#digest = undefined;
-    } else this.#rules = rules;
+  hold(rules: readonly string[]): void {
+    this.#rules = rules;
   }
 }
 

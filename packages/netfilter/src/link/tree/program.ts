@@ -1,7 +1,6 @@
 import type { Problem } from '../../problem.ts';
 import type { TableName } from '../../family.ts';
 import type { DispatchPlace } from './keys.ts';
-import type { PackedPlace } from '../../packed.ts';
 
 /** One chain of a tree program. Its rules never change: other rules have another name. */
 export interface TreeChain {
@@ -16,7 +15,7 @@ export interface TreeChain {
   /** The digest of a renamed chain; undefined for one with its natural name. */
   readonly renamedDigest: string | undefined;
   /** Replaces its rules by equal ones, to share memory. */
-  hold(rules: PackedPlace | readonly string[]): void;
+  hold(rules: readonly string[]): void;
 }
 
 /**
