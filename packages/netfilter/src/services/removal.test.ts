@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { ForwardingState } from './services.ts';
+import { planeOf } from './planes.ts';
 import { removalBetween, removalOf } from './removal.ts';
 import { virtualKey, type VirtualServer } from '../virtual/values.ts';
 
@@ -83,4 +84,30 @@ describe.each(['ipv4', 'ipv6'] as const)('of the rules of a node, in family %s,'
   test('an address that keeps a port is no loss', () => {
     expect(removalBetween(of([80, 443], 20), of([443], 20), bound)).toBeUndefined();
   });
+});
+
+test('reads no chain of layout flat that was compared before', () => {
+  const reads = { count: 0 };
+  const stateWith = (count: number): ForwardingState => {
+    const chains = new Map<string, readonly string[]>(
+      Array.from({ length: count }, (_, n) => [
+        `KUBE-SVC-${n}`,
+        [`-A KUBE-SVC-${n} -p tcp -j DNAT --to-destination 10.244.0.${n}:80`],
+      ]),
+    );
+    const get = chains.get.bind(chains);
+    chains.get = (name) => {
+      reads.count += 1;
+      return get(name);
+    };
+    const table = { chains, jumps: [] };
+    return { families: { ipv4: { nat: table, filter: { chains: new Map(), jumps: [] } } } };
+  };
+  const [from, to] = [stateWith(200), stateWith(199)];
+  expect(planeOf(from).compare(from, to).removed).toHaveLength(1);
+  expect(reads.count).toBeGreaterThan(199);
+  reads.count = 0;
+  expect(removalBetween(from, to, bound)).toBeUndefined();
+  expect(reads.count).toBeLessThan(20);
+  expect(planeOf(from).compare(from, stateWith(198)).removed, 'another one').toHaveLength(2);
 });
