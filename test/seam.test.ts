@@ -84,24 +84,13 @@ function textsOf(operand: SyntaxNode, values: ReadonlyMap<unknown, SyntaxNode>):
 
 /** Files that read rule text, with the reason. */
 const reading: Readonly<Record<string, string>> = {
-  ...inEach('chains of iptables that a kube-proxy, or Sluice beside it, has: other modes have none', [
-    'applier/src/admission/kernel-context.ts',
-    'applier/src/adoption/proxy-rules.ts',
-    'applier/src/adoption/undo.ts',
-    'applier/src/doctor/checks/kernel-state.ts',
-    'applier/src/kube-proxy/rules.ts',
-    'applier/src/plan/beside.ts',
-    'applier/src/plan/ownership.ts',
-  ]),
-  ...inEach('layouts of mode iptables: their plans, by names of chains', [
-    'applier/src/plan/side-by-side.ts',
-    'applier/src/ports/node-state.ts',
-  ]),
-  ...inEach('foreign rules of iptables before the jumps of Sluice: other modes have no jumps', [
+  ...inEach('foreign rules of iptables or nft, as their tool prints them: no view of Services has these', [
     'applier/src/order/early-rules.ts',
     'applier/src/order/order.ts',
+    'renderer/src/review/parity/family.ts',
   ]),
   ...inEach('the edge: what a tool prints, or is given', [
+    'applier/src/doctor/redact.ts',
     'applier/src/examine/live.ts',
     'applier/src/examine/tables.ts',
     'applier/src/kernel/knows-sets.ts',
@@ -109,6 +98,7 @@ const reading: Readonly<Record<string, string>> = {
     'applier/src/kernel/scratch/load.ts',
     'applier/src/kernel/switch.ts',
     'applier/src/kernel/tools.ts',
+    'applier/src/kube-proxy/rules.ts',
     'bundle/src/observation/digest.ts',
     'bundle/src/observation/rule-lines.ts',
     'bundle/src/read-rulefile.ts',
@@ -145,9 +135,6 @@ const reading: Readonly<Record<string, string>> = {
     'renderer/src/review/parity/tracked.ts',
     'renderer/src/review/parity/versions.ts',
   ]),
-  'renderer/src/review/parity/family.ts':
-    'whether a foreign rule of iptables or nft, as its tool prints it, ends a path',
-  'applier/src/doctor/redact.ts': 'names of Services in any text of an archive, also in comments of rules',
 };
 
 const readsRules = (source: string): boolean => comparedTexts(source).some((text) => ruleForms.test(text));

@@ -39,6 +39,7 @@ export * from './link/section.ts';
 export * from './link/shared.ts';
 export * from './link/text.ts';
 export * from './link/tree/entries.ts';
+export { stemOf } from './link/tree/names.ts';
 export * from './link/tree/flatten.ts';
 export { marksLate, withoutLateMarks } from './link/tree/in-place.ts';
 export * from './link/tree/limits.ts';

@@ -1,4 +1,4 @@
-import { type Family, marksLate, type Problem } from '@sluice/netfilter';
+import { type Family, marksLate, type Problem, markingChain } from '@sluice/netfilter';
 import type { NftLack } from '../nftables/ports.ts';
 import type { Kernel } from '../ports/kernel.ts';
 import type { Ports } from '../ports/ports.ts';
@@ -17,11 +17,11 @@ export async function providesKubeChains(
   const { active } = journal;
   if (active && active.number > 0) return { provides: !isTree(active.state) || hasMark(active.state) };
   const tables = await kernel.observe(families);
-  return { provides: !familyNames.some((family) => tables[family]?.nat.chains.has('KUBE-MARK-MASQ')), tables };
+  return { provides: !familyNames.some((family) => tables[family]?.nat.chains.has(markingChain)), tables };
 }
 
 function hasMark({ families }: NodeState): boolean {
-  return familyNames.some((family) => families[family]?.nat.chains.has('KUBE-MARK-MASQ'));
+  return familyNames.some((family) => families[family]?.nat.chains.has(markingChain));
 }
 
 type LinkingFacts = {

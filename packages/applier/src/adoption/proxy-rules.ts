@@ -1,4 +1,4 @@
-import { type Family, targetOf } from '@sluice/netfilter';
+import { type Family, nodePortJumps, servicesChain } from '@sluice/netfilter';
 import { foreignProxyChains, ownState } from '../plan/ownership.ts';
 import { chainNames, familyNames, type NodeState, type Observed, type OwnedNames } from '../ports/node-state.ts';
 
@@ -32,9 +32,4 @@ export const hasWritten = (observed: Observed, family: Family): boolean => lastR
 
 /** The rules that show it. */
 export const lastRules = (observed: Observed, family: Family): readonly string[] =>
-  (observed[family]?.nat.chains.get('KUBE-SERVICES')?.rules ?? []).filter((rule) =>
-    nodePortChains.has(targetOf(rule) ?? ''),
-  );
-
-/** Of mode iptables, and of mode ipvs. */
-const nodePortChains: ReadonlySet<string> = new Set(['KUBE-NODEPORTS', 'KUBE-NODE-PORT']);
+  nodePortJumps(observed[family]?.nat.chains.get(servicesChain)?.rules ?? []);

@@ -1,5 +1,5 @@
 import { KernelError } from '../ports/failure.ts';
-import { deletionOf, type Family } from '@sluice/netfilter';
+import { deletionOf, type Family, servicesChain } from '@sluice/netfilter';
 import type { Adoption, RulesElsewhere } from '../ports/adoption.ts';
 import type { Generation } from '../ports/journal.ts';
 import { familyNames, type NodeState } from '../ports/node-state.ts';
@@ -79,7 +79,7 @@ async function outdate({ kernel, families, journal }: UndoParts): Promise<void> 
   const observed = await kernel.observe(families);
   const foreign = proxyChains(observed, journal.active?.state ?? { families: {}, sysctls: new Map() });
   for (const family of families) {
-    if (foreign[family]?.nat.includes('KUBE-SERVICES') !== true) continue;
+    if (foreign[family]?.nat.includes(servicesChain) !== true) continue;
     const lines = lastRules(observed, family).map(deletionOf);
     if (lines.length === 0) continue;
     const text = ['*nat', ...lines, 'COMMIT', ''].join('\n');
@@ -165,7 +165,7 @@ async function untilWritten(
 ): Promise<boolean> {
   const { kernel, clock, kubeProxy, families, waitMs, rulesElsewhere } = parts;
   const end = clock.bootMs() + waitMs;
-  const served = families.filter((family) => before?.state.families[family]?.nat.chains.has('KUBE-SERVICES'));
+  const served = families.filter((family) => before?.state.families[family]?.nat.chains.has(servicesChain));
   const isThere = async (): Promise<boolean> => {
     if (kubeProxy.running().length === 0) return false;
     const elsewhere = await unlessKilled(rulesElsewhere);

@@ -1,5 +1,5 @@
 import { type KnownIpvsParts } from '../ipvs/values.ts';
-import type { NftState } from '@sluice/netfilter';
+import { type NftState, isFilterOfIpvs } from '@sluice/netfilter';
 import type { IpvsPlan } from '../ipvs/values.ts';
 import { type KnownTable, readTable } from './nftables.ts';
 import { type NftTable, planNftInPlace, planNftRemoval } from '../nftables/plan.ts';
@@ -73,5 +73,5 @@ const translates = ({ families }: NodeState): boolean =>
 
 /** Whether the rules are those of mode ipvs, which has this chain in each family. */
 function runsIpvs({ families }: NodeState): boolean {
-  return familyNames.some((family) => families[family]?.filter.chains.has('KUBE-IPVS-FILTER'));
+  return Object.values(families).some(({ filter }) => isFilterOfIpvs(filter));
 }

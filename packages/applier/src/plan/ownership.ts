@@ -12,6 +12,7 @@ import {
   type TableProgram,
   targetOf,
   withoutLateMarks,
+  isProvided,
 } from '@sluice/netfilter';
 
 import type { Kernel } from '../ports/kernel.ts';
@@ -89,14 +90,11 @@ function ownTable(
   return { chains, jumps };
 }
 
-/** The chains that layout `tree` provides under kube-proxy's names, and that built-in chains jump to, too. */
-const providedChains: ReadonlySet<string> = new Set(['KUBE-MARK-MASQ', 'KUBE-POSTROUTING']);
-
 /** A rule of a built-in chain that leads into one of our entry chains, or into a shared chain that the desired state has. */
 function isOwnJump(rule: string, isOwn: (name: string) => boolean): boolean {
   const target = targetOf(rule);
   if (target === undefined || !isOwn(target)) return false;
-  return jumpedChains.has(target) || sharedChains.has(target) || isTreeChain(target) || providedChains.has(target);
+  return jumpedChains.has(target) || sharedChains.has(target) || isTreeChain(target) || isProvided(target);
 }
 
 /** A state without the rules that the kernel does not know. */

@@ -1,4 +1,15 @@
-import { differing, type Family, Layered, switches, type TableName, type TableProgram } from '@sluice/netfilter';
+import {
+  differing,
+  type Family,
+  Layered,
+  switches,
+  type TableName,
+  type TableProgram,
+  treeEntries,
+  isTagged,
+  treeMarkingChain,
+  stemOf,
+} from '@sluice/netfilter';
 import {
   type OwnedNames,
   familyNames,
@@ -6,8 +17,6 @@ import {
   tableOf,
   joinNames,
   type Observed,
-  entryNames,
-  isTagged,
   rootsOf,
   isTree,
 } from '../ports/node-state.ts';
@@ -20,9 +29,6 @@ export type Lead =
   | 'both'
   /** To the new one. */
   | 'new';
-
-/** The chain that marks packets for masquerading. Both programs call the same one. */
-const markChain = 'SLUICE-MARK-MASQ';
 
 /**
  * A table that holds two programs of layout `tree` side by side. They share each chain of the same name, because a tagged name stands for
@@ -37,8 +43,8 @@ export function sideBySide(table: TableName, old: TableProgram, fresh: TableProg
   for (const name of differing(old.chains, fresh.chains)) {
     const [before, rules] = [old.chains.get(name), fresh.chains.get(name)];
     if (rules) chains.set(name, rules);
-    if (isTagged(name) || entryNames[table].includes(name) || !before || !rules || sameRules(before, rules)) continue;
-    if (name === markChain) chains.set(name, lead === 'switch' ? before : rules);
+    if (isTagged(name) || treeEntries[table].includes(name) || !before || !rules || sameRules(before, rules)) continue;
+    if (name === treeMarkingChain) chains.set(name, lead === 'switch' ? before : rules);
     else for (const [part, lines] of inTurn(name, before, rules)) chains.set(part, lines);
   }
   for (const [entry, rules] of entryRules(table, old, fresh, lead)) chains.set(entry, rules);
@@ -49,7 +55,7 @@ export function sideBySide(table: TableName, old: TableProgram, fresh: TableProg
 /** Whether a base chain has different rules in the two programs: it then narrows in a step of its own. */
 export function differInBaseChains(table: TableName, old: TableProgram, fresh: TableProgram): boolean {
   return differing(old.chains, fresh.chains).some((name) => {
-    if (isTagged(name) || entryNames[table].includes(name)) return false;
+    if (isTagged(name) || treeEntries[table].includes(name)) return false;
     return !sameRules(old.chains.get(name) ?? [], fresh.chains.get(name) ?? []);
   });
 }
@@ -74,7 +80,7 @@ function* entryRules(
   lead: Lead,
 ): Generator<readonly [string, readonly string[]]> {
   const [before, after] = [rootsOf(table, old), rootsOf(table, fresh)];
-  for (const entry of entryNames[table]) {
+  for (const entry of treeEntries[table]) {
     const [a, b] = [before.get(entry), after.get(entry)];
     const leadTo = (root: string): readonly string[] => [`-A ${entry} -g ${root}`];
     if (b === undefined) {
@@ -120,9 +126,6 @@ export function baseChainParts(old: Pick<NodeState, 'families'>, fresh: Pick<Nod
   return names;
 }
 
-/** The form of names in layout `tree`: 16 characters of a hash, and a tag. No other program uses it. */
-const tagged = /^(?:SLUICE-[RT]|SLU-(?:SVC|SVL|EXT|FW|SEP|GRP))-[A-Z2-7]{16}\.[0-9a-z]{2}$/;
-
 /**
  * Chains that are ours by the form of their names. For when a generation that made some cannot be read any more: those that the desired
  * state lacks may be removed. Chains that foreign rules lead to stay (`adaptDesired`), as do all chains of the other layouts, which have
@@ -135,7 +138,7 @@ export function leakedChains(observed: Observed, state: Pick<NodeState, 'familie
     const tables = observed[family];
     if (!tables) continue;
     const names = (table: TableName): readonly string[] =>
-      [...tables[table].chains.keys()].filter((name) => tagged.test(name));
+      [...tables[table].chains.keys()].filter((name) => stemOf(name) !== undefined);
     found[family] = { filter: names('filter'), nat: names('nat') };
   }
   return isTree(state) ? joinNames(found, baseChainParts(state, state)) : found;

@@ -1,16 +1,8 @@
-import { canonicalRule, type Family, type TableName, tableNames } from '@sluice/netfilter';
+import { canonicalRule, type Family, type TableName, tableNames, treeEntries, isTagged } from '@sluice/netfilter';
 import { planNftRemoval } from '../nftables/plan.ts';
 import { leavesServers, planLeaving, tablePlan } from '../plan/plan.ts';
 import { withSteps } from '../plan/transaction-plan.ts';
-import {
-  entryNames,
-  familyNames,
-  isTagged,
-  type NodeState,
-  type Observed,
-  rootsOf,
-  tableOf,
-} from '../ports/node-state.ts';
+import { familyNames, type NodeState, type Observed, rootsOf, tableOf } from '../ports/node-state.ts';
 import { notBeneath } from './beneath.ts';
 import type { NodePlane } from './plane.ts';
 import { planBySwitch, planInOrder, planUpdate, tablesDiffer } from './tree-plan.ts';
@@ -70,7 +62,7 @@ function tableShows(observed: Observed, state: NodeState, family: Family, table:
   const rulesOf = (name: string): readonly string[] | undefined => chains?.get(name)?.rules;
   const expected = tableOf(state, family, table);
   const roots = rootsOf(table, expected);
-  const sameRoots = entryNames[table].every((entry) => {
+  const sameRoots = treeEntries[table].every((entry) => {
     const root = / -g (\S+)$/.exec(rulesOf(entry)?.findLast((rule) => !rule.includes(' --match-set ')) ?? '')?.[1];
     return root === roots.get(entry);
   });

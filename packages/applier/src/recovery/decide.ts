@@ -1,7 +1,7 @@
-import { addAll, type Family, setOf, type TableName, tableNames, targetOf } from '@sluice/netfilter';
+import { addAll, type Family, setOf, type TableName, tableNames, targetOf, treeEntries } from '@sluice/netfilter';
 import type { Kernel, SwitchState } from '../ports/kernel.ts';
 import type { OpenTransaction } from '../ports/journal.ts';
-import { familyNames, type NodeState, tableOf, entryNames, rootsOf } from '../ports/node-state.ts';
+import { familyNames, type NodeState, tableOf, rootsOf } from '../ports/node-state.ts';
 
 /** Which program an entry chain falls back to when the switch is off. */
 export type Default = 'old' | 'new' | 'missing' | 'foreign';
@@ -79,7 +79,7 @@ async function defaultsOf(
 ): Promise<readonly Default[]> {
   const before = rootsOf(table, tableOf(old, family, table));
   const after = rootsOf(table, tableOf(fresh, family, table));
-  const differing = entryNames[table].filter((name) => before.get(name) !== after.get(name));
+  const differing = treeEntries[table].filter((name) => before.get(name) !== after.get(name));
   if (differing.length === 0) return [];
   const actual = await kernel.observeChains(family, table, differing);
   return differing.map((name) => {

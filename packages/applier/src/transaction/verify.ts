@@ -2,9 +2,9 @@ import type { ObservedIpvs } from '../ipvs/values.ts';
 import { verifyVirtual } from '../plan/virtual.ts';
 import type { Ports } from '../ports/ports.ts';
 import type { PlannedChange } from './planned-change.ts';
-import { canonicalRule, changedChains, type Family, type TableName, tableNames } from '@sluice/netfilter';
+import { canonicalRule, changedChains, type Family, type TableName, tableNames, treeEntries } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
-import { chainNames, familiesOf, type NodeState, tableOf, entryNames, isTree } from '../ports/node-state.ts';
+import { chainNames, familiesOf, type NodeState, tableOf, isTree } from '../ports/node-state.ts';
 import { isTableIntact } from '../plan/nftables.ts';
 import { ownState } from '../plan/ownership.ts';
 import { describeStep, type Plan, plan } from '../plan/plan.ts';
@@ -93,7 +93,7 @@ async function entryDifference(
   kernel: Kernel,
 ): Promise<string | undefined> {
   const { chains } = tableOf(state, family, table);
-  const names = entryNames[table].filter((name) => chains.has(name));
+  const names = treeEntries[table].filter((name) => chains.has(name));
   if (names.length === 0) return undefined;
   const actual = await kernel.observeChains(family, table, names);
   const changed = names.find((name) => actual.get(name)?.join('\n') !== chains.get(name)?.join('\n'));

@@ -1,5 +1,6 @@
 import type { Mode } from '../rules/mode-facts.ts';
 import type { TableName } from '../family.ts';
+import { targetOf } from '../rules/words.ts';
 import { sharedChains } from './shared.ts';
 
 type Names = Readonly<Record<TableName, ReadonlySet<string>>>;
@@ -20,6 +21,20 @@ export const baseChains: Names = {
   ]),
   nat: new Set(['KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-POSTROUTING', 'KUBE-MARK-MASQ']),
 };
+
+/** nat's chain with all Services of a kube-proxy in mode iptables or ipvs, and of Sluice in layout `flat` and mode ipvs. */
+export const servicesChain = 'KUBE-SERVICES';
+
+/** The chain that marks packets for masquerading: CNI plugins jump to it. */
+export const markingChain = 'KUBE-MARK-MASQ';
+
+/** Whether a filter table is one of mode ipvs, which has this chain in each family. */
+export const isFilterOfIpvs = ({ chains }: { readonly chains: ReadonlyMap<string, unknown> }): boolean =>
+  chains.has('KUBE-IPVS-FILTER');
+
+/** The rules of `servicesChain` that lead to node ports, in mode iptables and in mode ipvs. */
+export const nodePortJumps = (rules: readonly string[]): readonly string[] =>
+  rules.filter((rule) => ['KUBE-NODEPORTS', 'KUBE-NODE-PORT'].includes(targetOf(rule) ?? ''));
 
 /** The base chains that the file of a Service may append to: those that dispatch to Services. */
 export const dispatchChains: Names = {

@@ -1,4 +1,4 @@
-import { type Finding, targetOf } from '@sluice/netfilter';
+import { type Finding, isTreeChain, servicesChain, targetOf } from '@sluice/netfilter';
 import { isTree } from '../../ports/node-state.ts';
 import type { DesiredFacts, Facts, SavedTable } from '../facts.ts';
 import { removal } from '../meetings.ts';
@@ -117,13 +117,13 @@ function proxyJumps(table: SavedTable, { store, state }: DesiredFacts): readonly
   const isOwnStore = table.store === store;
   const program = state.families[table.family];
   const own = isOwnStore && table.table === 'nat' ? program?.nat : undefined;
-  if (own?.chains.has('KUBE-SERVICES')) return [];
+  if (own?.chains.has(servicesChain)) return [];
   return ['PREROUTING', 'OUTPUT'].flatMap((hook) => {
     if (table.table !== 'nat') return [];
     const rules = table.chains.get(hook)?.rules ?? [];
-    const jump = rules.findIndex((rule) => targetOf(rule) === 'KUBE-SERVICES');
+    const jump = rules.findIndex((rule) => targetOf(rule) === servicesChain);
     const first = rules.findIndex(leadsToSluice);
-    const leads = (table.chains.get('KUBE-SERVICES')?.rules.length ?? 0) > 0;
+    const leads = (table.chains.get(servicesChain)?.rules.length ?? 0) > 0;
     const isEarly = jump >= 0 && (first < 0 || jump < first);
     return isEarly && leads ? rules.slice(jump, jump + 1) : [];
   });
@@ -134,4 +134,4 @@ const sluiceJumps = ({ chains }: SavedTable): readonly string[] =>
 
 const placed = ({ family, store, table }: SavedTable, rule: string): string => `${family} ${store} ${table}: ${rule}`;
 
-const leadsToSluice = (rule: string): boolean => targetOf(rule)?.startsWith('SLUICE-') === true;
+const leadsToSluice = (rule: string): boolean => isTreeChain(targetOf(rule) ?? '');

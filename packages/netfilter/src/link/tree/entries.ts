@@ -1,4 +1,6 @@
 import type { TableName } from '../../family.ts';
+import { markingChain } from '../chains.ts';
+import { baseChainName, entryChains, providedChains } from './base-chains.ts';
 import type { TreeTable } from './program.ts';
 
 /** The set that each table matches while a program is on probation. */
@@ -16,3 +18,25 @@ export function settledEntries(program: Pick<TreeTable, 'entries'>): ReadonlyMap
 export function isTreeChain(name: string): boolean {
   return name.startsWith('SLUICE-') || name.startsWith('SLU-');
 }
+
+/** The chains that lead from built-in chains to Services. */
+export const treeEntries: Readonly<Record<TableName, readonly string[]>> = {
+  filter: entryChains.filter.map(baseChainName),
+  nat: entryChains.nat.map(baseChainName),
+};
+
+/** Whether a nat table is in layout `tree`. */
+export const isNatOfTree = ({ chains }: { readonly chains: ReadonlyMap<string, unknown> }): boolean =>
+  treeEntries.nat.some((name) => chains.has(name));
+
+/** The chain that marks packets for masquerading; all programs call the same one. */
+export const treeMarkingChain = baseChainName(markingChain);
+
+/** Whether the name of a chain ends in a tag, which identifies its content: such a chain is added and removed, never changed. */
+export const isTagged = (name: string): boolean => /^(SLU-|SLUICE-[RT]-).*\.[0-9a-z]{2}$/.test(name);
+
+/** Whether a chain is the root of a program. */
+export const isRoot = (name: string): boolean => name.startsWith('SLUICE-R');
+
+/** Whether layout `tree` provides a chain under kube-proxy's name, which built-in chains jump to, too. */
+export const isProvided = (name: string): boolean => providedChains.some((one) => one === name);
