@@ -3,7 +3,7 @@ import type { RuleHit } from '../packet/packet.ts';
 import { familyOfClient, isPriority, updateOf } from './nft-affinity.ts';
 import { type Field, fieldOf, keysOf, keysWithShares, type Spread, spreadOf } from './nft-fields.ts';
 import { printStatements } from './nft-print.ts';
-import { Elements, elementsOf, type Json, listOf, objectOf, textOf } from './nft-values.ts';
+import { Elements, elementsOf, type Json, listOf, objectOf, textOf, widePart } from './nft-values.ts';
 import type { Chosen, Effect, ListedRule, LiveHook, LiveRule, LiveTest, SourceTest, UnreadEffect } from './rule.ts';
 import type { TraceFlow } from '../packet/flow.ts';
 import { always, hasMark, networkIn, not } from './tests.ts';
@@ -209,14 +209,26 @@ function sourcesNamed(fields: readonly (Field | Spread)[], elements: Elements, t
   const at = fields.findIndex((field) => 'asks' in field && field.asks !== 'else');
   const asked = fields[at];
   if (!asked || 'count' in asked) return undefined;
-  const named = (flow: TraceFlow, hook: LiveHook): readonly string[] =>
-    elements.all.flatMap(({ parts, holds }) => {
-      const isHere = fields.every(
-        (field, index) =>
-          index === at || 'count' in field || (field.of(flow, hook) ?? []).some((value) => holds(index, value)),
-      );
-      return isHere ? [parts[at] ?? ''] : [];
-    });
+  const others = fields.flatMap((field, index) => (index === at || 'count' in field ? [] : [{ field, index }]));
+  let index: ReadonlyMap<string, Elements['all']> | undefined;
+  const named = (flow: TraceFlow, hook: LiveHook): readonly string[] => {
+    // Tables have a hundred thousand elements, of which few are for one destination.
+    index ??= elements.byParts(others.map((other) => other.index));
+    const keys = keysOf(
+      others.map((other) => other.field),
+      flow,
+      hook,
+    );
+    if (!keys) return [];
+    const isHere = (key: readonly string[], { holds }: Elements['all'][number]): boolean =>
+      others.every((other, place) => holds(other.index, key[place] ?? ''));
+    const wide = index.get(widePart) ?? [];
+    const found = keys.flatMap((key) => [
+      ...(index?.get(key.join(' . ')) ?? []),
+      ...wide.filter((element) => isHere(key, element)),
+    ]);
+    return found.map(({ parts }) => parts[at] ?? '');
+  };
   if (asked.asks === 'interface-of-source')
     return {
       test,

@@ -30,6 +30,8 @@ export class Elements {
   readonly all: {
     readonly parts: readonly string[];
     readonly holds: (index: number, value: string) => boolean;
+    /** Whether a part is a network, a range or a pattern. */
+    readonly isWide: (index: number) => boolean;
     readonly value: unknown;
   }[] = [];
 
@@ -46,7 +48,8 @@ export class Elements {
       const parts = (Array.isArray(concat) ? concat : [bare]).map(partOf);
       const holds = (index: number, given: string): boolean => isHeld(parts[index], given);
       this.unread ??= parts.find(({ isRead }) => !isRead)?.text;
-      this.all.push({ parts: parts.map(({ text }) => text), holds, value });
+      const isWide = (index: number): boolean => parts[index]?.holds !== undefined;
+      this.all.push({ parts: parts.map(({ text }) => text), holds, isWide, value });
       if (parts.every((part) => part.holds === undefined))
         this.#exact.set(parts.map(({ text }) => text).join(' . '), value);
       else this.#wide.push({ parts, value });
@@ -58,6 +61,13 @@ export class Elements {
     return this.#wide.length;
   }
 
+  /** The elements by some of their parts, as `10.96.0.1 . tcp`; under `widePart` those for which one of these is wide. */
+  byParts(indexes: readonly number[]): ReadonlyMap<string, Elements['all']> {
+    return Map.groupBy(this.all, ({ parts, isWide }) =>
+      indexes.some(isWide) ? widePart : indexes.map((index) => parts[index] ?? '').join(' . '),
+    );
+  }
+
   /** The value of the element that holds this key; undefined: none does. */
   find(key: readonly string[]): unknown {
     const exact = this.#exact.get(key.join(' . '));
@@ -66,6 +76,9 @@ export class Elements {
     return wide ? wide.value : this.#catchall;
   }
 }
+
+/** No key of elements. */
+export const widePart = '*';
 
 /** The right side of a match: a value, a list of states, or an anonymous set. */
 export function elementsOf(right: unknown): Elements {

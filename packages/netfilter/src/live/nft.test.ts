@@ -245,3 +245,22 @@ test('the frontends of the table are those of its maps', () => {
     'tcp 198.51.100.13 80',
   ]);
 });
+
+test('a set names the sources for one destination, not those that other elements have', () => {
+  const elem = [
+    [{ concat: ['10.96.0.10', { prefix: { addr: '192.0.2.0', len: 24 } }] }],
+    [{ concat: ['10.96.0.12', { prefix: { addr: '198.51.100.0', len: 24 } }] }],
+    [{ concat: [{ prefix: { addr: '10.96.0.8', len: 30 } }, { prefix: { addr: '203.0.113.0', len: 24 } }] }],
+  ].flat();
+  const listed = [
+    { chain: { name: 'pre', type: 'filter', hook: 'prerouting', prio: -110, policy: 'accept' } },
+    { set: { name: 'allowed', type: 'ipv4_addr', elem } },
+    rule('pre', match({ concat: [field('daddr'), field('saddr')] }, '@allowed'), mark),
+  ];
+  const table = readLiveTable({ family: 'ip', name: 'kube-proxy', objects: listed as ListedTable['objects'] });
+  const notes = traceNotes();
+  const packet = { family: 'ipv4', source: '10.244.2.30', in: 'veth1', protocol: 'tcp', port: 80 } as const;
+  const live = { tables: new LiveTables('ipv4', [table]), notes };
+  trace(emptyProgram, { ...packet, destination: '10.96.0.10' }, { localAddresses: [], live });
+  expect([...notes.networks]).toEqual(['192.0.2.0/24', '203.0.113.0/24']);
+});
