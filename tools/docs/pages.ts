@@ -216,6 +216,9 @@ const decisions: Section = {
     ),
     page('docs/decisions/0024-events-of-js-yaml.md', '24. YAML', 'js-yaml reads manifests, from its events'),
     page(
+      'docs/decisions/0025-programs-walk-as-observed-rules.md',
+      '25. One walk',
+      'how our programs are traced, and why mode nftables is not traced by its rules',
       'docs/decisions/0027-rules-stay-unpacked.md',
       '27. Rules in memory',
       'rules are plain values, texts are packed',
