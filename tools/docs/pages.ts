@@ -219,6 +219,8 @@ const decisions: Section = {
       'docs/decisions/0025-programs-walk-as-observed-rules.md',
       '25. One walk',
       'how our programs are traced, and why mode nftables is not traced by its rules',
+    ),
+    page(
       'docs/decisions/0027-rules-stay-unpacked.md',
       '27. Rules in memory',
       'rules are plain values, texts are packed',
