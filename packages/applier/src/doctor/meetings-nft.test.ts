@@ -6,6 +6,7 @@ import { forwardedPacket } from './packet.fixture.ts';
 
 const match = (left: object, right: unknown, op = '=='): object => ({ match: { op, left, right } });
 const payload = (protocol: string, field: string): object => ({ payload: { protocol, field } });
+const fib = (...flags: readonly string[]): object => ({ fib: { result: 'type', flags } });
 const drop = { drop: null };
 
 function table(
@@ -57,7 +58,21 @@ test.each<[string, NftTableFacts, readonly string[]]>([
   ['a named set, which is not read', table([[match(payload('ip', 'daddr'), '@blocked'), drop]]), ['perhaps drop']],
   ['a translated connection', table([[match({ ct: { key: 'status' } }, 'dnat', 'in'), { accept: null }], [drop]]), []],
   ['an interface with a wildcard', table([[match({ meta: { key: 'iifname' } }, 'cali*'), drop]]), ['drop']],
-  ['a packet that is not tracked, and goes on', table([[{ notrack: null }], [drop]]), ['notrack', 'drop']],
+  [
+    'a packet that is not tracked, and goes on',
+    table([[{ notrack: null }], [drop]], { priority: -300 }),
+    ['notrack', 'drop'],
+  ],
+  ['notrack behind connection tracking', table([[{ notrack: null }]]), []],
+  ...(['icmp', 'icmpv6', 'igmp', 'esp', 'ah'] as const).map((protocol): [string, NftTableFacts, readonly string[]] => [
+    `a test of ${protocol} before a policy`,
+    table([[match(payload(protocol, 'type'), 8), { accept: null }]], { policy: 'drop' }),
+    ['drop'],
+  ]),
+  ['all but a type of ICMP', table([[match(payload('icmp', 'type'), 8, '!='), drop]]), []],
+  ['a type of address', table([[match(fib('daddr'), 'unicast'), drop]]), ['drop']],
+  ['a type of another address', table([[match(fib('daddr'), 'local'), drop]]), []],
+  ['a type of address on the interface, which it has not', table([[match(fib('daddr', 'iif'), 'local'), drop]]), []],
   ['a rate', table([[{ limit: { rate: 10 } }, drop]]), ['perhaps drop']],
   ['a policy', table([], { policy: 'drop' }), ['drop']],
   ['a policy after a verdict map', table([[{ vmap: {} }]], { policy: 'drop' }), ['perhaps drop']],
@@ -156,4 +171,16 @@ test('a rule with a large set is charged by its elements, and a chain with furth
 test('a redirect translates, though its target is not read', () => {
   const of = table([[{ redirect: { port: 3128 } }]], { type: 'nat', hook: 'prerouting', priority: -110 });
   expect(met(of, 'PREROUTING')).toEqual(['translate']);
+});
+
+test.each<[string, object, readonly string[]]>([
+  ["accepts the node's own packets", match({ meta: { key: 'iifname' } }, 'lo'), ['drop']],
+  ['accepts those of a set with lo alone', match({ meta: { key: 'iif' } }, { set: ['lo'] }), ['drop']],
+  ["accepts all but the node's own", match({ meta: { key: 'iifname' } }, 'lo', '!='), []],
+  ['accepts what comes by eth1', match({ meta: { key: 'iifname' } }, 'eth1'), ['perhaps drop']],
+  ['accepts what comes by lo or eth1', match({ meta: { key: 'iifname' } }, { set: ['lo', 'eth1'] }), ['perhaps drop']],
+])('a packet by an unknown wire, where a chain %s before its policy', (_title, condition, expected) => {
+  const of = table([[condition, { accept: null }]], { policy: 'drop' });
+  const found = meetNft([of], 'FORWARD', { ...forwardedPacket, in: undefined }, { left: 1_000 });
+  expect(found.map(({ kind, isCertain }) => `${isCertain ? '' : 'perhaps '}${kind}`)).toEqual(expected);
 });

@@ -60,6 +60,9 @@ type IsOwn = (chain: string) => boolean;
 /** Where iptables translates destinations, as the kernel's headers say (`NF_IP_PRI_NAT_DST`). */
 export const dnatPriority = -100;
 
+/** Where packets get their connection, as the kernel's headers say (`NF_IP_PRI_CONNTRACK`). */
+const conntrackPriority = -200;
+
 /**
  * The foreign rules of one built-in chain that decide about a packet. Sluice's own chains are known: in nat they translate packets of
  * Services, so the rest of the chain does not count; in filter FORWARD they accept masqueraded packets and replies.
@@ -118,6 +121,8 @@ export function meetNft(
       const meet = (rule: LiveRule | undefined, kind: Decision, isCertain: boolean): void => {
         // A translation harms only where it comes before that of Services.
         if (kind === 'accept' || (kind === 'translate' && base.priority > servicesAt)) return;
+        // Behind connection tracking `notrack` does nothing.
+        if (kind === 'notrack' && base.priority >= conntrackPriority) return;
         // Which of two chains with one priority comes first depends on who made them first.
         const isFirst = kind !== 'translate' || base.priority < servicesAt;
         met.push({ kind, isCertain: isCertain && isFirst, ...placeIn(facts, base, rule) });

@@ -71,8 +71,24 @@ function payloadOf(protocol: string, field: string): Field | undefined {
         hook.family === (protocol === 'ip' ? 'ipv4' : 'ipv6') ? [hook.protocol, numbers[hook.protocol]] : [],
       asks: 'else',
     };
+  // A test of a header that no packet of a Service has matches none, and neither does its negation.
+  if (foreignHeaders.has(protocol)) return absent;
   return undefined;
 }
+
+/** Headers of other protocols than those of Services. */
+const foreignHeaders: ReadonlySet<string> = new Set([
+  'icmp',
+  'icmpv6',
+  'igmp',
+  'esp',
+  'ah',
+  'comp',
+  'dccp',
+  'udplite',
+  'arp',
+]);
+const absent: Field = { of: () => [], asks: 'else' };
 
 const metas: Readonly<Record<string, Field>> = {
   l4proto: { of: (_flow, hook) => [hook.protocol, numbers[hook.protocol]], asks: 'else' },
@@ -104,10 +120,12 @@ const connections: Readonly<Record<string, Field>> = {
 /** `fib daddr type`: of two types alone. */
 function typeOf(flags: readonly string[]): Field | undefined {
   const side = flags.includes('saddr') ? 'source' : flags.includes('daddr') ? 'destination' : undefined;
-  if (!side || flags.some((flag) => flag !== 'saddr' && flag !== 'daddr')) return undefined;
+  if (!side || flags.some((flag) => flag !== 'saddr' && flag !== 'daddr' && flag !== 'iif')) return undefined;
   return one((flow, hook) => {
     const address = side === 'source' ? sourceOf(flow, hook) : flow.destination;
-    return address && (hook.isLocal(address) ? 'local' : 'unicast');
+    if (!address || !hook.isLocal(address)) return address && 'unicast';
+    // With `iif` an address counts only on the interface that the packet came by.
+    return flags.includes('iif') ? undefined : 'local';
   });
 }
 

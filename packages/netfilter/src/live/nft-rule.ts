@@ -6,7 +6,7 @@ import { printStatements } from './nft-print.ts';
 import { Elements, elementsOf, type Json, listOf, objectOf, textOf, widePart } from './nft-values.ts';
 import type { Chosen, Effect, ListedRule, LiveHook, LiveRule, LiveTest, SourceTest, UnreadEffect } from './rule.ts';
 import type { TraceFlow } from '../packet/flow.ts';
-import { always, hasMark, networkIn, not } from './tests.ts';
+import { always, hasMark, isLoopback, networkIn, not } from './tests.ts';
 
 /** What a rule of a table may refer to. */
 export interface NftContext {
@@ -192,11 +192,21 @@ const isNumber = (value: unknown): boolean => /^\d+$/.test(textOf(value));
 function memberTest(fields: readonly Field[], elements: Elements, isNegated: boolean): LiveTest {
   return (flow, hook) => {
     const keys = keysOf(fields, flow, hook);
-    if (!keys) return undefined;
+    if (!keys) return isOfLoopback(fields, elements, hook) ? yesIf(isNegated) : undefined;
     if (keys.length === 0) return 0;
     return keys.some((key) => elements.find(key) !== undefined) === isNegated ? 0 : 1;
   };
 }
+
+const yesIf = (is: boolean): 0 | 1 => (is ? 1 : 0);
+
+/** Whether a test asks for the node's own packets alone, by their interface. */
+const isOfLoopback = ([field, ...more]: readonly Field[], { all }: Elements, hook: LiveHook): boolean =>
+  hook.in === undefined &&
+  more.length === 0 &&
+  field?.asks === 'interface-of-source' &&
+  all.length > 0 &&
+  all.every(({ parts: [name = ''] }) => isLoopback(name));
 
 function addTest(fields: readonly Field[], elements: Elements, test: LiveTest, { tests, sources }: Reading): void {
   const divides = sourcesNamed(fields, elements, test);

@@ -55,10 +55,17 @@ export function fromNetworks(networks: readonly Cidr[], isNegated: boolean): Sou
 export const fromInterfaces = (names: readonly string[], isNegated: boolean): SourceTest => ({
   test: (_flow, { in: incoming }) =>
     // A packet of the node has no incoming interface; the kernel compares with an empty name.
-    incoming === undefined ? undefined : yes(names.some((name) => matchesInterface(name, incoming)) !== isNegated),
+    incoming === undefined
+      ? names.every(isLoopback)
+        ? yes(isNegated)
+        : undefined
+      : yes(names.some((name) => matchesInterface(name, incoming)) !== isNegated),
   networks: () => [],
   interfaces: names.filter((name) => name !== 'lo' && name !== '+').map((name) => name.replace(/\+$/, '0')),
 });
+
+/** A packet whose interface is not known comes from a pod or by a wire: only the node's own come by `lo`. */
+export const isLoopback = (name: string): boolean => name === 'lo';
 
 export const toInterfaces =
   (names: readonly string[]): LiveTest =>
