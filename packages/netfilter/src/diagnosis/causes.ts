@@ -14,7 +14,7 @@ export const causes = {
     'the modules of the running kernel are not installed: rules that need one more are refused until a reboot',
   // something else writes rules
   KUBE_PROXY_RUNNING: 'a kube-proxy runs on this node and writes rules of its own',
-  KUBE_PROXY_LEFTOVERS: 'rules, tables or interfaces of a former kube-proxy still take packets of Services',
+  KUBE_PROXY_LEFTOVERS: 'rules, tables or interfaces of a former kube-proxy are left, and may take packets of Services',
   RULES_IN_BOTH_STORES: 'both rule stores hold rules for Services: packets meet both',
   // Sluice's own part of the kernel
   RULES_DIFFER: 'the kernel does not hold the rules of the active generation',
@@ -30,6 +30,8 @@ export const causes = {
   NO_LOCAL_ENDPOINT: 'the traffic policy is Local and no endpoint is on this node: its packets are dropped',
   NO_ROUTE: 'this node has no route to an endpoint, to the address of the Service, or back to clients',
   INTERFACE_DOWN: 'the interface towards an endpoint is down',
+  BRIDGE_NOT_FILTERED:
+    'a bridge of pods passes replies on without iptables, so that nothing translates them back for pods of the same bridge',
   NEIGHBOUR_FAILED: 'the next hop towards an endpoint does not answer ARP or neighbour discovery',
   NODE_ADDRESS_MISSING: 'no interface has the address that the bundle gives this node',
   REVERSE_PATH_FILTER: 'the reverse path filter drops packets that arrive on another interface than replies would take',
@@ -38,7 +40,7 @@ export const causes = {
   MASQUERADE_PORTS_EXHAUSTED: 'masqueraded connections to one endpoint have used up the source ports',
   CONNTRACK_CLASHES: 'the kernel could not insert connections into its table',
   NEIGHBOUR_TABLE_FULL: 'the neighbour table is full: new next hops cannot be reached',
-  STALE_CONNECTIONS: 'tracked UDP connections still lead to endpoints that the Service no longer has',
+  STALE_CONNECTIONS: 'tracked connections lead where the Service does not send them: they are older than its rules',
   ENDPOINT_REFUSES: 'an endpoint that is ready refuses connections: its port is wrong, or its program has ended',
   ENDPOINT_SILENT: 'an endpoint that is ready does not answer',
   CONNTRACK_TIMEOUT_SHORT: 'idle connections are forgotten so early that clients lose them',
@@ -46,6 +48,8 @@ export const causes = {
   ADDRESS_ON_INTERFACE: 'an interface of this node has the address of a Service',
   ADDRESS_SHARED: 'two Services answer on one address and port',
   SERVICE_LEFT_OUT: 'the Service cannot be rendered: the bundle lacks it, or has it as it was before',
+  SERVICE_LEFT_TO_OTHERS:
+    'the Service, or the address, is left out on purpose: its labels or fields leave it to others',
   HAIRPIN_OFF:
     'a bridge does not send packets back to the port they came from: a pod cannot reach itself through a Service',
   LISTENER_ON_NODE_PORT: 'a program listens on a node port: connections to it go to the Service',

@@ -10,6 +10,9 @@ const nodes = [
 ];
 const on = (nodeName: string, ready = true) => endpoint('10.244.1.5', { nodeName, conditions: { ready } });
 
+const ending = (conditions: Readonly<Record<string, boolean>>) =>
+  endpoint('10.244.1.6', { nodeName: 'node-a', conditions });
+
 const sick = (status: string) =>
   node('node-c', {
     status: { addresses: [{ type: 'InternalIP', address: '192.0.2.13' }], conditions: [{ type: 'Ready', status }] },
@@ -65,6 +68,28 @@ test.each<[string, readonly KubeObject[], string]>([
     'internal policy Local and an endpoint here',
     [service('web', { internalTrafficPolicy: 'Local' }), slice('web', { endpoints: [on('node-a')] })],
     '',
+  ],
+  [
+    'policy Local, and here an endpoint that ends and serves, while another is ready elsewhere',
+    [
+      service('web', { internalTrafficPolicy: 'Local' }),
+      slice('web', { endpoints: [ending({ ready: false, serving: true, terminating: true }), on('node-b')] }),
+    ],
+    '',
+  ],
+  [
+    'policy Local, and here an endpoint that ends and no longer serves',
+    [
+      service('web', { internalTrafficPolicy: 'Local' }),
+      slice('web', { endpoints: [ending({ ready: false, serving: false, terminating: true }), on('node-b')] }),
+    ],
+    'certain NO_LOCAL_ENDPOINT',
+  ],
+  ['a headless Service', [service('web', { clusterIP: 'None' })], 'certain SERVICE_LEFT_TO_OTHERS'],
+  [
+    'a Service of type ExternalName',
+    [service('web', { type: 'ExternalName', externalName: 'a.example', clusterIP: '' })],
+    'certain SERVICE_LEFT_TO_OTHERS',
   ],
   [
     'an external address that two Services claim',

@@ -45,7 +45,7 @@ export function snapshotCauses(
     endpointCauses(place, snapshot, node).map((one) => ({ ...one, certainty }) as const),
   );
   return [
-    ...(asked.length === 0 ? unknownTarget(target, places) : found),
+    ...(asked.length === 0 ? unknownTarget(target, places, snapshot) : found),
     ...nodeCauses(target, asked, snapshot),
     ...clashes(target, asked, snapshot.problems),
   ];
@@ -129,12 +129,14 @@ function localCauses(
   node: string | undefined,
   fix: string,
 ): readonly Cause[] {
+  // Whether an endpoint elsewhere is ready does not count: policy Local chooses among those of the node (`CategorizeEndpoints`).
+  const local = usableOf(of.endpoints.filter(({ nodeName }) => nodeName === node));
   const isExternal = port.nodePort > 0 || of.externalIPs.length > 0 || of.loadBalancerIPs.length > 0;
   const policies = [
     ...(port.internalTrafficPolicy === 'Local' ? ['internalTrafficPolicy'] : []),
     ...(port.externalTrafficPolicy === 'Local' && isExternal ? ['externalTrafficPolicy'] : []),
   ];
-  if (node === undefined || policies.length === 0 || usable.some(({ nodeName }) => nodeName === node)) return [];
+  if (node === undefined || policies.length === 0 || local.length > 0) return [];
   const on = [...new Set(usable.flatMap(({ nodeName }) => nodeName ?? []))].toSorted(compareText);
   return [
     {
@@ -197,9 +199,25 @@ function isSliceOf({ kind, value }: KubeObject, namespace: string, service: stri
   return kind === 'EndpointSlice' && metadata?.labels?.['kubernetes.io/service-name'] === service;
 }
 
-function unknownTarget(target: ExaminedTarget, places: readonly PortPlace[]): readonly Finding[] {
+function unknownTarget(
+  target: ExaminedTarget,
+  places: readonly PortPlace[],
+  { objects }: Snapshot,
+): readonly Finding[] {
   if (target.kind === 'all') return [];
   const text = printTarget(target);
+  const left = objects.find((object) => isAskedService(object, target));
+  const because = left && leftBecause(left);
+  if (left && because !== undefined)
+    return [
+      {
+        code: 'SERVICE_LEFT_TO_OTHERS',
+        certainty: 'certain',
+        about: text,
+        evidence: [because],
+        fix: commandOf(left),
+      },
+    ];
   return [
     {
       code: 'SERVICE_UNKNOWN',
@@ -238,4 +256,51 @@ function clashes(
         fix: 'kubectl get services -A -o wide',
       }),
     );
+}
+
+interface ServiceValue {
+  readonly metadata?: {
+    readonly namespace?: string;
+    readonly name?: string;
+    readonly labels?: Readonly<Record<string, string>>;
+  };
+  readonly spec?: { readonly type?: string; readonly clusterIP?: string };
+  readonly status?: {
+    readonly loadBalancer?: { readonly ingress?: readonly { readonly ip?: string; readonly ipMode?: string }[] };
+  };
+}
+
+const nameOf = ({ value }: KubeObject): string => {
+  const { metadata } = value as ServiceValue;
+  return `${metadata?.namespace ?? 'default'}/${metadata?.name ?? ''}`;
+};
+
+function isAskedService(object: KubeObject, target: ExaminedTarget): boolean {
+  if (object.kind !== 'Service' || target.kind === 'all') return false;
+  if (target.kind === 'service') return nameOf(object) === target.service;
+  const { spec, status } = object.value as ServiceValue;
+  return [spec?.clusterIP, ...(status?.loadBalancer?.ingress ?? []).map(({ ip }) => ip)].includes(target.address);
+}
+
+const proxyName = 'service.kubernetes.io/service-proxy-name';
+const headless = 'service.kubernetes.io/headless';
+
+/** Why kube-proxy leaves a Service, or an address of it, to others on purpose; undefined: it does not. */
+function leftBecause(object: KubeObject): string | undefined {
+  const { metadata, spec, status } = object.value as ServiceValue;
+  const name = `Service ${nameOf(object)}`;
+  const labels = metadata?.labels ?? {};
+  if (labels[proxyName] !== undefined)
+    return `${name} has label ${proxyName}=${labels[proxyName]}: the proxy of that name serves it`;
+  if (labels[headless] !== undefined) return `${name} has label ${headless}: no proxy serves it`;
+  if (spec?.type === 'ExternalName') return `${name} is of type ExternalName: DNS answers with another name`;
+  if (spec?.clusterIP === 'None') return `${name} is headless (clusterIP: None): DNS answers with its endpoints`;
+  if (status?.loadBalancer?.ingress?.some(({ ipMode }) => ipMode === 'Proxy'))
+    return `${name} has ipMode Proxy: the load balancer itself takes packets to its address`;
+  return undefined;
+}
+
+function commandOf(object: KubeObject): string {
+  const [namespace = '', name = ''] = nameOf(object).split('/');
+  return `kubectl -n ${namespace} get service ${name} -o yaml`;
 }
