@@ -18,6 +18,7 @@ const having = (...forms: readonly RegExp[]): readonly string[] =>
 
 /** What compares the name of a mode or of a table of a trace, with the reason. Everything else asks `modeFacts`, or a table by mode. */
 const comparing: Readonly<Record<string, string>> = {
+  'applier/src/doctor/checks/connections.ts': 'mode ipvs translates without the entries of connection tracking',
   'applier/src/doctor/checks/foreign-rules.ts': 'which hooks a packet of each mode passes, in one function',
   'applier/src/doctor/checks/kernel-state.ts': 'what a kube-proxy in mode ipvs left',
   'applier/src/doctor/checks/trace.ts': 'which rule store has the rules of a node',

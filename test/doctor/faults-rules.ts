@@ -132,6 +132,8 @@ export const ruleFaults: readonly Fault[] = [
   {
     name: 'legacy and nft are mixed: the other store has the rules of a kube-proxy',
     cause: 'RULES_IN_BOTH_STORES',
+    // In mode nftables no packet of a Service meets them.
+    only: ({ mode }) => mode !== 'nftables',
     make: (node) =>
       restore(
         node,

@@ -201,6 +201,8 @@ export interface ConntrackFacts {
   readonly endpoints: ReadonlyMap<string, EndpointConnections>;
   /** UDP connections to endpoints that their frontend no longer has. */
   readonly stale: readonly TrackedFlow[];
+  /** TCP connections to these addresses that were begun before anything translated them, and are still without a reply: `10.96.0.10:80`. */
+  readonly untranslated: ReadonlySet<string>;
 }
 
 export interface EndpointConnections {

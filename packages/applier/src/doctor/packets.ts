@@ -1,5 +1,5 @@
 import { emptyProgram, type Family, type Outcome, trace, TraceError } from '@sluice/netfilter';
-import type { DesiredFacts, Facts, Frontend, PodFacts } from './facts.ts';
+import type { DesiredFacts, Facts, Frontend, ListenerFacts, PodFacts } from './facts.ts';
 import type { HookPacket } from './meetings.ts';
 import { addressOfEndpoint } from './target.ts';
 
@@ -72,6 +72,40 @@ const ownAddress = (family: Family, { interfaces = [] }: Facts): string | undefi
     .flatMap(({ addresses }) => addresses)
     .find((one) => one.includes(':') === (family === 'ipv6') && !/^(?:fe80|169\.254\.)/.test(one));
 
+/**
+ * The interface by which a client outside of the cluster reaches the node: that of the route to it. On a node with several
+ * wires another one may bring its packets, and a rule for one wire may be there on purpose.
+ */
+function wireOf(family: Family, { interfaces = [], routes = [], pods = [] }: Facts): string | undefined {
+  const dev = routes.find(
+    ({ to, from, iif }) => to === outsideClient[family] && from === undefined && iif === undefined,
+  )?.dev;
+  const others = interfaces.filter(
+    ({ name, kind, bridge, addresses }) =>
+      name !== dev &&
+      name !== 'lo' &&
+      bridge === undefined &&
+      !virtualKinds.has(kind) &&
+      pods.every((pod) => pod.dev !== name) &&
+      addresses.some((one) => one.includes(':') === (family === 'ipv6') && !/^(?:fe80|169\.254\.)/.test(one)),
+  );
+  return others.length === 0 ? dev : undefined;
+}
+
+/** Interfaces to pods, containers and other nodes' pods. A bridge, bond or VLAN to which the route leads is a wire. */
+const virtualKinds: ReadonlySet<string> = new Set([
+  'bridge',
+  'dummy',
+  'vxlan',
+  'geneve',
+  'ipip',
+  'sit',
+  'ip6tnl',
+  'wireguard',
+  'tun',
+  'veth',
+]);
+
 function ofOrigin(origin: Origin, frontend: Frontend, desired: DesiredFacts, facts: Facts): readonly FollowedPacket[] {
   const { family, protocol, port } = frontend;
   const own = ownAddress(family, facts);
@@ -88,7 +122,7 @@ function ofOrigin(origin: Origin, frontend: Frontend, desired: DesiredFacts, fac
     isReply: false,
     isTranslated: false,
     isMasqueraded: false,
-    in: origin === 'node' ? '' : origin === 'pod' ? pod?.dev : undefined,
+    in: origin === 'node' ? '' : origin === 'pod' ? pod?.dev : wireOf(family, facts),
     out: undefined,
     isToNode: localAddresses(facts).includes(destination),
   };
@@ -165,3 +199,20 @@ function translate(
 
 export const localAddresses = ({ interfaces = [] }: Facts): readonly string[] =>
   interfaces.flatMap(({ addresses }) => addresses);
+
+/** The process that listens on an address and port of this node; undefined: none does. */
+export const listenerAt = (
+  {
+    address,
+    port,
+    protocol,
+  }: { readonly address: string | undefined; readonly port: number; readonly protocol: string },
+  { listeners = [] }: Facts,
+): ListenerFacts | undefined =>
+  listeners.find(
+    (one) => one.protocol === protocol && one.port === port && one.address.replace(/^\[(.*)\]$/, '$1') === address,
+  );
+
+/** Whether destinations are translated before any chain of iptables: mode nftables does so since edition 4 of its table. */
+export const translatesFirst = ({ state }: DesiredFacts): boolean =>
+  (state.nft?.settings ?? []).some((one) => Number(/^table (\d+)/.exec(one)?.[1] ?? 0) > 3);

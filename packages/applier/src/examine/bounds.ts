@@ -1,5 +1,7 @@
 /** Bounds of what `sluiced doctor` reads, so that it ends on any node. */
 export const bounds = {
+  /** Addresses of connections that nothing translated; a scan has many, and one of each frontend is enough. */
+  untranslated: 10_000,
   /** One tool, and its output. Twice the time of a whole examination: on a busy node a late answer is better than one without a part. */
   toolMs: 20_000,
   toolBytes: 16 * 1024 * 1024,

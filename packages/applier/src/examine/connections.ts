@@ -22,8 +22,9 @@ export async function countConnections(
   endpoints: ReadonlySet<string>,
   own: ReadonlySet<string>,
   run: Run,
-): Promise<ReadonlyMap<string, EndpointConnections>> {
+): Promise<Pick<ConntrackFacts, 'endpoints' | 'untranslated'>> {
   const found = new Map<string, Counts>();
+  const untranslated = new Set<string>();
   const file = findTool('conntrack');
   if (file === undefined) throw new Error('conntrack is not installed');
   for (const family of ['ipv4', 'ipv6'] as const) {
@@ -32,13 +33,28 @@ export async function countConnections(
     const take = (part: string): void => {
       const parts = `${rest}${part}`.split('\n');
       rest = parts.pop() ?? '';
-      for (const line of parts) if (lines++ < bounds.connections) count(line, family, endpoints, own, found);
+      for (const line of parts) {
+        if (lines++ >= bounds.connections) return;
+        count(line, family, endpoints, own, found);
+        const asked = untranslatedIn(line, family);
+        if (asked !== undefined && untranslated.size < bounds.untranslated) untranslated.add(asked);
+      }
     };
     const ran = await run({ file, args: ['-L', '-f', family], timeoutMs: bounds.toolMs, onOutput: take });
     if (ran.exitCode !== 0) throw new Error(ran.why);
     take('\n');
   }
-  return found;
+  return { endpoints: found, untranslated };
+}
+
+const connecting =
+  /^tcp .* SYN_SENT src=(\S+) dst=(\S+) sport=(\d+) dport=(\d+) (?:packets=\d+ bytes=\d+ )?\[UNREPLIED\] src=(\S+) dst=(\S+) sport=(\d+) dport=(\d+)/;
+
+/** Where a TCP connection wants to go that has no reply and is not translated: each retry of its client keeps it so. */
+export function untranslatedIn(line: string, family: Family): string | undefined {
+  const [, , to = '', , port, from, , fromPort] = connecting.exec(line) ?? [];
+  if (port === undefined || to !== from || port !== fromPort) return undefined;
+  return printEndpoint(family === 'ipv6' ? (canonicalAddress(to) ?? to) : to, Number(port));
 }
 
 /** `tcp 6 117 SYN_SENT src=… dst=… sport=… dport=… [UNREPLIED] src=… dst=… sport=… dport=…`: the second group is the reply. */

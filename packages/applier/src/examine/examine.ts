@@ -145,7 +145,7 @@ async function routesOf(
     const isOnNode = dev !== undefined && !isLocal && via === undefined && !own.has(to) && isEndpoint.has(to);
     return isOnNode ? [{ to: outsideClient[to.includes(':') ? 'ipv6' : 'ipv4'], from: to, iif: dev }] : [];
   });
-  const clients = distinct(back.map(({ to }) => to)).map((to) => ({ to }));
+  const clients = [...new Set(asked.map(({ family }) => outsideClient[family]))].map((to) => ({ to }));
   return [...there, ...(await readRoutes([...clients, ...back], run))];
 }
 
@@ -163,5 +163,5 @@ async function readConntrack(
   const own = new Set(interfaces.flatMap(({ addresses }) => addresses));
   const file = findTool('conntrack');
   const stale = active && file !== undefined ? staleFlows(active, await readTrackedPaths(file, run)) : [];
-  return { ...readFill(), endpoints: await countConnections(endpoints, own, run), stale };
+  return { ...readFill(), ...(await countConnections(endpoints, own, run)), stale };
 }

@@ -1,5 +1,6 @@
 import { type Finding, printEndpoint } from '@sluice/netfilter';
 import type { EndpointConnections, Facts, Frontend, LiveAnswer } from '../facts.ts';
+import { localAddresses } from '../packets.ts';
 import { printFrontendOf } from '../target.ts';
 
 /** A fuller table than this drops connections in bursts. */
@@ -44,7 +45,13 @@ export function connectionChecks(frontends: readonly Frontend[], facts: Facts): 
         fix: `sysctl -w ${key.replaceAll('/', '.')}=${defaults[key] ?? ''}`,
       });
   }
-  return [...found, ...staleChecks(frontends, facts), ...endpointChecks(frontends, facts), ...clashChecks(facts)];
+  return [
+    ...found,
+    ...staleChecks(frontends, facts),
+    ...untranslatedChecks(frontends, facts),
+    ...endpointChecks(frontends, facts),
+    ...clashChecks(facts),
+  ];
 }
 
 /** The kernel's own values; of established connections kube-proxy's. */
@@ -83,6 +90,29 @@ function staleChecks(frontends: readonly Frontend[], { conntrack }: Facts): read
       ].join(' '),
     },
   ];
+}
+
+/**
+ * A client that began before the Service had its rules, from a port that it uses again: a tracked connection is never translated later.
+ * Mode ipvs translates without connection tracking, and the entries there look so always.
+ */
+function untranslatedChecks(frontends: readonly Frontend[], facts: Facts): readonly Finding[] {
+  const { conntrack, desired } = facts;
+  if (!conntrack || conntrack.untranslated.size === 0 || desired?.mode === 'ipvs') return [];
+  return frontends.flatMap((one): Finding[] => {
+    if (one.protocol !== 'tcp' || one.endpoints.length === 0) return [];
+    const addresses = one.address === undefined ? localAddresses(facts) : [one.address];
+    const stuck = addresses.filter((address) => conntrack.untranslated.has(printEndpoint(address, one.port)));
+    return stuck.map((address) => ({
+      code: 'STALE_CONNECTIONS',
+      certainty: 'certain',
+      about: `${printEndpoint(address, one.port)}/tcp`,
+      evidence: [
+        `a connection to ${printEndpoint(address, one.port)} began before rules translated it (SYN_SENT, no reply): while its client retries from the same port, it stays so`,
+      ],
+      fix: `conntrack -D -p tcp --orig-dst ${address} --orig-port-dst ${one.port}`,
+    }));
+  });
 }
 
 function endpointChecks(frontends: readonly Frontend[], { conntrack, live }: Facts): readonly Finding[] {

@@ -1,73 +1,8 @@
-import { emptyNft, type ProblemCode } from '@sluice/netfilter';
+import type { ProblemCode } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { diagnoseNode } from './diagnose-node.ts';
-import type { Facts, Frontend } from '../facts.ts';
-
-const frontend = (more: Partial<Frontend> = {}): Frontend => ({
-  family: 'ipv4',
-  protocol: 'tcp',
-  service: 'shop/web:http',
-  address: '10.96.0.10',
-  port: 80,
-  endpoints: [{ text: '10.244.2.6:8080', weight: 1 }],
-  affinitySeconds: [],
-  ...more,
-});
-
-/** A node on which everything works. */
-const healthy: Facts = {
-  node: 'node-a',
-  sluiced: {
-    generation: 3,
-    version: 'abc',
-    halted: undefined,
-    open: undefined,
-    quarantinedServices: [],
-    leftOut: new Map(),
-    releaseWarnings: [],
-    bundle: { kind: 'same', directory: '/etc/sluice/rendered' },
-    isDaemonRunning: true,
-    alarms: {},
-  },
-  desired: {
-    mode: 'nftables',
-    store: 'nft',
-    state: {
-      families: {},
-      sysctls: new Map(),
-      nft: { ...emptyNft, settings: ['table 2 address'] },
-    },
-    frontends: [frontend({ kind: 'cluster' }), frontend({ address: undefined, port: 30_080 })],
-    nodeAddresses: ['192.0.2.11'],
-  },
-  differences: [],
-  tables: [],
-  nftTables: [],
-  interfaces: [{ name: 'eth0', isUp: true, mtu: 1500, kind: '', addresses: ['192.0.2.11'] }],
-  routes: [{ to: '10.244.2.6', dev: 'eth0', via: '192.0.2.1', isLocal: false }],
-  failedNeighbours: [],
-  sysctls: new Map([
-    ['net/ipv4/ip_forward', '1'],
-    ['net/ipv4/ip_local_port_range', '32768 60999'],
-    ['net/netfilter/nf_conntrack_udp_timeout', '30'],
-  ]),
-  counters: {
-    received: 1_000_000,
-    reversePathFilter: 0,
-    fragmentsFailed: 0,
-    packetsTooBig: 0,
-    insertFailed: 0,
-    dropped: 0,
-    earlyDropped: 0,
-  },
-  conntrack: { count: 100, max: 1000, endpoints: new Map(), stale: [] },
-  kubeProxies: [],
-  listeners: [],
-  disk: { path: '/var/lib/sluice', freeBytes: 2 ** 30, freeInodes: 1000, inodes: 2000, isReadOnly: false },
-  clock: { nowMs: 2_000_000, stateMs: 1_000_000 },
-  missingTools: [],
-  unread: [],
-};
+import type { Facts } from '../facts.ts';
+import { frontend, healthy } from './healthy.fixture.ts';
 
 const about = { kind: 'service', service: 'shop/web' } as const;
 const causeOf = (change: Partial<Facts>): string => {
@@ -78,7 +13,7 @@ const sysctls = (key: string, value: string): Partial<Facts> => ({
   sysctls: new Map([...(healthy.sysctls ?? []), [key, value]]),
 });
 const conntrack = (change: Partial<NonNullable<Facts['conntrack']>>): Partial<Facts> => ({
-  conntrack: { count: 100, max: 1000, endpoints: new Map(), stale: [], ...change },
+  conntrack: { count: 100, max: 1000, endpoints: new Map(), stale: [], untranslated: new Set(), ...change },
 });
 const connections = (answered: number, silent: number): Partial<Facts> =>
   conntrack({ endpoints: new Map([['10.244.2.6:8080 tcp', { answered, silent, masqueraded: 0 }]]) });

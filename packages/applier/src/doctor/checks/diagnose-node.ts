@@ -55,5 +55,10 @@ function checksOf(target: ExaminedTarget, facts: Facts): Checked {
     ...networkChecks(target, frontends, desired, facts),
     ...connectionChecks(frontends, facts),
   ];
-  return { findings, unread: foreign.unread };
+  // Replies that a bridge passes on without iptables leave entries as endpoints do that never answer.
+  const isExplained = findings.some(({ code }) => code === 'BRIDGE_NOT_FILTERED');
+  const shown = findings.filter(
+    ({ code, certainty }) => !(isExplained && code === 'ENDPOINT_SILENT' && certainty !== 'certain'),
+  );
+  return { findings: shown, unread: foreign.unread };
 }

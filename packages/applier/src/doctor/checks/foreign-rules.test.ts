@@ -123,3 +123,39 @@ test.each([
   expect(found?.evidence.slice(0, 1 + expected.length)).toEqual([rule, ...expected]);
   expect(found?.evidence.filter((line) => line.includes('counted'))).toEqual(expected);
 });
+
+/** As NodeLocal DNSCache writes them, on a node that has the address of the Service. */
+const untracked: SavedTable = {
+  store: 'nft',
+  family: 'ipv4',
+  table: 'raw',
+  chains: new Map([['PREROUTING', { policy: 'ACCEPT', rules: ['-A PREROUTING -d 10.96.0.10/32 -j CT --notrack'] }]]),
+};
+
+test.each([
+  ['the address', { address: '10.96.0.10', port: 80 }, []],
+  ['another address', { address: '10.96.0.99', port: 80 }, ['FOREIGN_NOTRACK']],
+  ['another port', { address: '10.96.0.10', port: 81 }, ['FOREIGN_NOTRACK']],
+])('NOTRACK for an address of the node, where a program listens on %s', (_title, listener, expected) => {
+  const desired = { mode: 'iptables', store: 'nft', state: { families: {} } } as unknown as DesiredFacts;
+  const listeners = [{ ...listener, protocol: 'tcp', program: 'node-cache (pid 9)' }];
+  const packet = followed('iptables', 'pod');
+  const local = { ...packet, request: { ...packet.request, isToNode: true } };
+  const facts = { tables: [untracked], nftTables: [], listeners } as unknown as Facts;
+  expect(foreignRules([local], desired, facts).findings.map(({ code }) => code)).toEqual(expected);
+});
+
+test('a reply of an endpoint on the node passes OUTPUT, where NOTRACK keeps it from being translated back', () => {
+  const desired = { mode: 'iptables', store: 'nft', state: { families: {} } } as unknown as DesiredFacts;
+  const packet = followed('iptables', 'pod');
+  const [translated, reply] = [packet.translated, packet.reply];
+  const local = {
+    ...packet,
+    translated: translated && { ...translated, isToNode: true },
+    reply: reply && { ...reply, in: '' },
+  };
+  const rules = ['-A OUTPUT -p tcp -m tcp --sport 8080 -j CT --notrack'];
+  const table = { ...untracked, chains: new Map([['OUTPUT', { policy: 'ACCEPT', rules }]]) };
+  const facts = { tables: [table], nftTables: [] } as unknown as Facts;
+  expect(foreignRules([local], desired, facts).findings.map(({ code }) => code)).toEqual(['FOREIGN_NOTRACK']);
+});

@@ -7,7 +7,7 @@ import {
   type Unread,
 } from '@sluice/netfilter';
 import type { DesiredFacts, Facts, SavedTable } from '../facts.ts';
-import { type FollowedPacket, type Origin } from '../packets.ts';
+import { type FollowedPacket, listenerAt, localAddresses, type Origin, translatesFirst } from '../packets.ts';
 import {
   dnatPriority,
   type HookName,
@@ -157,7 +157,7 @@ function hooksOf(
           ]),
     ...(translated.isToNode ? [] : [{ hook: 'POSTROUTING' as const, tables: ['mangle'], packet: translated }]),
     ...(translated.isToNode
-      ? []
+      ? [{ hook: 'OUTPUT' as const, tables: ['raw', 'mangle', 'filter', 'security'], packet: reply }]
       : [
           { hook: 'PREROUTING' as const, tables: ['raw', 'mangle'], packet: reply },
           { hook: isFromNode ? ('INPUT' as const) : ('FORWARD' as const), tables: decided, packet: reply },
@@ -173,13 +173,26 @@ function meet(
 ): readonly Meeting[] {
   const inStores = (facts.tables ?? [])
     .filter((table) => table.family === packet.family && tables.includes(table.table))
-    .flatMap((table) => meetIptables(table, hook, packet, ownChains(table, desired), effort));
+    .flatMap((table) => meetIptables(table, hook, packet, ownChains(table, desired), effort))
+    // Sluice's table translates first there: what has its translation passes no other nat chain.
+    .filter(({ table }) => !translatesFirst(desired) || table !== 'nat');
   // After translation the nat chains of nftables were passed already.
-  const servicesAt = desired.mode === 'nftables' ? nftDnatPriority : dnatPriority;
+  const servicesAt = translatesFirst(desired) ? nftDnatPriority : dnatPriority;
   const inNft = meetNft(facts.nftTables ?? [], hook, packet, effort, servicesAt).filter(
-    ({ kind }) => kind === 'drop' || !packet.isTranslated,
+    ({ kind }) => kind === 'drop' || !packet.isTranslated || (kind === 'notrack' && packet.isReply),
   );
-  return [...inStores, ...inNft];
+  const met = [...inStores, ...inNft];
+  return isServedHere(packet, facts) ? met.filter(({ kind }) => kind !== 'notrack') : met;
+}
+
+/**
+ * Whether a process of this node listens on the address that a packet is sent to, and the node has the address: NodeLocal DNSCache takes
+ * packets to a cluster IP so, and its NOTRACK keeps them from being translated on purpose.
+ */
+function isServedHere({ destination, source, port, protocol, isToNode, isReply }: HookPacket, facts: Facts): boolean {
+  const address = isReply ? source : destination;
+  const isHere = isReply ? address !== undefined && localAddresses(facts).includes(address) : isToNode;
+  return isHere && listenerAt({ address, port, protocol }, facts) !== undefined;
 }
 
 /** Chains of the active generation, in its store. Chains of single Services are not in the facts. */

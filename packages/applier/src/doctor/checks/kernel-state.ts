@@ -2,6 +2,7 @@ import { type Finding, isTreeChain, servicesChain, targetOf } from '@sluice/netf
 import { isTree } from '../../ports/node-state.ts';
 import type { DesiredFacts, Facts, SavedTable } from '../facts.ts';
 import { removal } from '../meetings.ts';
+import { translatesFirst } from '../packets.ts';
 
 /** Desired against observed, and other writers of rules. */
 export function kernelState(desired: DesiredFacts, facts: Facts): readonly Finding[] {
@@ -74,6 +75,8 @@ function proxyChecks(
       fix: 'kubectl -n kube-system get daemonset kube-proxy',
     });
   // `kube-proxy --cleanup` also empties chains and virtual servers that Sluice has under kube-proxy's names.
+  // Sluice's table of mode nftables translates before any chain of iptables: jumps there have no packets of its Services.
+  const isFirst = translatesFirst(desired);
   const left = [
     ...nftTables.flatMap(({ family, name }) =>
       name === 'kube-proxy'
@@ -86,7 +89,7 @@ function proxyChecks(
         : [],
     ),
     ...tables.flatMap((table) =>
-      table.store === desired.store
+      table.store === desired.store && !isFirst
         ? proxyJumps(table, desired).map((rule) => ({ evidence: placed(table, rule), fix: removal(table, rule) }))
         : [],
     ),
@@ -99,8 +102,24 @@ function proxyChecks(
       evidence: left.map(({ evidence }) => evidence),
       fix: first.fix,
     });
+  const harmless = isFirst
+    ? tables.flatMap((table) =>
+        proxyJumps(table, desired).map((rule) => [placed(table, rule), removal(table, rule)] as const),
+      )
+    : [];
+  const [firstJump] = harmless;
+  if (firstJump)
+    found.push({
+      code: 'KUBE_PROXY_LEFTOVERS',
+      certainty: 'note',
+      evidence: [
+        ...harmless.map(([rule]) => rule),
+        'no packet of a Service takes them: mode nftables translates before',
+      ],
+      fix: firstJump[1],
+    });
   const other = tables
-    .filter(({ store }) => store !== desired.store)
+    .filter(({ store }) => store !== desired.store && !isFirst)
     .flatMap((table) => [...proxyJumps(table, desired), ...sluiceJumps(table)].map((rule) => placed(table, rule)));
   if (other.length > 0)
     found.push({

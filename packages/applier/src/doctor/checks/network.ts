@@ -25,6 +25,7 @@ export function networkChecks(
     ...nodeAddressChecks(target, served, desired, facts),
     ...portChecks(target, served, facts),
     ...hairpinChecks(target, endpoints, facts),
+    ...bridgeChecks(endpoints, facts),
   ];
 }
 
@@ -314,4 +315,42 @@ function hairpinChecks(
       },
     ];
   });
+}
+
+/**
+ * A reply from an endpoint to a pod on the same bridge never leaves the bridge: unless the kernel shows bridged packets to iptables, nothing
+ * translates it back, and the pod drops it. Masqueraded packets are answered to the node. A bridge with one port has no second pod.
+ */
+function bridgeChecks(
+  endpoints: EndpointAddresses,
+  { routes = [], interfaces = [], sysctls }: Facts,
+): readonly Finding[] {
+  if (!sysctls) return [];
+  const found = new Map<
+    string,
+    { readonly key: string; readonly value: string | undefined; readonly text: string[] }
+  >();
+  for (const { to, dev = '', via, iif } of routes) {
+    if (via !== undefined || iif !== undefined || !endpoints.has(to)) continue;
+    const ports = interfaces.filter(({ bridge }) => bridge?.name === dev);
+    const key = `net/bridge/bridge-nf-call-${familyOf(to) === 'ipv4' ? 'iptables' : 'ip6tables'}`;
+    const value = sysctls.get(key);
+    if (ports.length < 2 || value === '1') continue;
+    const one = found.get(`${dev} ${key}`) ?? { key, value, text: [] };
+    found.set(`${dev} ${key}`, one);
+    one.text.push(`endpoint ${to} is on bridge ${dev}, which has ${ports.length} ports`);
+  }
+  return [...found].map(([place, { key, value, text }]) => ({
+    code: 'BRIDGE_NOT_FILTERED',
+    // Whether pods reach each other through the bridge or through the node, only they know.
+    certainty: 'likely',
+    about: place.split(' ')[0] ?? '',
+    evidence: [
+      value === undefined
+        ? `${key.replaceAll('/', '.')} is absent: br_netfilter is not loaded`
+        : `${key.replaceAll('/', '.')} is ${value}`,
+      ...text,
+    ],
+    fix: value === undefined ? 'modprobe br_netfilter' : `sysctl -w ${key.replaceAll('/', '.')}=1`,
+  }));
 }

@@ -1,6 +1,6 @@
 import { cidrContains, compareText, type Finding, printTarget, type ExaminedTarget } from '@sluice/netfilter';
 import type { Facts, Frontend } from '../facts.ts';
-import { type FollowedPacket, localAddresses } from '../packets.ts';
+import { type FollowedPacket, listenerAt, localAddresses } from '../packets.ts';
 import { printFrontendOf } from '../target.ts';
 
 /** What the desired state itself says about the examined frontends: intended, and still the answer to "why is it dead". */
@@ -131,8 +131,21 @@ function sharedAddresses(target: ExaminedTarget, frontends: readonly Frontend[],
     const isCluster = one.kind === 'cluster' || isInServiceNetwork(one.address, facts);
     // An external address on the node is how some load balancers bring packets here.
     const isOwnNodePort = facts.desired?.nodeAddresses.includes(one.address) === true;
+    const listener = listenerAt(one, facts);
     const name = facts.interfaces?.find(({ addresses }) => addresses.includes(one.address ?? ''))?.name ?? '';
     if (isOwnNodePort || name === 'kube-ipvs0') continue;
+    if (listener) {
+      found.push({
+        code: 'ADDRESS_ON_INTERFACE',
+        certainty: 'note',
+        about: one.service ?? printFrontendOf(one),
+        evidence: [
+          `${printFrontendOf(one)} is on interface ${name}, and ${listener.program} listens there: it may answer on this node instead of the Service, as NodeLocal DNSCache does`,
+        ],
+        fix: `ss -Hlnp sport = :${one.port}`,
+      });
+      continue;
+    }
     found.push({
       code: 'ADDRESS_ON_INTERFACE',
       certainty: isCluster && target.kind !== 'all' ? 'certain' : isCluster ? 'likely' : 'note',
