@@ -1,16 +1,15 @@
 // @module-tag all
-import { atTier, isShare, randomOf, reaches, seed } from '@sluice/testing';
+import { atTier, randomOf, seed } from '@sluice/testing';
 import { afterAll, describe, expect, test } from 'vitest';
 import { currentOfTier } from './binaries.ts';
 import { drawCluster, itemsOf, redraw } from './clusters.ts';
 import { Clients, printFault } from './flows.ts';
-import { isOfVersion, ofVersion } from './modes.ts';
 import { type ParityNodes, withNodes } from './nodes.ts';
 import { differencesOf, Examiner, printDifference } from './outcomes.ts';
 import { needPrograms } from './programs.ts';
 import { questionsOf } from './questions.ts';
 import { RunCount } from './runs.ts';
-import { nftablesSettings, type ProxySetting, settings } from './settings.ts';
+import { type ProxySetting, settings } from './settings.ts';
 
 /** Clusters that change: endpoints are added and removed, Services change their type; clients that outlive it keep their endpoints. */
 
@@ -26,18 +25,10 @@ const patient = (setting: ProxySetting): ProxySetting => ({
   commands: ['echo 600 >/proc/sys/net/netfilter/nf_conntrack_udp_timeout'],
 });
 
-/** Both modes of every version, but for the one that CI has: that takes a third longer, and shows little more. */
-const runs = currentOfTier.flatMap((minor) =>
-  (reaches('all') && !isShare ? (['iptables', 'nftables'] as const) : (['iptables'] as const)).map(
-    (mode) => [minor, mode] as const,
-  ),
-);
-
-describe.each(runs)('kube-proxy %s, mode %s', (minor, mode) => {
+describe.each(currentOfTier)('kube-proxy %s', (minor) => {
   const programs = needPrograms(minor);
-  const run = new RunCount(minor, { mode, what: 'histories' });
-  const setting = patient(mode === 'iptables' ? settings[0] : nftablesSettings[0]);
-  const isNamed = isOfVersion(minor, mode);
+  const run = new RunCount(minor, { mode: 'iptables', what: 'histories' });
+  const setting = patient(settings[0]);
   /** Flows that kube-proxy itself leaves behind are reported, but do not excuse Sluice. */
   let leftByKubeProxy = 0;
   afterAll(() => {
@@ -68,9 +59,8 @@ describe.each(runs)('kube-proxy %s, mode %s', (minor, mode) => {
           }
           const answers = await judge.ask(questions);
           for (const one of examined) {
-            const { differences, explained } = await differencesOf(judge, one, questions, answers, isNamed);
+            const { differences } = await differencesOf(judge, one, questions, answers);
             unnamed += differences.length;
-            for (const { name, explains } of ofVersion(minor, mode)) run.name(name, explained.filter(explains).length);
             const title = `step ${step}, ${one.node.host.name}`;
             expect.soft(differences.slice(0, 20).map(printDifference), title).toEqual([]);
           }
@@ -79,7 +69,7 @@ describe.each(runs)('kube-proxy %s, mode %s', (minor, mode) => {
         }
         run.note([judge, ...examined], unnamed);
       };
-      await withNodes(programs(), setting, use, mode === 'iptables' ? ['flat', 'tree'] : ['tree']);
+      await withNodes(programs(), setting, use);
     },
   );
 });
