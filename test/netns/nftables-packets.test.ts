@@ -179,6 +179,52 @@ const masqueraded = rows.map((one) =>
     : one,
 );
 
+/** Node ports on localhost in mode nftables, as kube-proxy 1.38 has them, apart from UDP, which its listener does not serve. */
+const localhost: Readonly<Record<'refused' | 'served', readonly Row[]>> = {
+  refused: [
+    row('a node port', 'node-1 → 127.0.0.1:30020', 'reject'),
+    row('a node port, UDP', 'node-1 → 127.0.0.1:30020/udp', 'reject'),
+    row('a node port, another loopback address', 'node-1 → 127.0.0.2:30020', 'reject'),
+    row('a node port, IPv6', 'node-1 → [::1]:30020', 'reject'),
+    row('policy Local', 'node-1 → 127.0.0.1:30030', 'reject'),
+    row('no local endpoint', 'node-1 → 127.0.0.1:30031', 'reject'),
+    row('no endpoint', 'node-1 → 127.0.0.1:30040', 'reject'),
+    row('a port that is no node port', 'node-1 → 127.0.0.1:30021', 'pass'),
+    row('a port that is no node port, IPv6', 'node-1 → [::1]:30021', 'pass'),
+    row('a node port at the address of the node', 'node-1 → 192.0.2.11:30020', masked('a', 'c')),
+  ],
+  served: [
+    row('a node port', 'node-1 → 127.0.0.1:30020', masked('a', 'c')),
+    row('a node port, UDP', 'node-1 → 127.0.0.1:30020/udp', masked('a', 'c')),
+    row('a node port, another loopback address', 'node-1 → 127.0.0.2:30020', 'pass'),
+    row('a node port, another loopback address, UDP', 'node-1 → 127.0.0.2:30020/udp', 'reject'),
+    row('a node port, IPv6', 'node-1 → [::1]:30020', 'reject'),
+    row('policy Local', 'node-1 → 127.0.0.1:30030', masked('a')),
+    row('no local endpoint', 'node-1 → 127.0.0.1:30031', 'reject'),
+    row('no endpoint', 'node-1 → 127.0.0.1:30040', 'reject'),
+    row('affinity', 'node-1 → 127.0.0.1:30060', masked('a', 'c'), stays),
+    row('a port that is no node port', 'node-1 → 127.0.0.1:30021', 'pass'),
+    row('a node port at the address of the node', 'node-1 → 192.0.2.11:30020', masked('a', 'c')),
+    row('policy Local, at the address of the node', 'node-1 → 192.0.2.11:30030', masked('a', 'c')),
+  ],
+};
+
+/** As base/sysctl.conf does. */
+const routeLocalnet = ['sysctl', '-qw', 'net.ipv4.conf.all.route_localnet=1'];
+
+test.each(['refused', 'served'] as const)('node ports on localhost are %s', async (localhostNodePorts) => {
+  const packets = localhost[localhostNodePorts];
+  const [first = '', ...rest] = byAddress;
+  const state = stateWith([`${first} localhost-${localhostNodePorts}`, ...rest]);
+  await using on = await openCluster(spec);
+  await load(on, state);
+  if (localhostNodePorts === 'served') await on.host('node-1').run(routeLocalnet);
+  const seen = await observeAll(on, { ...table, packets }, packets, pace);
+  const programs = new Map([['node-1', nftPrograms(state)]]);
+  expect(asLines(packets, (one) => predict(spec, programs, one))).toEqual(asLines(packets));
+  expect(asLines(packets, (one) => seen.get(one) ?? [])).toEqual(asLines(packets));
+});
+
 async function load(on: Cluster, state: NftState): Promise<void> {
   await on.host('node-1').run(['nft', '-f', '-'], { input: printNft(state) });
 }

@@ -47,6 +47,8 @@ describe.each(nftVersions)('the %s nft', (version) => {
     ['by interface', { interface: 'cali*' }, false],
     ['by one interface, with all masqueraded', { interface: 'cbr0' }, true],
     ['by address, with resets and few clients', 'address', false, { tcpReset: true, affinityClients: 2048 }],
+    ['by address, with node ports refused on loopback', 'address', false, { localhost: 'refused' }],
+    ['by interface, with node ports on localhost', { interface: 'cali*' }, true, { localhost: 'served' }],
   ])(
     'takes the table that tells pods %s, and lists it as it takes it again',
     (_title, detector, masqueradeAll, more = {}) => {

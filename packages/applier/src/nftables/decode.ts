@@ -6,6 +6,7 @@ import {
   type Family,
   frontendKey,
   frontendLines,
+  localhostOf,
   type NftState,
   type NftFrontend,
   type NftTableOptions,
@@ -42,9 +43,10 @@ function tableLineOf(observed: ObservedNft): string | undefined {
   const name = /iifname != "([^"]+)"/.exec(rules.join('\n'))?.[1];
   const detector: NftTableOptions['detector'] = name === undefined ? 'address' : { interface: name };
   const endpointCounters = observed.parts.has('counters of tcp4');
+  const localhost = localhostOf((name) => observed.chains.has(name));
   return [false, true]
     .flatMap((masqueradeAll) =>
-      [false, true].map((tcpReset) => tableLine({ detector, masqueradeAll, tcpReset, endpointCounters })),
+      [false, true].map((tcpReset) => tableLine({ detector, masqueradeAll, tcpReset, endpointCounters, ...localhost })),
     )
     .find((line) => hasTable(observed, [line]));
 }

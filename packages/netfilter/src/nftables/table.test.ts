@@ -18,14 +18,17 @@ test.each<[string, NftTableOptions]>([
   ['table 4 address tcp-reset', { ...plain, tcpReset: true }],
   ['table 4 address clients 2048', { ...plain, affinityClients: 2048 }],
   ['table 4 address counters', { ...plain, endpointCounters: true }],
+  ['table 4 address localhost-refused', { ...plain, localhost: 'refused' }],
+  ['table 4 address localhost-served', { ...plain, localhost: 'served' }],
   [
-    'table 4 interface ${profile.interfaceNamePrefix}* masquerade-all tcp-reset clients 16777216 counters',
+    'table 4 interface ${profile.interfaceNamePrefix}* masquerade-all tcp-reset clients 16777216 counters localhost-served',
     {
       detector: { interface: '${profile.interfaceNamePrefix}*' },
       masqueradeAll: true,
       tcpReset: true,
       affinityClients: 16_777_216,
       endpointCounters: true,
+      localhost: 'served',
     },
   ],
 ])('reads the table of the profile: %s', (line, options) => {

@@ -13,7 +13,14 @@ export interface NftTableOptions {
   readonly affinityClients?: number;
   /** Counts new connections of each endpoint, in the elements of its maps. */
   readonly endpointCounters?: boolean;
+  /**
+   * Node ports on loopback addresses: refused like in kube-proxy 1.38; or served in IPv4, and refused in IPv6. Absent: left to programs of
+   * the node. What is served needs `route_localnet`, and the table keeps other hosts out.
+   */
+  readonly localhost?: LocalhostNodePorts;
 }
+
+export type LocalhostNodePorts = 'refused' | 'served';
 
 /** nftables-design.md, section 4: clients of all frontends, about 150 bytes each when they are remembered. */
 export const affinityClientsDefault = 1_048_576;
@@ -94,7 +101,8 @@ export function printNftTable(options: NftTableOptions, edition = tableEdition):
   const body = [
     ...families.flatMap((family) => familyParts(nftWords[family], options, edition)),
     ...chain('refuse', [...(options.tcpReset === true ? ['meta l4proto tcp reject with tcp reset'] : []), 'reject']),
-    ...hooks(edition),
+    ...(options.localhost ? chain('refuse-localhost', localhostRefusal) : []),
+    ...hooks(options, edition),
   ];
   return `table ${nftTableName} {\n${body.map((line) => `  ${line}\n`).join('')}}\n`;
 }
@@ -103,7 +111,7 @@ function familyParts(words: Words, options: NftTableOptions, edition: TableEditi
   return [
     ...setsOf(words, options),
     ...serviceChains(words, options),
-    ...filterChains(words, edition),
+    ...filterChains(words, options, edition),
     ...masqueradeChains(words, options, edition),
   ];
 }
@@ -161,11 +169,44 @@ function serviceChains(words: Words, options: NftTableOptions): readonly string[
     ...chain(`trial-services${n}`, lists(own, 't')),
     ...chain(`trial-nodeports${n}`, lists(node, 't')),
     ...chain(`nodeports${n}`, [onTrial(node, 'trial-nodeports'), ...lists(node, '')]),
+    ...(servesLocalhost(words, options)
+      ? [
+          ...chain(`trial-localhost${n}`, localhostLists(words, 't')),
+          ...chain(`localhost${n}`, [onTrial(node, 'trial-localhost'), ...localhostLists(words, '')]),
+        ]
+      : []),
     ...chain(`services${n}`, [
       onTrial(own, 'trial-services'),
       ...lists(own, ''),
       `${ip} daddr @node${n} ${ip} daddr != ${loopback} fib daddr type local goto nodeports${n}`,
+      ...(servesLocalhost(words, options) ? [`${ip} daddr ${localhostAddress} goto localhost${n}`] : []),
     ]),
+  ];
+}
+
+/** The loopback address with node ports: that of kube-proxy's listener. */
+export const localhostAddress = '127.0.0.1';
+
+/** IPv6 has no `route_localnet`. */
+const servesLocalhost = ({ n }: Words, { localhost }: NftTableOptions): boolean => n === '4' && localhost === 'served';
+
+/** With policy Local the endpoints of the node alone, as kube-proxy's listener has them (`syncProxyRules`), from any source. */
+const localhostLists = (words: Words, prefix: '' | 't'): readonly string[] => {
+  const [key, { n }] = [packetKey(words, true), words];
+  return [`${key} @${prefix}near${n} ${key} vmap @${prefix}out${n}`, `${key} vmap @${prefix}svc${n}`];
+};
+
+/**
+ * Every node port has a policy, with endpoints or without. kube-proxy refuses TCP on loopback addresses only where it has no listener, and
+ * its listener is on one of them.
+ */
+function localhostRefusals(words: Words, options: NftTableOptions): readonly string[] {
+  const [key, { n, ip }] = [packetKey(words, true), words];
+  const sets = (['t', ''] as const).flatMap((prefix) => [`${prefix}always${n}`, `${prefix}near${n}`]);
+  return [
+    'ct status dnat return',
+    ...(servesLocalhost(words, options) ? [`meta l4proto tcp ${ip} daddr != ${localhostAddress} return`] : []),
+    ...sets.map((set) => `${key} @${set} goto refuse-localhost`),
   ];
 }
 
@@ -175,7 +216,7 @@ function serviceChains(words: Words, options: NftTableOptions): readonly string[
  */
 const rangeProtocol = (edition: TableEdition): string => (edition === 1 ? 'meta l4proto' : 'ct protocol');
 
-function filterChains(words: Words, edition: TableEdition): readonly string[] {
+function filterChains(words: Words, options: NftTableOptions, edition: TableEdition): readonly string[] {
   const { n, ip, loopback } = words;
   const [own, node] = [packetKey(words), packetKey(words, true)];
   const range = (prefix: '' | 't'): string =>
@@ -185,6 +226,7 @@ function filterChains(words: Words, edition: TableEdition): readonly string[] {
     ...chain(`trial-ranges${n}`, [range('t')]),
     ...chain(`ranges${n}`, [`${ip} saddr @trial${n} ${own} @tkey${n} goto trial-ranges${n}`, range('')]),
     ...chain(`unserved-node${n}`, none(node)),
+    ...(options.localhost ? chain(`unserved-localhost${n}`, localhostRefusals(words, options)) : []),
     ...chain(`unserved${n}`, [
       // What was translated is served: a release on probation needs no switch here.
       'ct status dnat return',
@@ -243,7 +285,7 @@ function clusterRules({ n, ip }: Words, { detector, masqueradeAll }: NftTableOpt
  * Those that translate destinations come one before the priority of kube-proxy's and of iptables: of equal ones the kernel asks the one that
  * was registered last, so that a kube-proxy that starts again would come first. Editions before 4 have its priorities.
  */
-function hooks(edition: TableEdition): readonly string[] {
+function hooks({ localhost }: NftTableOptions, edition: TableEdition): readonly string[] {
   const translates = edition > 3 ? nftDnatPriority : -100;
   const table = [
     ['pre-dnat', 'filter', 'prerouting', -110, 'ct state new ', 'jump ranges'],
@@ -258,12 +300,26 @@ function hooks(edition: TableEdition): readonly string[] {
   return table.flatMap(([name, type, hook, priority, match, verdict]) =>
     chain(name, [
       `type ${type} hook ${hook} priority ${priority};`,
+      ...(name === 'pre-dnat' && localhost === 'served' ? [guard] : []),
+      ...(name === 'input' && localhost ? families.map(toRefusals) : []),
       ...(edition > 2
         ? [`${match}meta nfproto ipv4 ${verdict}4`, `${match}meta nfproto ipv6 ${verdict}6`]
         : [`${match}meta nfproto vmap { ipv4 : ${verdict}4, ipv6 : ${verdict}6 }`]),
     ]),
   );
 }
+
+/** `route_localnet` lets packets of other hosts to loopback addresses in. Replies have the address of the node before translation. */
+const guard = `ip daddr ${nftWords.ipv4.loopback} iifname != "lo" drop`;
+
+/** In the output of the node a refused program would see another error, that it may not send (EPERM). */
+const toRefusals = (family: Family): string => {
+  const { n, ip, loopback } = nftWords[family];
+  return `ct state new ${ip} daddr ${loopback} jump unserved-localhost${n}`;
+};
+
+/** A program that connects to ::1 would hear of an ICMP error at its second packet, 1 s later. */
+const localhostRefusal = ['meta l4proto tcp reject with tcp reset', 'reject'];
 
 function chain(name: string, rules: readonly string[]): readonly string[] {
   return [`chain ${name} {`, ...rules.map((rule) => `  ${rule}`), '}'];
@@ -274,7 +330,7 @@ const interfaceForm = /iifname != "(\$\{profile\.(?:bridgeInterface\}|interfaceN
 
 /**
  * The table of a profile in one line: `table 4 address`, `table 4 interface cali*`; then the options that are not as by default:
- * ` masquerade-all`, ` tcp-reset`, ` clients 65536`, ` counters`. The number is the edition: versions of nodes are digests of resolved
+ * ` masquerade-all`, ` tcp-reset`, ` clients 65536`, ` counters`, ` localhost-refused`, ` localhost-served`. The number is the edition: versions of nodes are digests of resolved
  * lines, and those of old bundles stay the same.
  * @param text of `base/first.nft`, of any edition
  * @returns undefined if `sluice` writes no such text
@@ -284,9 +340,10 @@ export function readNftTable(text: string): string | undefined {
   const detector = name === undefined ? 'address' : { interface: name };
   const affinityClients = Number(/ size (\d{1,8}); \}$/m.exec(text)?.[1]);
   const endpointCounters = countsEndpoints(text);
+  const localhost = localhostOf((name) => text.includes(`  chain ${name} {\n`));
   for (const masqueradeAll of [false, true])
     for (const tcpReset of [false, true]) {
-      const options = { detector, masqueradeAll, tcpReset, affinityClients, endpointCounters } as const;
+      const options = { detector, masqueradeAll, tcpReset, affinityClients, endpointCounters, ...localhost } as const;
       const edition = tableEditions.find((one) => printNftTable(options, one) === text);
       if (edition !== undefined) return tableLine(options, edition);
     }
@@ -296,13 +353,19 @@ export function readNftTable(text: string): string | undefined {
 /** Whether elements count connections. @param text as `printNftTable` prints it */
 export const countsEndpoints = (text: string): boolean => text.includes(' counter; }\n');
 
+/** What a table does on loopback addresses. @param hasChain whether it has a chain of a name */
+export function localhostOf(hasChain: (name: string) => boolean): Pick<NftTableOptions, 'localhost'> {
+  if (hasChain('localhost4')) return { localhost: 'served' };
+  return hasChain('unserved-localhost4') ? { localhost: 'refused' } : {};
+}
+
 /** The table in one line. `tableOptions([tableLine(options)])` is `options`. */
 export function tableLine(options: NftTableOptions, edition = tableEdition): string {
-  const { detector, masqueradeAll, tcpReset, affinityClients, endpointCounters } = options;
+  const { detector, masqueradeAll, tcpReset, affinityClients, endpointCounters, localhost } = options;
   const how = detector === 'address' ? 'address' : `interface ${detector.interface}`;
   const clients =
     affinityClients === undefined || affinityClients === affinityClientsDefault ? '' : ` clients ${affinityClients}`;
-  return `table ${edition} ${how}${masqueradeAll ? ' masquerade-all' : ''}${tcpReset === true ? ' tcp-reset' : ''}${clients}${endpointCounters === true ? ' counters' : ''}`;
+  return `table ${edition} ${how}${masqueradeAll ? ' masquerade-all' : ''}${tcpReset === true ? ' tcp-reset' : ''}${clients}${endpointCounters === true ? ' counters' : ''}${localhost === undefined ? '' : ` localhost-${localhost}`}`;
 }
 
 /** Settings with the newest edition of the table: states that differ in it alone are equal. */
@@ -315,11 +378,13 @@ export function tableOptions([table = '']: readonly string[]): NftTableOptions {
   const [, , how, ...rest] = table.split(' ');
   const words = how === 'interface' ? rest.slice(1) : rest;
   const clients = words.indexOf('clients');
+  const localhost = (['refused', 'served'] as const).find((one) => words.includes(`localhost-${one}`));
   return {
     detector: how === 'interface' ? { interface: rest[0] ?? '' } : 'address',
     masqueradeAll: words.includes('masquerade-all'),
     tcpReset: words.includes('tcp-reset'),
     affinityClients: clients < 0 ? affinityClientsDefault : Number(words[clients + 1]),
     endpointCounters: words.includes('counters'),
+    ...(localhost && { localhost }),
   };
 }

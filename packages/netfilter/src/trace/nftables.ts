@@ -3,7 +3,7 @@ import { familySuffix } from '../rules/nft-family.ts';
 import { anyAddress, frontendKey, type NftFrontend, printNftEndpoint, readFrontend } from '../nftables/frontend.ts';
 import { slotsOf } from '../nftables/slots.ts';
 import type { NftState } from '../nftables/state.ts';
-import { type NftTableOptions, tableOptions } from '../nftables/table.ts';
+import { localhostAddress, type NftTableOptions, tableOptions } from '../nftables/table.ts';
 import { perObject } from '../per-object.ts';
 import { compareText } from '../problem.ts';
 import { type Address, isLoopback, parseAddress } from '../rules/address.ts';
@@ -171,6 +171,8 @@ export class NftTable {
    * @returns the flows that leave them; those without a verdict continue to rules of others
    */
   translated(flow: TraceFlow): readonly TraceFlow[] {
+    if (this.#isForeignToLoopback(flow))
+      return [this.#end(flow, 'drop', 'pre-dnat', 'ip daddr 127.0.0.0/8 iifname != "lo" drop')];
     const own = this.#frontendAt(flow);
     const open = this.#ranges(flow, own);
     return open.verdict ? [open] : this.#services(open, own);
@@ -179,6 +181,7 @@ export class NftTable {
   /** Chain `unserved`, in filter. What was translated is served. */
   unserved(flow: TraceFlow): TraceFlow {
     if (flow.translated) return flow;
+    if (this.#settings.table.localhost && isLoopback(flow.destination)) return this.#refuseLocalhost(flow);
     const own = this.#refuse(flow, this.#frontendAt(flow));
     if (own) return own;
     if (this.#hasNodePorts(flow.destination)) return this.#refuse(flow, this.#nodePortAt(flow)) ?? flow;
@@ -200,8 +203,36 @@ export class NftTable {
   #services(flow: TraceFlow, own: NftFrontend | undefined): readonly TraceFlow[] {
     const found = own && this.#serve(flow, own);
     if (found) return found;
+    if (this.#servesLocalhost() && flow.destination.text === localhostAddress) return this.#localhost(flow) ?? [flow];
     const nodePort = this.#hasNodePorts(flow.destination) ? this.#nodePortAt(flow) : undefined;
     return (nodePort && this.#serve(flow, nodePort)) ?? [flow];
+  }
+
+  /** Chain `localhost`: with policy Local the endpoints of the node alone. @returns undefined if no element matches */
+  #localhost(flow: TraceFlow): readonly TraceFlow[] | undefined {
+    const nodePort = this.#nodePortAt(flow);
+    if (!nodePort || nodePort.endpoints.length === 0) return undefined;
+    const { all, ofNode } = this.#listsOf(nodePort);
+    if (nodePort.outside !== 'local') return this.#choose(flow, nodePort, all);
+    if (nodePort.local.length > 0) return this.#choose(flow, nodePort, ofNode);
+    return [this.#hit(flow, 'out', `${nodePort.key} : accept`)];
+  }
+
+  /** Chain `unserved-localhost`: every node port, with endpoints or without, and whatever the table does without. */
+  #refuseLocalhost(flow: TraceFlow): TraceFlow {
+    const isOtherAddress = this.#servesLocalhost() && flow.destination.text !== localhostAddress;
+    const nodePort = this.#nodePortAt(flow);
+    if (nodePort?.outside === undefined || (isOtherAddress && this.#packet.protocol === 'tcp')) return flow;
+    return this.#end(flow, 'reject', nodePort.outside === 'cluster' ? 'always' : 'near', nodePort.key);
+  }
+
+  /** The guard of `route_localnet`, in `pre-dnat`. */
+  #isForeignToLoopback({ destination }: TraceFlow): boolean {
+    return this.#servesLocalhost() && (this.#packet.in ?? 'lo') !== 'lo' && isLoopback(destination);
+  }
+
+  #servesLocalhost(): boolean {
+    return this.#settings.table.localhost === 'served' && this.#packet.family === 'ipv4';
   }
 
   /** @returns undefined if no element matches */

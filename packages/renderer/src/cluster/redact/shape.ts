@@ -41,7 +41,7 @@ const masquerade = { masqueradeAll: 'keep', masqueradeBit: 'keep', localhostNode
 /** kube-proxy's configuration, inside its ConfigMap. */
 export const kubeProxyShape: Shape = {
   ...typed,
-  featureGates: { AllowServiceExternalIPs: 'keep' },
+  featureGates: { AllowServiceExternalIPs: 'keep', KubeProxyNFTablesLocalhostNodePorts: 'keep' },
   mode: 'keep',
   iptables: masquerade,
   nftables: masquerade,

@@ -40,7 +40,7 @@ export function makeProfile(
     ...versionOf(get('kubeProxyVersion')),
     ...modeOf(get),
     families: get('families').toSorted(compareText),
-    featureGates: { AllowServiceExternalIPs: get('featureGates.AllowServiceExternalIPs') },
+    featureGates: gatesOf(get),
     iptables: {
       masqueradeBit: get('iptables.masqueradeBit'),
       masqueradeAll: get('iptables.masqueradeAll'),
@@ -92,6 +92,14 @@ function nftablesOf(get: Get): NftablesProfile {
     tcpReset: get('nftables.tcpReset'),
     affinityClients: get('nftables.affinityClients'),
     endpointCounters: get('nftables.endpointCounters'),
+  };
+}
+
+function gatesOf(get: Get): Profile['featureGates'] {
+  const localhost = get('featureGates.KubeProxyNFTablesLocalhostNodePorts');
+  return {
+    AllowServiceExternalIPs: get('featureGates.AllowServiceExternalIPs'),
+    ...(localhost !== undefined && { KubeProxyNFTablesLocalhostNodePorts: localhost }),
   };
 }
 

@@ -12,6 +12,8 @@ export const defaults = {
   mode: 'iptables' as string,
   families: ['ipv4', 'ipv6'] as readonly Family[],
   'featureGates.AllowServiceExternalIPs': true as boolean,
+  // Off before kube-proxy 1.38.
+  'featureGates.KubeProxyNFTablesLocalhostNodePorts': undefined as boolean | undefined,
   'iptables.masqueradeBit': 14 as number,
   'iptables.masqueradeAll': false as boolean,
   'iptables.localhostNodePorts': true as boolean,

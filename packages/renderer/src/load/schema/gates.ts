@@ -1,6 +1,6 @@
 import type { KubeProxyVersion } from '../../render/model/version.ts';
 import { unfollowed, followed, withoutEffect } from './effect.ts';
-import { externalIPsGate, flag } from './proxy.ts';
+import { externalIPsGate, flag, localhostGate } from './proxy.ts';
 import type { Schema } from './schema.ts';
 
 /** Gates that Kubernetes has removed, with the first version of kube-proxy that does not start with them. */
@@ -37,12 +37,10 @@ export const gates: Readonly<Record<string, Schema>> = {
     hint: 'Remove it: kube-proxy no longer starts with it',
   }),
   MultiCIDRServiceAllocator: withoutEffect(gate, 'ServiceCIDRs of the input are always used'),
-  KubeProxyNFTablesLocalhostNodePorts: unfollowed(gate, {
-    usual: [false],
-    modes: ['nftables'],
-    why: 'in mode nftables no node port is served on loopback addresses',
-    hint: "Use the node's own address, or remove it",
-  }),
+  KubeProxyNFTablesLocalhostNodePorts: followed(
+    localhostGate,
+    'by default on since kube-proxy 1.38; with `true`, mode nftables refuses node ports on loopback addresses, or serves them on 127.0.0.1 where a CIDR of `nodePortAddresses` contains it',
+  ),
   NFTablesNetlink: withoutEffect(gate, 'it changes only how kube-proxy writes rules of mode nftables'),
   WinDSR: withoutEffect(gate, windows),
   WinOverlay: withoutEffect(gate, windows),

@@ -10,6 +10,7 @@ import {
   externalIPsGate,
   fields,
   flag,
+  localhostGate,
   integer,
   ipvsFields,
   localhostNodePorts,
@@ -49,7 +50,7 @@ const profile: Schema = {
   ...fields('Nodes with the same configuration. Fields are those of KubeProxyConfiguration where they exist there.', {
     name: text('The name of the profile, and of its directory in the bundle.', { format: 'dns-subdomain' }),
     nodeSelector,
-    kubeProxyVersion: text('The version of kube-proxy to be compatible with, from 1.28 to 1.37, in quotes.', {
+    kubeProxyVersion: text('The version of kube-proxy to be compatible with, from 1.28 to 1.38, in quotes.', {
       format: 'kube-proxy-version',
       default: versionByDefault,
     }),
@@ -58,7 +59,10 @@ const profile: Schema = {
       maxItems: 2,
       default: ['ipv4', 'ipv6'],
     }),
-    featureGates: fields('Feature gates of kube-proxy, by name.', { AllowServiceExternalIPs: externalIPsGate }),
+    featureGates: fields('Feature gates of kube-proxy, by name.', {
+      AllowServiceExternalIPs: externalIPsGate,
+      KubeProxyNFTablesLocalhostNodePorts: localhostGate,
+    }),
     mode: text('The proxy mode.', { enum: [...modes], default: 'iptables', format: 'mode' }),
     iptables: fields('Options of mode iptables; those about masquerading apply to mode ipvs too.', {
       masqueradeBit,

@@ -48,6 +48,8 @@ export interface Profile {
   readonly featureGates: {
     /** Whether external IPs of Services are served. */
     readonly AllowServiceExternalIPs: boolean;
+    /** Mode nftables: node ports on loopback addresses are served or refused. Absent: by the version, on since 1.38. */
+    readonly KubeProxyNFTablesLocalhostNodePorts?: boolean;
   };
   readonly iptables: {
     /** 0 to 31. */

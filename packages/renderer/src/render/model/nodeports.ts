@@ -1,5 +1,16 @@
-import { type Cidr, cidrContains, compareText, type Family, modeFacts, parseCidr, printWords } from '@sluice/netfilter';
+import {
+  type Cidr,
+  cidrContains,
+  compareText,
+  type Family,
+  type LocalhostNodePorts,
+  localhostAddress,
+  modeFacts,
+  parseCidr,
+  printWords,
+} from '@sluice/netfilter';
 import type { Profile } from './config.ts';
+import { isBefore } from './version.ts';
 
 /** The addresses of a node on which node ports are open in one family. `any` may include the loopback addresses. */
 type NodePortScope = { readonly kind: 'any' } | { readonly kind: 'primary' } | CidrScope;
@@ -16,12 +27,30 @@ const loopback = { ipv4: parseCidr('127.0.0.0/8')!, ipv6: parseCidr('::1/128')! 
 const whole = { ipv4: '0.0.0.0/0', ipv6: '::/0' } as const;
 
 /** IPv6 has no `route_localnet`. */
-const mayHaveLocalhostNodePorts = ({ mode, iptables }: Profile, family: Family): boolean =>
-  modeFacts[mode].nodePorts.onLoopback && family === 'ipv4' && iptables.localhostNodePorts;
+const mayHaveLocalhostNodePorts = (profile: Profile, family: Family): boolean =>
+  family === 'ipv4' &&
+  (modeFacts[profile.mode].nodePorts.onLoopback
+    ? profile.iptables.localhostNodePorts
+    : localhostOfTable(profile) === 'served');
+
+/**
+ * Mode nftables: what happens to node ports on loopback addresses. kube-proxy serves them where a CIDR other than the whole family
+ * contains 127.0.0.1 (`ContainsExplicitLoopback` in `pkg/proxy/util`), and refuses them else.
+ * @returns undefined where the feature gate is off: nothing
+ */
+export function localhostOfTable(profile: Profile): LocalhostNodePorts | undefined {
+  const { mode, featureGates, kubeProxyVersion, families } = profile;
+  const isOn = featureGates.KubeProxyNFTablesLocalhostNodePorts ?? !isBefore(kubeProxyVersion, '1.38');
+  if (mode !== 'nftables' || !isOn) return undefined;
+  const cidrs = wantedAddresses(profile).flatMap((text) => parseCidr(cidrsOf(text, 'ipv4')[0] ?? '') ?? []);
+  const isServed = cidrs.some(({ prefix, text }) => prefix > 0 && cidrContains(text, localhostAddress));
+  return isServed && families.includes('ipv4') ? 'served' : 'refused';
+}
 
 /** Whether node ports are open on a loopback address (kube-proxy's `NewProxier` in `pkg/proxy/iptables`). */
 export function hasLocalhostNodePorts(profile: Profile, family: Family): boolean {
   if (!mayHaveLocalhostNodePorts(profile, family)) return false;
+  if (!modeFacts[profile.mode].nodePorts.onLoopback) return true;
   const scope = nodePortScope(profile, family);
   if (scope.kind !== 'cidrs') return scope.kind === 'any';
   return scope.cidrs.some((text) => text !== primary && overlap(parseCidr(text)!, loopback.ipv4));

@@ -2,14 +2,15 @@ import { type Family, type NftTableOptions, printNftTable } from '@sluice/netfil
 import type { NftablesProfile, Profile } from '../../model/config.ts';
 import type { PerFamily } from '../../model/model.ts';
 import { type GuardedLine, printLines } from '../lines.ts';
-import { nodePortScope, primary } from '../../model/nodeports.ts';
+import { localhostOfTable, nodePortScope, primary } from '../../model/nodeports.ts';
 import type { Undetected } from '../undetected.ts';
 import { type AddElements, addingElements } from './elements.ts';
 import { networkElements } from './networks.ts';
 
 /** `base/first.nft`: the table without elements. */
 export function nftTableText(profile: Profile, options: NftablesProfile): string {
-  return printNftTable({ ...options, detector: detectorOf(profile) });
+  const localhost = localhostOfTable(profile);
+  return printNftTable({ ...options, detector: detectorOf(profile), ...(localhost && { localhost }) });
 }
 
 function detectorOf({ detectLocalMode }: Profile): NftTableOptions['detector'] {
@@ -74,7 +75,7 @@ function podLines(
   ];
 }
 
-/** The addresses with node ports. No rule serves them on loopback addresses. */
+/** The addresses with node ports; of loopback addresses the table serves one at most. */
 function nodeElements(profile: Profile, family: Family): readonly string[] {
   const scope = nodePortScope(profile, family);
   switch (scope.kind) {
