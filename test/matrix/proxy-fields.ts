@@ -14,6 +14,8 @@ const toNodePort: Question = { from: 'outside', to: '192.0.2.11:30080/tcp' };
 const toService: Question = { from: 'client', to: '10.96.0.10:80/tcp' };
 const fromOutside: Question = { from: 'outside', to: '10.96.0.10:80/tcp' };
 
+const notInOthers = 'a gate of mode nftables';
+
 /** A sysctl of the node that a field sets, in all modes. */
 const sysctl = (field: string, key: string, value: string | number | boolean, set: string, unset: string): FieldRow => {
   const [group = '', name = ''] = field.split('.');
@@ -49,6 +51,29 @@ export const proxyFields: readonly FieldRow[] = [
         unset: bothMasqueraded,
       },
     ],
+  },
+  {
+    field: 'KubeProxyConfiguration featureGates.KubeProxyNFTablesLocalhostNodePorts',
+    given: nodePort,
+    unset: proxy({ iptables: { localhostNodePorts: false }, nodePortAddresses: ['primary', 'localhost'] }),
+    set: proxy({
+      iptables: { localhostNodePorts: false },
+      nodePortAddresses: ['primary', 'localhost'],
+      featureGates: { KubeProxyNFTablesLocalhostNodePorts: true },
+    }),
+    checks: [
+      {
+        ask: { from: 'node-1', to: '127.0.0.1:30080/tcp' },
+        set: { iptables: 'pass', ipvs: 'pass', nftables: bothMasqueraded },
+        unset: 'pass',
+      },
+      {
+        ask: { from: 'node-1', to: '127.0.0.2:30080/udp' },
+        set: 'pass',
+        unset: 'pass',
+      },
+    ],
+    differs: { iptables: notInOthers, ipvs: notInOthers },
   },
   {
     field: 'KubeProxyConfiguration iptables.masqueradeAll',

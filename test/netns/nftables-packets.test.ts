@@ -225,6 +225,36 @@ test.each(['refused', 'served'] as const)('node ports on localhost are %s', asyn
   expect(asLines(packets, (one) => seen.get(one) ?? [])).toEqual(asLines(packets));
 });
 
+/** CVE-2020-8558: with `route_localnet` a neighbour reaches programs that listen on loopback alone, unless a rule is against it. */
+test.skipIf(isGuest)('a neighbour reaches no loopback address of a node with node ports on localhost', async () => {
+  const [first = '', ...rest] = byAddress;
+  await using on = await openCluster(spec);
+  const [node, neighbour] = [on.host('node-1'), on.host('client')];
+  for (const host of [node, neighbour]) await host.run(routeLocalnet);
+  const watch = `table inet watch {
+    chain in {
+      type filter hook input priority 0;
+      iifname != "lo" ip daddr 127.0.0.0/8 counter
+    }
+  }`;
+  await node.run(['nft', '-f', '-'], { input: watch });
+  const arrived = async (): Promise<boolean> => {
+    const send = 'exec 3<>/dev/udp/127.0.0.1/30999; echo >&3; sleep 0.2';
+    await neighbour.run(['bash', '-c', `(${send}) 2>/dev/null; true`]);
+    return !(await node.run(['nft', 'list', 'table', 'inet', 'watch'])).includes('packets 0 ');
+  };
+  await neighbour.run(['ip', 'rule', 'add', 'preference', '1', 'lookup', 'local']);
+  await neighbour.run(['ip', 'rule', 'add', 'preference', '0', 'to', '127.0.0.1', 'lookup', '77']);
+  await neighbour.run(['ip', 'rule', 'del', 'preference', '0', 'lookup', 'local']);
+  const gateway = /via (\S+)/.exec(await neighbour.run(['ip', '-4', 'route', 'show', 'default']))?.[1] ?? '';
+  const through = ['via', gateway, 'dev', 'eth0', 'onlink', 'src', '10.244.1.9', 'table', '77'];
+  await neighbour.run(['ip', 'route', 'add', '127.0.0.1', ...through]);
+  await load(on, stateWith([`${first} localhost-served`, ...rest]));
+  expect(await arrived()).toBe(false);
+  await node.run(['nft', 'delete', 'table', 'inet', 'sluice']);
+  expect(await arrived(), 'without the table').toBe(true);
+});
+
 async function load(on: Cluster, state: NftState): Promise<void> {
   await on.host('node-1').run(['nft', '-f', '-'], { input: printNft(state) });
 }

@@ -221,6 +221,11 @@ const decisions: Section = {
       'how our programs are traced, and why mode nftables is not traced by its rules',
     ),
     page(
+      'docs/decisions/0026-node-ports-on-localhost-in-the-table.md',
+      '26. Localhost',
+      'node ports on 127.0.0.1 in mode nftables, and why `::1` has none',
+    ),
+    page(
       'docs/decisions/0027-rules-stay-unpacked.md',
       '27. Rules in memory',
       'rules are plain values, texts are packed',

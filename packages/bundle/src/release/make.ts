@@ -36,7 +36,8 @@ export function makeRelease(files: BundleFiles, terms: ReleaseTerms): Release | 
   addAll(problems, profiles.problems);
   if (problems.length > 0) return problems;
   const features = new Set<ReleaseFeature>(Object.values(profiles.found).map(({ mode }) => `mode-${mode}` as const));
-  if (countsEndpoints(files)) features.add('endpoint-counters');
+  if (hasTableWith(files, ' counter; }\n')) features.add('endpoint-counters');
+  if (hasTableWith(files, 'chain refuse-localhost {\n')) features.add('localhost-node-ports');
   if (profiles.hasPrimary) features.add('primary-node-ports');
   if (hasSchedulers(files)) features.add('nft-schedulers');
   if (terms.hasWaves) features.add('waves');
@@ -64,9 +65,9 @@ function hasSchedulers(files: BundleFiles): boolean {
   return false;
 }
 
-/** Whether the table of a profile of mode nftables has counters. */
-const countsEndpoints = (files: BundleFiles): boolean =>
-  [...files].some(([path, text]) => /^profiles\/[^/]+\/base\/first\.nft$/.test(path) && text.includes(' counter; }\n'));
+/** Whether the table of a profile of mode nftables has a text. */
+const hasTableWith = (files: BundleFiles, part: string): boolean =>
+  [...files].some(([path, text]) => /^profiles\/[^/]+\/base\/first\.nft$/.test(path) && text.includes(part));
 
 function profilesOf(files: BundleFiles): {
   readonly found: Record<string, ReleaseProfile>;

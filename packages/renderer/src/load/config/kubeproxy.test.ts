@@ -277,10 +277,11 @@ test('reads mode nftables with its options; those of mode iptables have no effec
   expect(config.profiles).toMatchObject([{ mode: 'nftables', nftables: { masqueradeAll: true } }]);
 });
 
-test('warns of the gate for node ports on localhost only in mode nftables', () => {
+test('takes the gate for node ports on localhost', () => {
   const gate = 'featureGates: { KubeProxyNFTablesLocalhostNodePorts: true }';
-  const codes = (mode: string) => read(`mode: ${mode}\n${gate}`).problems.map(({ code }) => code);
-  expect([codes('nftables'), codes('iptables')]).toEqual([['CONFIG_IGNORED', 'MODE_NEEDS_SLUICED'], []]);
+  const { config, problems } = read(`mode: nftables\n${gate}`);
+  expect(problems.map(({ code }) => code)).toEqual(['MODE_NEEDS_SLUICED']);
+  expect(config.profiles).toMatchObject([{ featureGates: { KubeProxyNFTablesLocalhostNodePorts: true } }]);
 });
 
 test.each([

@@ -1,6 +1,13 @@
 import { expect, test } from 'vitest';
 import type { Profile } from './config.ts';
-import { chosenCidrs, hostCidrs, isPrimaryAlone, needsRouteLocalnet, nodePortTail } from './nodeports.ts';
+import {
+  chosenCidrs,
+  hostCidrs,
+  isPrimaryAlone,
+  localhostOfTable,
+  needsRouteLocalnet,
+  nodePortTail,
+} from './nodeports.ts';
 import { profileWith } from '../compile/sample.fixture.ts';
 import { sysctlText } from '../compile/sysctl.ts';
 
@@ -183,6 +190,43 @@ test.each([
   [['2001:db8::/64'], ['2001:db8::/64']],
 ])('IPv6 has no node ports on loopback: %j becomes %j', (addresses, expected) => {
   expect(hostCidrs(profile(addresses), 'ipv6')).toEqual(expected);
+});
+
+/** In mode nftables of kube-proxy 1.38. */
+const inTable = (nodePortAddresses: readonly string[], more: Partial<Profile> = {}): Profile => ({
+  ...profile(nodePortAddresses),
+  mode: 'nftables',
+  kubeProxyVersion: '1.38',
+  ...more,
+});
+const gate = (isOn: boolean): Pick<Profile, 'featureGates'> => ({
+  featureGates: { AllowServiceExternalIPs: true, KubeProxyNFTablesLocalhostNodePorts: isOn },
+});
+
+/** `ContainsExplicitLoopback` of kube-proxy 1.38, in `pkg/proxy/util/nodeport_addresses.go`. */
+test.each<[string, Profile, string | undefined]>([
+  ['by default', inTable([]), 'refused'],
+  ['every address', inTable(['0.0.0.0/0']), 'refused'],
+  ['every address, by its word', inTable(['all']), 'refused'],
+  ['every address and loopback', inTable(['all', 'localhost']), 'served'],
+  ['loopback, by its word', inTable(['localhost']), 'served'],
+  ['the own address and loopback', inTable(['primary', 'localhost']), 'served'],
+  ['one loopback address', inTable(['127.0.0.1/32']), 'served'],
+  ['half of all addresses', inTable(['0.0.0.0/1']), 'served'],
+  ['loopback addresses apart from 127.0.0.1', inTable(['127.0.1.0/24']), 'refused'],
+  ['loopback of IPv6', inTable(['::1/128']), 'refused'],
+  ['loopback without IPv4', inTable(['localhost'], { families: ['ipv6'] }), 'refused'],
+  ['loopback with kube-proxy 1.37', inTable(['localhost'], { kubeProxyVersion: '1.37' }), undefined],
+  [
+    'loopback with kube-proxy 1.37 and the gate',
+    inTable(['localhost'], { kubeProxyVersion: '1.37', ...gate(true) }),
+    'served',
+  ],
+  ['loopback without the gate', inTable(['localhost'], gate(false)), undefined],
+  ['loopback in mode ipvs', inTable(['localhost'], { mode: 'ipvs' }), undefined],
+])('mode nftables, node ports on %s', (_title, of, expected) => {
+  expect(localhostOfTable(of)).toBe(expected);
+  expect(needsRouteLocalnet(of)).toBe(expected === 'served');
 });
 
 test.each<[string, Profile, boolean]>([

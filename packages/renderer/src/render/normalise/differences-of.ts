@@ -21,7 +21,7 @@ interface ProfileNodes {
   readonly fleet: NodeFleet;
   /** Names; empty if the input has no node of the profile, so that any node may be added. */
   readonly nodes: readonly string[];
-  /** Whether node ports would be open on 127.0.0.1 in mode iptables. */
+  /** Whether node ports would be open on 127.0.0.1 in mode iptables alone. */
   readonly localhost: boolean;
 }
 
@@ -109,8 +109,10 @@ const ofNftables: readonly DifferenceKind[] = [
     why: 'without a usable endpoint, external addresses reject the node itself, too, and drop sources outside of the source ranges',
     hint: 'No change is needed unless clients depend on how they are refused; then make sure that there are endpoints',
   },
-  // Localhost node ports have no option in mode nftables: those of mode iptables have no effect there.
-  { ...localhost, hint: "Use the node's own address" },
+  {
+    ...localhost,
+    hint: "Use the node's own address, or set featureGates: {KubeProxyNFTablesLocalhostNodePorts: true} and nodePortAddresses: [primary, localhost]",
+  },
   {
     code: 'DIFFERS_HEALTH_CHECK',
     holds: ({ port }) => port.healthCheckNodePort !== 0,

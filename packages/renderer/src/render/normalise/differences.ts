@@ -1,5 +1,5 @@
 import { type Mode, modeFacts, type Problem } from '@sluice/netfilter';
-import { needsRouteLocalnet } from '../model/nodeports.ts';
+import { localhostOfTable, needsRouteLocalnet } from '../model/nodeports.ts';
 import type { SluiceConfig, Profile } from '../model/config.ts';
 import { Memo } from '../model/memo.ts';
 import type { Node } from '../model/model.ts';
@@ -53,7 +53,7 @@ function ofServices(made: MadeServices, { nodes, config, members }: Cluster, mem
   const views = members.map((profile) => ({
     profile,
     mode: profile.mode,
-    localhost: needsRouteLocalnet({ ...profile, mode: 'iptables' }),
+    localhost: needsRouteLocalnet({ ...profile, mode: 'iptables' }) && !needsRouteLocalnet(profile),
     nodes: nodes.filter((node) => node.profile === profile.name).map(({ name }) => name),
   }));
   const ofOne = ([read, service]: MadeServices[number]): readonly Problem[] => {
@@ -85,7 +85,7 @@ function ofProfile(profile: Member, made: MadeServices): readonly Problem[] {
   const hasNodePorts = made.some(([, { ports }]) => ports.some(({ nodePort }) => nodePort !== 0));
   const found = [
     modeFacts[profile.mode].dropsUnallocated ? clusterIPs : otherPorts,
-    ...(hasNodePorts ? [closedNodePorts] : []),
+    ...(hasNodePorts ? [localhostOfTable(profile) ? otherClosedNodePorts : closedNodePorts] : []),
     ...(modeFacts[profile.mode].nodePorts.onlyOnOwnAddress && profile.nodePortAddresses.length === 0
       ? [nodePorts]
       : []),
@@ -118,6 +118,12 @@ const closedNodePorts: TrafficDifference = {
   code: 'DIFFERS_CLOSED_NODE_PORTS',
   why: 'where node ports are not open, such as on loopback addresses, no rule rejects or drops packets to them, with or without endpoints',
   hint: 'No change is needed unless a process of the node listens on such a port: it gets these packets',
+};
+
+/** Where rules serve or reject those on loopback addresses. */
+const otherClosedNodePorts: TrafficDifference = {
+  ...closedNodePorts,
+  why: 'where node ports are not open, apart from loopback addresses, no rule rejects or drops packets to them, with or without endpoints',
 };
 
 const nodePorts: TrafficDifference = {

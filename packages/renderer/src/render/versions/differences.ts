@@ -74,6 +74,14 @@ export const objectDifferences: readonly ObjectDifference[] = [
 
 export const ruleDifferences: readonly RuleDifference[] = [
   {
+    since: '1.38',
+    now: 'Mode nftables: node ports on loopback addresses are rejected, or served on 127.0.0.1 where a CIDR of `nodePortAddresses` other than a whole family contains it (feature gate `KubeProxyNFTablesLocalhostNodePorts`)',
+    before: 'No rule matches them; the gate is off',
+    followedBy: 'localhostOfTable',
+    // A profile without a version follows one that does as older ones do.
+    concerns: () => false,
+  },
+  {
     since: '1.29',
     now: 'Mode ipvs: `loadBalancerSourceRanges` also apply to traffic of the node itself (`KUBE-IPVS-OUT-FILTER`)',
     before: 'A node outside of the ranges can connect',

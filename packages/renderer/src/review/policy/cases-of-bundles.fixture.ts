@@ -18,6 +18,8 @@ import {
   external,
 } from './cases.fixture.ts';
 
+const localhost = '    kubeProxyVersion: "1.38"\n    nodePortAddresses:';
+
 /** Rules about a bundle, whatever was before it. */
 export const casesOfBundles: readonly Case[] = [
   ['EXTERNAL_IP', 'the address is not in policy.externalIPs', () => alone(external), true],
@@ -98,6 +100,20 @@ export const casesOfBundles: readonly Case[] = [
     'mode nftables has a node port',
     () => ({ files: bundleOf([{ ...web, type: 'NodePort' }], '    mode: nftables\n') }),
     true,
+  ],
+  [
+    'LOCALHOST_NODE_PORTS',
+    'mode nftables of kube-proxy 1.38 rejects a node port on localhost',
+    () => ({ files: bundleOf([{ ...web, type: 'NodePort' }], `    mode: nftables\n${localhost} [all]\n`) }),
+    true,
+  ],
+  [
+    'LOCALHOST_NODE_PORTS',
+    'mode nftables of kube-proxy 1.38 serves a node port on localhost',
+    () => ({
+      files: bundleOf([{ ...web, type: 'NodePort' }], `    mode: nftables\n${localhost} [primary, localhost]\n`),
+    }),
+    false,
   ],
   [
     'LOCALHOST_NODE_PORTS',

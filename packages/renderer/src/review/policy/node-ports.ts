@@ -3,6 +3,7 @@ import { modeFacts, parseCidr, plural } from '@sluice/netfilter';
 import { covers } from './changes.ts';
 import type { Violation } from './finding.ts';
 import { lineOf } from '../facts/service-entries.ts';
+import { nftOptionsOf } from '../bundle/nft-options.ts';
 import type { ChangeContext, PolicyContext } from './context.ts';
 
 /** NODE_PORT_OPENED for a profile whose nodePortAddresses are widened. */
@@ -47,13 +48,18 @@ export function localhostNodePorts({ view, services }: PolicyContext): readonly 
   if (ports.size === 0) return [];
   return [...view.profiles].flatMap(([name, { mode, nodePortAddresses: open }]) => {
     if (modeFacts[mode].nodePorts.onLoopback || (open.length > 0 && !open.some(hasLoopback))) return [];
+    const table = mode === 'nftables' ? nftOptionsOf(view, name).localhost : undefined;
+    if (table === 'served') return [];
     const path = profileFile(name);
     return [
       {
         code: 'LOCALHOST_NODE_PORTS',
         subject: `profile ${name}`,
-        message: `Cannot serve ${plural(ports.size, 'node port')} on 127.0.0.1: mode ${mode} has no such rules`,
-        hint: 'Let clients on the node use its own address or the ClusterIP',
+        message: `Cannot serve ${plural(ports.size, 'node port')} on 127.0.0.1: ${table === 'refused' ? 'the rules reject them' : `mode ${mode} has no such rules`}`,
+        hint:
+          mode === 'nftables'
+            ? 'Set featureGates: {KubeProxyNFTablesLocalhostNodePorts: true} and nodePortAddresses: [primary, localhost], or let clients on the node use its own address or the ClusterIP'
+            : 'Let clients on the node use its own address or the ClusterIP',
         path,
         line: lineOf(view, path, 'mode:'),
       },

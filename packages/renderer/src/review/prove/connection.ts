@@ -25,6 +25,8 @@ export interface ProfileTrafficPolicy {
   readonly nodePorts: { readonly address: (address: string) => boolean; readonly localhost: boolean };
   /** Modes iptables and nftables: all traffic to ClusterIPs is masqueraded, that of pods too. */
   readonly masqueradeAll?: boolean;
+  /** Mode nftables: node ports on loopback addresses are rejected where they are not served. */
+  readonly refusesLocalhost?: boolean;
   /** Mode ipvs: the default scheduler, with its flags. */
   readonly scheduler?: string;
 }

@@ -24,13 +24,15 @@ import {
 
 /**
  * The outcome that a Service's declaration demands of a node of mode nftables: kube-proxy's `syncProxyRules` in `pkg/proxy/nftables`.
- * Node ports are closed on loopback, and at addresses that the profile does not choose nothing matches them.
+ * At addresses that the profile does not choose nothing matches node ports; on loopback addresses kube-proxy 1.38 serves or rejects them.
  */
 export function expectedNft(connection: DeclaredConnection): ExpectedOutcome {
   const { claim, node, family, source, trafficPolicy } = connection;
   const { role, destination, declared } = claim;
   const { notes } = declared;
-  if (role === 'node-port' && !isOpen(node, family, destination, trafficPolicy)) return { kind: 'pass' };
+  const isLocalhost = role === 'node-port' && destination.kind === 'localhost';
+  if (role === 'node-port' && !isOpen(node, family, destination, trafficPolicy))
+    return { kind: isLocalhost && trafficPolicy.refusesLocalhost === true ? 'reject' : 'pass' };
   // Before translation, so that they count where nothing serves the address, too.
   if (role === 'load-balancer' && !isAllowed(notes, node, family, source)) return { kind: 'drop' };
   const endpoints = endpointsOf(claim);
@@ -39,9 +41,9 @@ export function expectedNft(connection: DeclaredConnection): ExpectedOutcome {
   const isKnown = knowsPods(connection);
   const isPod = isKnown && isLocalPod(connection);
   const isOutside = !isPod && source.class !== 'node';
-  const isLocal = policy === 'Local' && (role === 'cluster' || isOutside);
+  const isLocal = policy === 'Local' && (role === 'cluster' || isOutside || isLocalhost);
   const list = isLocal ? localEndpoints(endpoints, node) : clusterEndpoints(endpoints, node);
-  if (list.length === 0) return { kind: 'drop' };
+  if (list.length === 0) return { kind: isLocalhost ? 'reject' : 'drop' };
   const { scheduler, shares } = choosersOf(list, '', () => readChooser(list, notes));
   const mayBeItself = hereOf(notes, node.name, () => readHere(notes, node)).has(source.address);
   const isItself = (text: string): boolean => mayBeItself && addressOfEndpoint(text) === source.address;

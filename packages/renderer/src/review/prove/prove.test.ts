@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { printProof } from '../../emit/review/prove.ts';
 import { bundleOf, edited } from '../example.fixture.ts';
 import { nftBundle, nftService } from '../nft.fixture.ts';
+import { bundleOf as bundleWith } from '../policy/bundle.fixture.ts';
 import { isProved, type Proof, proveBundle } from './prove.ts';
 import { outcomeText, sourceText } from '../report/words.ts';
 
@@ -315,6 +316,35 @@ test('a missing network of pods is found where the table masquerades all', () =>
   const masqueraded = edited(all, lastNft, (text) => text.replace(/^.* keep4 .*\n/m, ''));
   const without = edited(masqueraded, lastNft, (text) => text.replace(/^.* pods4 .*\n/m, ''));
   expect([masqueraded, without].map((files) => isProved(proofOf(files)))).toEqual([true, false]);
+});
+
+const localhostBundle = (addresses: string): BundleFiles =>
+  bundleWith(
+    [
+      {
+        name: 'web',
+        type: 'NodePort',
+        clusterIPs: ['10.96.0.30'],
+        endpoints: ['10.244.1.5 node-a z1', '10.244.2.7 node-b z2'],
+      },
+    ],
+    `    mode: nftables\n    kubeProxyVersion: "1.38"\n    nodePortAddresses: [${addresses}]\n`,
+  );
+
+test.each(['primary', 'primary, localhost', 'all'])(
+  'node ports on localhost in mode nftables are proved: %s',
+  (addresses) => {
+    const { counterExamples, faults } = proofOf(localhostBundle(addresses));
+    expect([...counterExamples, ...faults]).toEqual([]);
+  },
+);
+
+test('masquerading that is missing for node ports on localhost is found', () => {
+  const files = edited(localhostBundle('primary, localhost'), lastNft, (text) =>
+    text.replace(/^.* 127\.0\.0\.0\/8 .*\n/m, ''),
+  );
+  const kinds = new Set(proofOf(files).counterExamples.map(({ destination }) => destination.kind));
+  expect(kinds).toEqual(new Set(['localhost']));
 });
 
 const withoutAddress = (text: string): string => text.replace(/^ +address: .*\n/m, '');
