@@ -2,6 +2,7 @@
 import { rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, describe, expect, test } from 'vitest';
+import { printNftTable } from '@sluice/netfilter';
 import { writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { cartBundle } from '../../packages/applier/src/testing/nftables.fixture.ts';
 import { inPlace, nftOf, nftVersions } from '../nft/newer.ts';
@@ -12,6 +13,8 @@ import { SluicedNode, until, web } from './sluiced-node.ts';
 
 let node: SluicedNode;
 beforeEach(needKernel);
+
+const routeLocalnet = '/proc/sys/net/ipv4/conf/all/route_localnet';
 
 /** Replaces the bundle of the node. */
 function publish(files: ReadonlyMap<string, string>): void {
@@ -83,6 +86,31 @@ describe.each(nftVersions)('sluiced in mode nftables with the %s nft', { timeout
     expect(first).toContain('goto n2');
     expect(await sluiced('cleanup')).toMatchObject({ exitCode: 0 });
     expect(await tables()).toBe('');
+  });
+
+  test('node ports on localhost raise route_localnet, and a rollback lowers it', async () => {
+    node.writeConfig('auto');
+    const routed = async (): Promise<string> => (await node.tool(['cat', routeLocalnet])).trim();
+    publish(cartBundle([1, 2]));
+    expect((await node.apply()).exitCode).toBe(0);
+    const before = await list();
+    expect(await routed()).toBe('0');
+    const options = { detector: 'address', masqueradeAll: false, localhost: 'served' } as const;
+    const files = cartBundle([1, 2]);
+    files.set('profiles/default/base/first.nft', printNftTable(options));
+    files.set('profiles/default/base/sysctl.conf', 'net.ipv4.conf.all.route_localnet = 1\n');
+    publish(files);
+    expect(await node.apply()).toMatchObject({ exitCode: 0 });
+    expect(await list()).toContain('iifname != "lo" drop');
+    expect(await routed()).toBe('1');
+    expect(await node.sluiced('rollback', '1', '--yes')).toMatchObject({ exitCode: 0 });
+    expect(await list()).toBe(before);
+    expect(await routed()).toBe('0');
+    publish(files);
+    expect(await node.apply()).toMatchObject({ exitCode: 0 });
+    expect(await routed()).toBe('1');
+    expect(await node.sluiced('cleanup')).toMatchObject({ exitCode: 0 });
+    expect(await routed()).toBe('0');
   });
 
   test('the daemon repairs what another program changed without tools of iptables, and so without events', async () => {

@@ -196,6 +196,7 @@ test.each([
 const inTable = (nodePortAddresses: readonly string[], more: Partial<Profile> = {}): Profile => ({
   ...profile(nodePortAddresses),
   mode: 'nftables',
+  nftables: { masqueradeAll: false },
   kubeProxyVersion: '1.38',
   ...more,
 });
@@ -223,7 +224,7 @@ test.each<[string, Profile, string | undefined]>([
     'served',
   ],
   ['loopback without the gate', inTable(['localhost'], gate(false)), undefined],
-  ['loopback in mode ipvs', inTable(['localhost'], { mode: 'ipvs' }), undefined],
+  ['loopback in mode ipvs', { ...profile(['localhost']), mode: 'ipvs', kubeProxyVersion: '1.38' }, undefined],
 ])('mode nftables, node ports on %s', (_title, of, expected) => {
   expect(localhostOfTable(of)).toBe(expected);
   expect(needsRouteLocalnet(of)).toBe(expected === 'served');

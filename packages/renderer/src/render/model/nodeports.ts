@@ -39,9 +39,9 @@ const mayHaveLocalhostNodePorts = (profile: Profile, family: Family): boolean =>
  * @returns undefined where the feature gate is off: nothing
  */
 export function localhostOfTable(profile: Profile): LocalhostNodePorts | undefined {
-  const { mode, featureGates, kubeProxyVersion, families } = profile;
+  const { nftables, featureGates, kubeProxyVersion, families } = profile;
   const isOn = featureGates.KubeProxyNFTablesLocalhostNodePorts ?? !isBefore(kubeProxyVersion, '1.38');
-  if (mode !== 'nftables' || !isOn) return undefined;
+  if (!nftables || !isOn) return undefined;
   const cidrs = wantedAddresses(profile).flatMap((text) => parseCidr(cidrsOf(text, 'ipv4')[0] ?? '') ?? []);
   const isServed = cidrs.some(({ prefix, text }) => prefix > 0 && cidrContains(text, localhostAddress));
   return isServed && families.includes('ipv4') ? 'served' : 'refused';

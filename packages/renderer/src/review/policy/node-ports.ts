@@ -48,7 +48,7 @@ export function localhostNodePorts({ view, services }: PolicyContext): readonly 
   if (ports.size === 0) return [];
   return [...view.profiles].flatMap(([name, { mode, nodePortAddresses: open }]) => {
     if (modeFacts[mode].nodePorts.onLoopback || (open.length > 0 && !open.some(hasLoopback))) return [];
-    const table = mode === 'nftables' ? nftOptionsOf(view, name).localhost : undefined;
+    const table = nftOptionsOf(view, name).localhost;
     if (table === 'served') return [];
     const path = profileFile(name);
     return [
@@ -57,7 +57,7 @@ export function localhostNodePorts({ view, services }: PolicyContext): readonly 
         subject: `profile ${name}`,
         message: `Cannot serve ${plural(ports.size, 'node port')} on 127.0.0.1: ${table === 'refused' ? 'the rules reject them' : `mode ${mode} has no such rules`}`,
         hint:
-          mode === 'nftables'
+          modeFacts[mode].nodePorts.addresses === 'as-elements'
             ? 'Set featureGates: {KubeProxyNFTablesLocalhostNodePorts: true} and nodePortAddresses: [primary, localhost], or let clients on the node use its own address or the ClusterIP'
             : 'Let clients on the node use its own address or the ClusterIP',
         path,
