@@ -93,12 +93,6 @@ export const ruleDifferences: readonly RuleDifference[] = [
 export const otherDifferences: readonly OtherDifference[] = [
   {
     since: '1.38',
-    now: 'Mode nftables: the gate `KubeProxyNFTablesLocalhostNodePorts` is on. A listener of kube-proxy serves node ports of TCP on 127.0.0.1 and ::1 where a CIDR of `nodePortAddresses`, other than `/0`, contains one of them; else packets to them are rejected, and counted',
-    before: 'The gate is off: no rule names loopback addresses',
-    why: 'A process answers there, no rule of packets; the profile has no such setting',
-  },
-  {
-    since: '1.38',
     now: 'Tracked connections of UDP to addresses of a deleted Service, or of a deleted port of one, are removed',
     before: 'They stay, and clients that keep sending go on to the former endpoint',
     why: 'No rule does it; `sluiced` removes them whatever the version',
