@@ -35,6 +35,8 @@ export class Bundles {
   #done: { readonly tree: Tree; readonly machine: string } | undefined;
   /** The tree that was rehearsed last while its wave was closed. */
   #rehearsed: Tree | undefined;
+  /** The tree whose endpoints a halted node has taken. */
+  #offered: Tree | undefined;
   /** Since when a limit of this node delays releases. */
   #delayedSinceMs: number | undefined;
   #againMs = Infinity;
@@ -96,6 +98,25 @@ export class Bundles {
     status.accepted(arrival.release, arrival.alarms ?? []);
     if (!arrival.waits) status.waits(undefined);
     if (journal.halted === undefined) await this.#apply(arrival);
+    else if (!arrival.waits) await this.#offerEndpoints(arrival);
+  }
+
+  /** A halted node takes no release, but the endpoints of one, once for each tree. */
+  async #offerEndpoints(bundle: Bundle): Promise<void> {
+    const { daemon, reports } = this.#parts;
+    const { tree } = bundle;
+    if (tree === this.#offered) return;
+    try {
+      const ending = await this.changing(async () =>
+        daemon.reconciler.offerEndpoints?.(tree.files, isOnlyEndpoints(bundle)),
+      );
+      this.#offered = tree;
+      if (daemon.journal.halted !== undefined || !ending) return;
+      reports.outcome(ending);
+      await reports.ended(ending);
+    } catch (error) {
+      daemon.log.error({ because: messageOf(error) }, 'cannot take the newest endpoints into the rollback; retrying');
+    }
   }
 
   /** The next look at a growing directory: half of the time is left to its writer. @param startMs of the last one */

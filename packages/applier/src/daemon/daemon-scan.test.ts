@@ -1,8 +1,9 @@
 import { emptyNft } from '@sluice/netfilter';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { generation, quietDaemon } from './daemon.fixture.ts';
+import { confirmed, generation, quietDaemon, tree } from './daemon.fixture.ts';
 import type { Daemon } from './daemon.ts';
 import { Drift } from './drift.ts';
+import type { Tree } from '../inbox/files.ts';
 import type { Arrival } from '../inbox/inbox.ts';
 import { limits, paces } from '../limits.ts';
 import type { Generation } from '../ports/journal.ts';
@@ -217,4 +218,40 @@ describe('a first release', () => {
     // The first comparison is that of a node without a release.
     expect(comparedMs).toEqual(dueMs === undefined ? [0] : [0, dueMs]);
   });
+});
+
+test('gives a halted node the endpoints of each bundle once, no release, and goes on when its rollback has ended', async () => {
+  const journal = { active: generation, halted: 'refused' as string | undefined };
+  const offered: Tree[] = [];
+  const done: string[] = [];
+  const trees = [tree('a'), tree('b'), tree('c')];
+  let looks = 0;
+  const daemon: Daemon = quietDaemon({
+    journal,
+    reconciler: {
+      offerEndpoints: async (files) => {
+        const one = trees.find((other) => other.files === files);
+        if (one) offered.push(one);
+        if (one !== trees[1]) return undefined;
+        journal.halted = undefined;
+        return { kind: 'rolled-back', because: 'the probes failed' };
+      },
+      put: async () => {
+        done.push('put');
+        return confirmed;
+      },
+    },
+    ended: async (outcome) => void done.push(outcome.kind),
+    inbox: {
+      look: async () => {
+        looks += 1;
+        if (looks === 4) daemon.stop();
+        else daemon.poke();
+        return { kind: 'bundle', tree: trees[looks > 2 ? 1 : 0] ?? tree('') };
+      },
+    },
+  });
+  await daemon.run();
+  expect(offered.map(({ digest }) => digest)).toEqual(['a', 'b']);
+  expect(done).toEqual(['rolled-back', 'put', 'confirmed']);
 });

@@ -9,7 +9,7 @@ import type { DaemonLog, Ended } from './reports.ts';
 
 export interface DaemonParts {
   readonly reconciler: Pick<Reconciler, 'recover' | 'repair' | 'put' | 'rehearse'> &
-    Partial<Pick<Reconciler, 'removed' | 'reconcileFlows'>>;
+    Partial<Pick<Reconciler, 'removed' | 'reconcileFlows' | 'offerEndpoints'>>;
   readonly journal: Pick<Journal, 'active' | 'halted'>;
   readonly inbox: Pick<Inbox, 'look'> & Partial<Pick<Inbox, 'wasWhole' | 'lookInSteps'>>;
   readonly status: Status;

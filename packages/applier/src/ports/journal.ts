@@ -141,7 +141,10 @@ export interface Journal {
   recognised(state: NodeState, because: string): Promise<Generation>;
   /** Readable for the next process when it returns; durable too, except of an endpoint update, which is durable before its commit. */
   begin(opening: TransactionIntent): Promise<void>;
-  /** Writes newer endpoints for both programs of a release in probation, before their first step. */
+  /**
+   * Writes newer endpoints for both programs of an open transaction, before their first step. Where that is an endpoint update, both are
+   * revisions of one generation, and the older one gets the next number after both.
+   */
   offer(update: EndpointUpdate): Promise<void>;
   /**
    * The kernel holds the offered endpoints: both generations get a further revision, and that of the older one is active.

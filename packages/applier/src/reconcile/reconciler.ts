@@ -12,6 +12,7 @@ import type { Refusal } from '../ports/refusal.ts';
 import { fallBack } from '../recovery/fall-back.ts';
 import { isBare, rescue, resume } from '../recovery/recover.ts';
 import { load } from '../recovery/load-generation.ts';
+import { offerNewest } from './offer-newest.ts';
 import { recognise } from '../recovery/recognise.ts';
 import { staleFlows, udpFamilies } from '../plan/flows.ts';
 import { cleanUp } from '../transaction/clean-up.ts';
@@ -161,6 +162,19 @@ export class Reconciler {
     const outcome = await reconcile({ files, byHand, offers, onlyEndpoints, said }, this.#parts);
     this.#parts.bounds.learn(files, onlyEndpoints, before, outcome);
     return outcome;
+  }
+
+  /**
+   * Takes the newest endpoints of a bundle into the rollback that the kernel of a halted node refuses, and tries it again with them.
+   * @param onlyEndpoints as of `put`
+   * @returns how it ended; undefined if they change nothing
+   * @throws KernelError when the kernel cannot be read
+   */
+  async offerEndpoints(files: BundleFiles, onlyEndpoints = false): Promise<Outcome | undefined> {
+    const { changes, bounds } = this.#parts;
+    const bundle = await changes.admit(files);
+    if (isRefusal(bundle) || (onlyEndpoints && bounds.refuse(bundle))) return undefined;
+    return (await offerNewest(bundle, this.#ports)) ? this.recover() : undefined;
   }
 
   /**

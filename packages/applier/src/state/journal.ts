@@ -232,11 +232,12 @@ export class DiskJournal implements Journal {
     const { open } = this.record;
     const [active, next] = [this.#active, open && this.#read(open.to)];
     if (!open || !active || !next) throw new Error('no transaction is open');
-    const old = oldState === active.state ? active : { ...active, revision: active.revision + 1, state: oldState };
-    const { number } = next;
-    const fresh: Generation = { number, revision: next.revision + 1, version, state, ...partialOf(partial) };
+    const last = next.number === active.number ? next : active;
+    const old = oldState === active.state ? active : { ...active, revision: last.revision + 1, state: oldState };
+    const newer: Generation = { ...next, revision: next.revision + 1, version, state, partial };
     const from = old === active ? open.from : this.#stored(old, open.from);
-    const to = this.#stored(fresh, open.to);
+    const fresh = state === next.state && version === next.version ? next : newer;
+    const to = fresh === next ? open.to : this.#stored(newer, open.to);
     const update = { from, to, version, flows: this.#generations.writeFlows(flows) };
     this.#file.save(transitions.offered(this.record, open, update));
     this.#inFlight = { ...this.#inFlight, offered: { from: old, to: fresh, flows } };

@@ -21,6 +21,7 @@ import { readBeside } from '../plan/beside.ts';
 /**
  * Makes the kernel hold `desired`, from whatever state it is in, and verifies the result.
  * @param owned names that are ours besides those of the desired state
+ * @param leavesOthers chains that only the form of their names makes ours stay
  * @returns the desired state as this kernel can have it
  * @throws KernelError, StillDiffers
  */
@@ -28,6 +29,7 @@ export async function restore(
   desired: NodeState,
   owned: OwnedNames,
   ports: Pick<Ports, 'kernel' | 'clock' | 'report' | 'journal' | 'drainMs'>,
+  leavesOthers = false,
 ): Promise<NodeState> {
   const { kernel } = ports;
   const known = joinNames(owned, chainNames(desired));
@@ -38,7 +40,7 @@ export async function restore(
   const look = async (): Promise<{ adapted: NodeState; change: Plan }> => {
     const observed = await kernel.observe(families, desired);
     // A rollback that the disk did not take down has left chains of a generation that nothing points to.
-    const names = isTree(desired) ? joinNames(known, leakedChains(observed, desired)) : known;
+    const names = isTree(desired) && !leavesOthers ? joinNames(known, leakedChains(observed, desired)) : known;
     const adapted = adaptDesired(desired, observed, names, kernel);
     // First: reading mode ipvs loads its module, and with it come its sysctls.
     const beside = await readBeside(adapted, names, ports, adapted.nft);

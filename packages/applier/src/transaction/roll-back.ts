@@ -1,9 +1,10 @@
-import { addAll } from '@sluice/netfilter';
+import { addAll, type Family } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import { pendingFlows } from '../plan/flows.ts';
 import { forgetAfter } from './forgetting.ts';
 import { messageOf } from '../message.ts';
 import { isOfSurroundings } from '../ports/failure.ts';
+import { nodePlaneOf } from '../planes/planes.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import type { Fault, Generation } from '../ports/journal.ts';
 import type { TrackedFlow } from '../ports/kernel.ts';
@@ -30,25 +31,82 @@ export async function rollBack(
 ): Promise<TransactionResult> {
   if (!isWaiting(ports.journal)) ports.report('rolling-back', { because });
   const isBySwitch = ports.journal.open?.flip === 'switch';
-  const once = async (): Promise<NodeState> => {
+  const newest = waitingFor(ports.journal)?.newest;
+  const to = async ({ generation, flows }: Newest): Promise<NodeState> => {
     // Before anything is read: packets come first.
     if (isBySwitch) await ports.kernel.switch?.off('nat');
-    const fresh = await freshFlows(from, ports);
+    const fresh = [...(await freshFlows(generation, ports)), ...flows];
     await switchOff(ports);
     // Only after packets meet the old program: a flow forgotten earlier would come back as it was.
     if (isBySwitch) await forgetAfter(fresh, ports);
-    const state = await restore(rollbackState(from.state, ports), await ownedNames(from, ports), ports);
+    const state = await restore(rollbackState(generation.state, ports), await ownedNames(from, ports), ports);
     if (!isBySwitch) await forgetAfter(fresh, ports);
     await ports.kernel.switch?.remove();
-    await abandon(because, fault, ports);
+    await abandon(because, fault, generation !== from, ports);
     return state;
   };
-  const tried = await attempt(once, 'rollback-failed', limits.rollbackAttemptsMax, ports);
+  const plain: Newest = { generation: from, flows: [] };
+  const once = (): Promise<NodeState> => to(newest ?? plain);
+  let tried = await attempt(once, 'rollback-failed', limits.rollbackAttemptsMax, ports);
+  if (tried.kind === 'failed' && !isOfSurroundings(tried.error)) {
+    const isToBlame = await holdInParts(newest, plain, ports);
+    if (isToBlame) awaits(undefined, ports.journal);
+    if (newest && isToBlame !== false) {
+      tried = await attempt(() => to(plain), 'rollback-failed', 1, ports);
+    }
+  }
   if (tried.kind === 'failed')
     return { outcome: await unended({ because, fault }, 'the rollback failed', tried.error, ports) };
   ended(ports.journal);
   const again = fault === 'surroundings' ? ({ again: true } as const) : {};
   return { outcome: { kind: 'rolled-back', because, ...again }, kernelState: tried.result };
+}
+
+/**
+ * The kernel refuses the rollback as a whole: puts the confirmed generation in where it takes that, each family by itself, and leaves what
+ * the release has left behind. So endpoints and repairs go on: the retry of a rollback comes here at each scan, as often as it is refused.
+ * Nothing is done where the release has another plane or layout, or where the plane has no parts: both programs would mix.
+ * @returns whether newer endpoints are why: they must not keep a rollback out, and a rollback without them is not to be tried without need, for
+ *   endpoints would change twice at each scan; undefined: not known
+ */
+async function holdInParts(newest: Newest | undefined, plain: Newest, ports: Ports): Promise<boolean | undefined> {
+  const { open } = ports.journal;
+  const from = plain.generation;
+  const release = open && (await ports.journal.generation(open.to.number, open.to.revision));
+  if (from.number === 0 || !release || open.phase !== 'open') return undefined;
+  const plane = nodePlaneOf(from.state);
+  if (plane.name !== nodePlaneOf(release.state).name || plane.hasOwnTable) return undefined;
+  const own = await ownNames(from, ports.journal);
+  let isToBlame = false;
+  for (const part of plane.hasServers ? [undefined] : familiesOf(from.state)) {
+    const holds = async ({ generation, flows }: Newest): Promise<boolean> => {
+      try {
+        await restore(partOf(generation.state, part), part ? { [part]: own[part] } : own, ports, true);
+        await forgetAfter(flows, ports);
+        return true;
+      } catch (error) {
+        ports.report('part-refused', { family: part ?? 'all', because: messageOf(error) });
+        return false;
+      }
+    };
+    if (newest && (await holds(newest))) continue;
+    const isTaken = await holds(plain);
+    isToBlame ||= isTaken;
+  }
+  return isToBlame;
+}
+
+/** The rules of one family, or of all; sysctls are left to the whole rollback. */
+function partOf(state: NodeState, family: Family | undefined): NodeState {
+  const families = family ? { [family]: state.families[family] } : state.families;
+  return { ...state, families, sysctls: new Map() };
+}
+
+/** The names of the chains of a generation, and of what is offered in its place. */
+async function ownNames(from: Generation, journal: Ports['journal']): Promise<OwnedNames> {
+  const { open } = journal;
+  const newest = open?.update && (await journal.generation(open.update.from.number, open.update.from.revision));
+  return newest ? joinNames(chainNames(from.state), chainNames(newest.state)) : chainNames(from.state);
 }
 
 /**
@@ -66,8 +124,9 @@ async function freshFlows(from: Generation, { journal }: Pick<Ports, 'journal'>)
 }
 
 /** On a full or read-only disk the transaction stays open: the old rules are in the kernel, and the next recovery repeats the rollback. */
-async function abandon(because: string, fault: Fault, { journal, report }: Ports): Promise<void> {
+async function abandon(because: string, fault: Fault, hasNewest: boolean, { journal, report }: Ports): Promise<void> {
   try {
+    if (hasNewest) await journal.accept();
     await journal.abandon(because, fault);
   } catch (error) {
     report('abandon-not-written', { because: messageOf(error) });
@@ -144,6 +203,14 @@ export async function attempt<T>(
 interface Waiting {
   readonly because: string;
   readonly fault: Fault;
+  readonly newest?: Newest | undefined;
+}
+
+/** A generation to return to. */
+interface Newest {
+  readonly generation: Generation;
+  /** Flows to endpoints that it does not have any more. */
+  readonly flows: readonly TrackedFlow[];
 }
 
 /** Known to this process alone: the next one knows that the transaction is open, and rolls it back for that. */
@@ -153,6 +220,12 @@ const waitingOf = new WeakMap<Ports['journal'], Waiting>();
 export const isWaiting = (journal: Ports['journal']): boolean => journal.halted !== undefined || waitingOf.has(journal);
 
 export const waitingFor = (journal: Ports['journal']): Waiting | undefined => waitingOf.get(journal);
+
+/** The journal was offered the generation to return to with newer endpoints: each further attempt has these. undefined: not any more. */
+export function awaits(newest: Newest | undefined, journal: Ports['journal']): void {
+  const waiting = waitingOf.get(journal);
+  if (waiting) waitingOf.set(journal, { ...waiting, newest });
+}
 
 /** The open transaction came to an end. */
 export const ended = (journal: Ports['journal']): void => void waitingOf.delete(journal);
@@ -169,7 +242,7 @@ export async function unended(
   error: unknown,
   { journal, report }: Pick<Ports, 'journal' | 'report'>,
 ): Promise<Outcome> {
-  waitingOf.set(journal, { because, fault });
+  waitingOf.set(journal, { ...waitingOf.get(journal), because, fault });
   const rollback = messageOf(error);
   await outlived(journal);
   if (isOfSurroundings(error)) return { kind: 'pending', because, rollback };

@@ -1,0 +1,90 @@
+import { overlayEndpoints } from '../endpoints/overlay-endpoints.ts';
+import { messageOf } from '../message.ts';
+import { flowChange } from '../plan/flows.ts';
+import { plan } from '../plan/plan.ts';
+import type { EndpointUpdate, Generation, VersionedState } from '../ports/journal.ts';
+import { chainNames, familiesOf, familyNames, isTree, joinNames, type NodeState } from '../ports/node-state.ts';
+import type { Ports } from '../ports/ports.ts';
+import { awaits, waitingFor } from '../transaction/roll-back.ts';
+import { tableNames } from '@sluice/netfilter';
+
+/**
+ * Takes newer endpoints into a rollback that the kernel refused: written down first, so that the next process knows the names of their chains;
+ * each further attempt then leads to the old generation with these endpoints, and where the kernel refuses them, to it without them.
+ * Nothing is taken for a committed change, whose rules have no generation beside them, and nothing for generation 0, the rules before Sluice.
+ *
+ * Reports: `endpoints-not-taken` with the reason.
+ * @param offered the bundle that arrived; only its endpoints are taken
+ * @returns whether there was something to take
+ * @throws KernelError when the kernel cannot be read
+ */
+export async function offerNewest(offered: VersionedState, ports: Ports): Promise<boolean> {
+  const { journal, report, declined } = ports;
+  const { open } = journal;
+  const waiting = waitingFor(journal);
+  if (open?.phase !== 'open' || open.from.number === 0 || !waiting) return false;
+  const from = await journal.generation(open.from.number, open.from.revision);
+  const to = await journal.generation(open.to.number, open.to.revision);
+  if (!from || !to) return false;
+  const { generation, flows: earlier } = waiting.newest ?? { generation: from, flows: [] };
+  const state = overlayEndpoints(generation.state, offered.state, { declined: declined.read() });
+  if (state === generation.state) return false;
+  const gone = [...earlier, ...flowChange(generation.state, state).old];
+  try {
+    await rehearse(from.state, state, ports);
+    if (await leavesChains(from, to, state, ports))
+      throw new Error('the kernel still holds chains of the endpoints before them');
+    const flows = await journal.openFlows();
+    const { version, partial } = to;
+    const update: EndpointUpdate = {
+      from: state,
+      to: to.state,
+      version,
+      partial,
+      flows: { ...flows, fresh: [...flows.fresh, ...gone] },
+    };
+    await journal.offer(update);
+  } catch (error) {
+    report('endpoints-not-taken', { because: messageOf(error) });
+    return false;
+  }
+  const id = journal.open?.update?.from;
+  const newest = id && (await journal.generation(id.number, id.revision));
+  if (newest) awaits({ generation: newest, flows: gone }, journal);
+  return newest !== undefined;
+}
+
+/** There is no dead-man switch that a rehearsal could outlast. @throws if the kernel does not take the rules, or they could not be rehearsed */
+async function rehearse(from: NodeState, state: NodeState, { kernel, rehearsal }: Ports): Promise<void> {
+  const { ipvs: _ipvs, ...tables } = state;
+  await rehearsal.ensure(tables, plan(from, state, kernel).touched, from);
+}
+
+/**
+ * Whether the kernel holds chains of an update that the journal has, and of nothing else that it has: overwritten there, they would be
+ * nobody's. In layout `tree` the form of their names tells whose they are.
+ */
+async function leavesChains(
+  from: Generation,
+  to: Generation,
+  state: NodeState,
+  { journal, kernel }: Ports,
+): Promise<boolean> {
+  const update = journal.open?.update;
+  if (!update || isTree(from.state)) return false;
+  const observed = await kernel.observe(familiesOf(from.state));
+  const known = joinNames(joinNames(chainNames(from.state), chainNames(to.state)), chainNames(state));
+  for (const { number, revision } of [update.from, update.to]) {
+    const before = await journal.generation(number, revision);
+    const names = before ? chainNames(before.state) : {};
+    const isLeft = familyNames.some((family) =>
+      tableNames.some((table) =>
+        (names[family]?.[table] ?? []).some(
+          (name) => !known[family]?.[table].includes(name) && observed[family]?.[table].chains.has(name),
+        ),
+      ),
+    );
+    if (isLeft) return true;
+  }
+  return false;
+}
