@@ -43,7 +43,7 @@ function tableLineOf(observed: ObservedNft): string | undefined {
   const name = /iifname != "([^"]+)"/.exec(rules.join('\n'))?.[1];
   const detector: NftTableOptions['detector'] = name === undefined ? 'address' : { interface: name };
   const endpointCounters = observed.parts.has('counters of tcp4');
-  const localhost = localhostOf((name) => observed.chains.has(name));
+  const localhost = localhostOf((chain) => observed.chains.has(chain));
   return [false, true]
     .flatMap((masqueradeAll) =>
       [false, true].map((tcpReset) => tableLine({ detector, masqueradeAll, tcpReset, endpointCounters, ...localhost })),

@@ -259,8 +259,8 @@ test('a set names the sources for one destination, not those that other elements
   ];
   const table = readLiveTable({ family: 'ip', name: 'kube-proxy', objects: listed as ListedTable['objects'] });
   const notes = traceNotes();
-  const packet = { family: 'ipv4', source: '10.244.2.30', in: 'veth1', protocol: 'tcp', port: 80 } as const;
+  const sent = { family: 'ipv4', source: '10.244.2.30', in: 'veth1', protocol: 'tcp', port: 80 } as const;
   const live = { tables: new LiveTables('ipv4', [table]), notes };
-  trace(emptyProgram, { ...packet, destination: '10.96.0.10' }, { localAddresses: [], live });
+  trace(emptyProgram, { ...sent, destination: '10.96.0.10' }, { localAddresses: [], live });
   expect([...notes.networks]).toEqual(['192.0.2.0/24', '203.0.113.0/24']);
 });
