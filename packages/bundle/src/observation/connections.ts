@@ -25,7 +25,9 @@ export class ConnectionCounter {
     return { pairs, left: this.#left };
   }
 
-  #read(line: string): void {
+  #read(given: string): void {
+    // `conntrack -L -o extended` and /proc/net/nf_conntrack begin with the family: `ipv4     2 tcp      6 …`.
+    const line = given.replace(/^ipv[46] +\d+ /, '');
     const protocol = line.slice(0, line.indexOf(' '));
     if (!isProtocol(protocol)) return;
     if (++this.#lines > observationLimits.connectionLinesMax) {
@@ -49,8 +51,12 @@ const isProtocol = (text: string): text is TransportProtocol => text === 'tcp' |
 const placeOf = (address: string, port: string): string =>
   printEndpoint(canonicalAddress(address) ?? address, Number(port));
 
-/** @param text of `conntrack -L`, of one family or both */
-export function connectionsIn(text: string): ConnectionSummary {
+/**
+ * @param text of `conntrack -L`, with `-o extended` or `-o id`, too, or of /proc/net/nf_conntrack; of one family or both
+ * @returns undefined: it is none of these, so that nothing is known of connections
+ */
+export function connectionsIn(text: string): ConnectionSummary | undefined {
+  if (text.trim() !== '' && !/ src=\S+ dst=\S+/.test(text)) return undefined;
   const counter = new ConnectionCounter();
   counter.take(text);
   return counter.end();

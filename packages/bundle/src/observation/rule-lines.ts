@@ -46,6 +46,29 @@ export function oddRuleLine(lines: readonly string[]): OddLine | undefined {
 }
 
 /**
+ * A saved text without what a ticket adds: lines before its first that are a prompt with the command, and an indentation that all lines
+ * have.
+ */
+export function savedRuleText(text: string): string {
+  const lines = text.split('\n').map((line) => (promptForm.test(line) ? '' : line));
+  const indents = lines.flatMap((line) => (line.trim() === '' ? [] : (/^[ \t]*/.exec(line)?.[0] ?? '')));
+  const indent = indents.reduce((least, one) => (one.length < least.length ? one : least), indents[0] ?? '');
+  if (indent === '' || !indents.every((one) => one.startsWith(indent))) return lines.join('\n');
+  return lines.map((line) => line.slice(indent.length)).join('\n');
+}
+
+/** `root@node-1:~# iptables-save`, `$ sudo ip6tables-save -c` */
+const promptForm = /^\s*(?:[^\s#*:-][^#$>]*)?[#$>] (?:sudo )?\S*ip6?tables\S*-save\b/;
+
+/** Listings of iptables that are no saved rules: some lack tables, others counters of interfaces. */
+function listingIn(lines: readonly string[]): string | undefined {
+  if (lines.some((line) => /^Chain \S+ \((?:policy |\d+ references)/.test(line))) return 'iptables -L';
+  return lines.some((line) => /^-[PN] \S+/.test(line)) && !lines.some((line) => line.startsWith('*'))
+    ? 'iptables -S'
+    : undefined;
+}
+
+/**
  * Reads what a save tool of iptables prints.
  * @returns its lines, without comments and counters
  * @throws UnreadText
@@ -55,6 +78,8 @@ export function readRuleText(text: string): readonly string[] {
   const all = text.split('\n');
   const left = all.findIndex((line) => /^# Table .*\bincompatible\b/.test(line));
   if (left >= 0) throw new UnreadText(`the tool says ${JSON.stringify(all[left]?.slice(2, 102))}`, left + 1);
+  const listing = listingIn(all);
+  if (listing !== undefined) throw new UnreadText(`this is the output of \`${listing}\`: save \`iptables-save\``);
   const lines = canonicalRules(text);
   const odd = oddRuleLine(lines);
   if (odd) throw new UnreadText(odd.why, lineOf(all, odd.index));

@@ -14,7 +14,7 @@ import {
   type RuleStoreName,
   type SavedRules,
 } from './observation.ts';
-import { readRuleText } from './rule-lines.ts';
+import { readRuleText, savedRuleText } from './rule-lines.ts';
 import { type PartText, type RuleFile, type RulePart, sortRules } from './saved-rules.ts';
 import { isShallow } from './shallow.ts';
 import { UnreadText } from './unread-text.ts';
@@ -63,7 +63,9 @@ export function textsOf(files: ReadonlyMap<string, string>): ToolTexts {
     if (file !== undefined) chosen.set(part, { file, text: plainText(files.get(file) ?? '') });
   }
   const rules = sortRules(
-    [...chosen].flatMap(([part, one]): RuleFile[] => (isRulePart(part) ? [{ part, ...one }] : [])),
+    [...chosen].flatMap(([part, one]): RuleFile[] =>
+      isRulePart(part) ? [{ part, ...one, text: savedRuleText(one.text) }] : [],
+    ),
   );
   const textOf = (part: SavedPart): PartText => {
     const one = chosen.get(part);
@@ -211,11 +213,19 @@ const fromJson = (text: string): readonly (readonly [string, string])[] =>
 
 function fromText(text: string): readonly (readonly [string, string])[] {
   let name = '';
-  return text.split('\n').flatMap((line): (readonly [string, string])[] => {
-    name = /^\d+: ([^:@]+)/.exec(line)?.[1] ?? name;
-    const address = /^\s+inet6? (\S+)/.exec(line)?.[1];
-    return address === undefined ? [] : [[name, address]];
+  const found = text.split('\n').flatMap((line): (readonly [string, string])[] => {
+    // `ip -br addr`
+    const [, brief = '', list = ''] =
+      /^(\S+?)(?:@\S+)? +(?:UP|DOWN|UNKNOWN|LOWERLAYERDOWN|DORMANT)((?: +\S+)*) *$/.exec(line) ?? [];
+    if (brief !== '') return list.split(/ +/).flatMap((one) => (/\/\d+$/.test(one) ? [[brief, one] as const] : []));
+    // `ip -o addr` has a line for each address: `2: eth0    inet 192.0.2.11/24 …`.
+    // A line of another tool, as of `ifconfig`, starts no interface.
+    name = /^\d+: ([^:@\s]+)/.exec(line)?.[1] ?? (/^\S/.test(line) ? '' : name);
+    const address = /^(?:\d+: \S+)?\s+inet6? (\S+)/.exec(line)?.[1];
+    return address === undefined || name === '' ? [] : [[name, address]];
   });
+  if (found.length === 0 && text.trim() !== '') throw new UnreadText('it has no address as `ip addr` prints them');
+  return found;
 }
 
 export { isOfServicePath };

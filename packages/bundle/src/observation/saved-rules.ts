@@ -100,7 +100,8 @@ function whole(text: string, file: string): PartText {
   const lacks = (table: string): boolean =>
     has(/^:(?:KUBE|SLUICE)-SERVICES /m) && !has(new RegExp(`^\\*${table}$`, 'm'));
   const [table] = ['nat', 'filter'].filter(lacks);
-  return table === undefined
+  // Then the tool left the table out, which the reader repeats.
+  return table === undefined || has(/^# Table .*\bincompatible\b/m)
     ? { text, file }
     : { why: `${file}: it has no table ${table}: save all tables, without -t` };
 }

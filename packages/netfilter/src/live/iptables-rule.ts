@@ -321,8 +321,11 @@ function effectOf(name: string, rest: readonly string[], family: Family): Effect
     case 'MASQUERADE':
     case 'SNAT':
       return { kind: 'masquerade' };
-    case 'DNAT':
-      return dnatOf(optionOf(rest, '--to-destination') ?? '');
+    case 'DNAT': {
+      // Of a revision that the tool does not know it prints `[unsupported revision]` instead.
+      const to = optionOf(rest, '--to-destination');
+      return to === undefined ? undefined : dnatOf(to);
+    }
     case 'REDIRECT': {
       const port = optionOf(rest, '--to-ports') ?? '';
       const address = addressIn(family === 'ipv4' ? '127.0.0.1' : '::1');

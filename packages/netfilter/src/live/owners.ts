@@ -8,6 +8,8 @@ export interface RuleOwner {
   readonly does: string;
   /** It sets the policy of built-in chains of `filter`, where it has rules in that table. */
   readonly setsPolicy?: boolean;
+  /** Bundles have the same rules, so that a comparison has to follow them on both sides. */
+  readonly isInBundles?: boolean;
 }
 
 /** How an owner is recognised: any one of these is enough. */
@@ -31,7 +33,7 @@ interface Signs {
 const owners: readonly (readonly [RuleOwner, Signs])[] = [
   [
     { name: 'Calico', does: 'network policy of pods' },
-    { chain: /^(?:cali|felix)-/, comment: /^cali:/, test: / -i cali\S/, table: /^calico$/ },
+    { chain: /^(?:cali|felix)-/, comment: /^cali:/, table: /^calico$/ },
   ],
   [
     { name: 'Cilium', does: 'the way of packets between pods and its proxy' },
@@ -80,7 +82,7 @@ const owners: readonly (readonly [RuleOwner, Signs])[] = [
     { chain: /^CNI-/, table: /^cni_/ },
   ],
   [
-    { name: 'the kubelet', does: 'packets to localhost, and a hint which rule store the node uses' },
+    { name: 'the kubelet', does: 'packets to localhost, and a hint which rule store the node uses', isInBundles: true },
     { chain: /^KUBE-(?:FIREWALL|KUBELET-CANARY|IPTABLES-HINT)$/ },
   ],
 ];

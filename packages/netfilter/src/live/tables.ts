@@ -1,6 +1,7 @@
 import type { Family, TableName } from '../family.ts';
 import type { TraceFlow, HookName } from '../packet/flow.ts';
-import type { BaseChain, LiveChain, LiveHook, LiveRule, LiveTable } from './rule.ts';
+import { ownerOf, ownerOfPolicy } from './owners.ts';
+import type { BaseChain, Effect, LiveChain, LiveHook, LiveRule, LiveTable } from './rule.ts';
 import { walkBase } from './walk.ts';
 
 interface PlacedBase {
@@ -43,6 +44,24 @@ export class LiveTables {
   /** The same tables, with those of one priority in the other order. */
   reversed(): LiveTables {
     return new LiveTables(this.family, this.tables.toReversed());
+  }
+
+  /**
+   * Without what other programs refuse, mark or leave untracked, where their owner is known (`owners.ts`): those rules stay when Services
+   * move, so that they treat packets alike before and after. What they accept and translate is kept: its order with other rules counts.
+   */
+  withoutOwned(): LiveTables {
+    return new LiveTables(
+      this.family,
+      this.tables.map((table): LiveTable => {
+        const isNat = table.bases.some(({ type }) => type === 'nat');
+        const chains = new Map([...table.chains].map(([name, chain]) => [name, withoutOwnedIn(chain, isNat)]));
+        const bases = table.bases.map((base) =>
+          base.policy === 'drop' && isOwnedPolicy(table, base) ? { ...base, policy: 'accept' as const } : base,
+        );
+        return { ...table, chains, bases };
+      }),
+    );
   }
 
   /** What translates sources after routing, of other programs alone. */
@@ -103,6 +122,30 @@ function placeOf({ type, hook, priority }: BaseChain): number {
 function withoutProxys(chain: LiveChain): LiveChain {
   let kept: readonly LiveRule[] | undefined;
   return { name: chain.name, rules: () => (kept ??= chain.rules().filter(({ isProxys }) => !isProxys)) };
+}
+
+function withoutOwnedIn(chain: LiveChain, isNat: boolean): LiveChain {
+  let kept: readonly LiveRule[] | undefined;
+  const isLeftOut = ({ isProxys, hit, effect }: LiveRule): boolean => {
+    const owner = !isProxys && staysAlike(effect, isNat) ? ownerOf(hit) : undefined;
+    return owner !== undefined && owner.isInBundles !== true;
+  };
+  return { ...chain, rules: () => (kept ??= chain.rules().filter((rule) => !isLeftOut(rule))) };
+}
+
+const refusing: ReadonlySet<Effect['kind']> = new Set(['drop', 'reject', 'mark', 'untrack', 'priority']);
+
+function staysAlike(effect: Effect, isNat: boolean): boolean {
+  if (effect.kind === 'unread') return effect.does !== 'translate';
+  if (effect.kind === 'choose') return !isNat;
+  if (effect.kind === 'sequence') return effect.effects.some((one) => staysAlike(one, isNat));
+  return refusing.has(effect.kind);
+}
+
+function isOwnedPolicy(table: LiveTable, base: BaseChain): boolean {
+  if (ownerOf(table.policyHit(base))) return true;
+  const rules = [...table.chains.values()].flatMap((chain) => chain.rules());
+  return ownerOfPolicy(rules.flatMap(({ isProxys, hit }) => (isProxys ? [] : [hit]))) !== undefined;
 }
 
 function tiesOf(all: readonly PlacedBase[]): readonly string[] {

@@ -61,7 +61,7 @@ export const fromInterfaces = (names: readonly string[], isNegated: boolean): So
         : undefined
       : yes(names.some((name) => matchesInterface(name, incoming)) !== isNegated),
   networks: () => [],
-  interfaces: names.filter((name) => name !== 'lo' && name !== '+').map((name) => name.replace(/\+$/, '0')),
+  interfaces: names.filter((name) => name !== 'lo' && name !== '+'),
 });
 
 /** A packet whose interface is not known comes from a pod or by a wire: only the node's own come by `lo`. */

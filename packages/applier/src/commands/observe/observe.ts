@@ -72,12 +72,13 @@ async function ofThisMachine(config: SluicedConfig): Promise<Observation> {
 function ofSavedFiles(node: string, directory: string): Observation {
   const files = readSavedFiles(directory);
   const [proxy] = /^Kubernetes v1\.\d{1,3}\.\S{1,40}/.exec(files.get(proxyVersionFileName) ?? '') ?? [];
-  const tracked = files.get(connectionsFileName);
+  const text = files.get(connectionsFileName);
+  const tracked = text === undefined ? undefined : connectionsIn(text);
   return observationOf(
     {
       node,
       tools: proxy === undefined ? {} : { 'kube-proxy': proxy },
-      ...(tracked === undefined ? {} : { connections: connectionsIn(tracked) }),
+      ...(tracked === undefined ? {} : { connections: tracked }),
     },
     textsOf(files),
   );

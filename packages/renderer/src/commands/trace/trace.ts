@@ -52,5 +52,5 @@ function traceObserved(path: string, options: TraceOptions): number {
     return exitCodes.problem;
   }
   print(printLiveTrace(traced, options.output));
-  return exitCodes.done;
+  return traced.unread.length + traced.missing.length > 0 ? exitCodes.problem : exitCodes.done;
 }

@@ -20,14 +20,18 @@ export function printTrace(traced: NodeTrace, format: 'text' | 'json'): string {
 export function printLiveTrace(traced: LiveTrace, format: 'text' | 'json'): string {
   if (format === 'json')
     return `${JSON.stringify({ apiVersion: 'sluice.dev/v1alpha1', kind: 'LiveTrace', ...traced }, null, 2)}\n`;
-  const { packet, node, ways, assumed, unread } = traced;
+  const { packet, node, ways, assumed, unread, missing } = traced;
   const by = packet.in === undefined ? 'sent by the node' : `in by ${packet.in}`;
   const to = printEndpoint(packet.destination, packet.port);
   const head = `${packet.source} → ${to}/${packet.protocol} on ${node} (observed, ${by})\n`;
   const gaps = unread.map(
     ({ rule, at, why }) => `\n${terminalText(`not understood: ${at === undefined ? '' : `${at}: `}${rule}: ${why}`)}\n`,
   );
-  return [head, ...assumed.map((sentence) => `assumed: ${sentence}\n`), ...ways.map(printWay), ...gaps].join('');
+  const absent = missing.map(
+    ({ part, why }) => `\nnot read: ${part}, which may decide otherwise: ${terminalText(why)}\n`,
+  );
+  const premises = assumed.map((sentence) => `assumed: ${sentence}\n`);
+  return [head, ...premises, ...ways.map(printWay), ...gaps, ...absent].join('');
 }
 
 const verdicts = {

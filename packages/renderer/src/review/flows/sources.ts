@@ -250,10 +250,14 @@ const podFallback = { ipv4: '100.64.0.7', ipv6: 'fd64::7' } as const satisfies R
  * is free too, so few candidates have to be tried.
  */
 function representative(network: Cidr, all: readonly Cidr[], preferred: readonly string[] = []): string | undefined {
-  if (network.prefix === network.words.length * 16) return network.text.slice(0, network.text.indexOf('/'));
+  if (network.prefix === network.words.length * 16)
+    return isMartian(firstOf(network)) ? undefined : network.text.slice(0, network.text.indexOf('/'));
   const narrower = all.filter((cidr) => cidr.prefix > network.prefix && isInCidr(firstOf(cidr), network));
   const free = (address: Address | undefined): boolean =>
-    address !== undefined && isInCidr(address, network) && !narrower.some((cidr) => isInCidr(address, cidr));
+    address !== undefined &&
+    isInCidr(address, network) &&
+    !isMartian(address) &&
+    !narrower.some((cidr) => isInCidr(address, cidr));
   const named = preferred.find((text) => free(parseAddress(text)));
   if (named !== undefined) return named;
   for (const number of candidates(network, narrower)) {
@@ -265,9 +269,20 @@ function representative(network: Cidr, all: readonly Cidr[], preferred: readonly
 
 function* candidates(network: Cidr, narrower: readonly Cidr[]): Generator<bigint> {
   const first = numberOf(network);
-  yield* [first + 10n, first + 1n, first];
+  yield* [first + 10n, first + 1n, first, first + sizeOf(network) / 2n];
   for (const cidr of narrower) yield numberOf(cidr) + sizeOf(cidr);
 }
+
+/**
+ * Sources that no packet from a wire has: the kernel drops it before any rule of Services (`ip_route_input_slow` in `net/ipv4/route.c`;
+ * `ip6_rcv_core` in `net/ipv6/ip6_input.c`). 127.0.0.0/8 is none of them: it passes with `route_localnet`.
+ */
+const martians = ['0.0.0.0/8', '224.0.0.0/4', '255.255.255.255/32', '::/127', 'ff00::/8'].map(
+  (text) => parseCidr(text)!,
+);
+
+const isMartian = (address: Address): boolean =>
+  martians.some((network) => network.family === address.family && isInCidr(address, network));
 
 const firstOf = ({ family, words, text }: Cidr): Address => ({ family, words, text });
 

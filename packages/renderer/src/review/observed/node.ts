@@ -1,6 +1,7 @@
 import { type Observation, rulesIn } from '@sluice/bundle';
 import {
   type Address,
+  compareText,
   type Family,
   type IpvsState,
   LiveTables,
@@ -21,6 +22,8 @@ export interface ObservedNode {
   /** Virtual servers that are not read. */
   readonly unreadServers: readonly string[];
   readonly addresses: readonly string[];
+  /** Names of interfaces with an address or a route; none: they were not observed. */
+  readonly interfaces: readonly string[];
   /** The interface towards an address; undefined: the routes are not known. */
   readonly interfaceTo: (address: Address) => string | undefined;
   /** Whether packets from loopback addresses may leave by another interface, as node ports on localhost need; undefined: not known. */
@@ -55,11 +58,22 @@ export function observedNode(seen: Observation, family: Family, known: readonly 
     ipvs: hasServers ? { virtualServers: new Map(own), sets: new Map(), addresses: bound } : undefined,
     unreadServers: [...foreign],
     addresses: [...new Set([...interfaces, ...known])],
+    interfaces: interfacesIn(seen),
     interfaceTo: routesOf(seen.routes, family),
     routesLoopback: localnet.every((value) => value === undefined)
       ? undefined
       : localnet.some((value) => value !== undefined && value !== '0'),
   };
+}
+
+/** A node without the addresses of its interfaces may have any. */
+function interfacesIn({ interfaces, routes, missing }: Observation): readonly string[] {
+  if (interfaces.length === 0 || missing.some(({ part }) => part === 'addresses')) return [];
+  const names = [
+    ...interfaces.flatMap((line) => line.split(' ').slice(0, 1)),
+    ...routes.flatMap((line) => / dev (\S+)/.exec(` ${line}`)?.[1] ?? []),
+  ];
+  return [...new Set(names)].filter((name) => name !== 'lo').toSorted(compareText);
 }
 
 const localnetKey = (name: string): string => `net.ipv4.conf.${name}.route_localnet`;

@@ -1,4 +1,11 @@
-import type { NotCovered, Observation } from '@sluice/bundle';
+import {
+  type MissingPart,
+  type NotCovered,
+  type Observation,
+  type ObservationPart,
+  partOf,
+  rulesIn,
+} from '@sluice/bundle';
 import { families as allFamilies, type Family, type Mode, parseAddress } from '@sluice/netfilter';
 import { factOf, nodeOf } from '../bundle/node.ts';
 import type { BundleView } from '../bundle/view.ts';
@@ -16,21 +23,42 @@ export function observedModes({ rules, servers, nftTables }: Observation): reado
   ];
 }
 
+/**
+ * The parts that were not read and without which nothing is known of Services in a family: no comparison, and no trace, may take their
+ * absence for that of rules. Mode ipvs needs servers, sets, addresses and rules; the other modes the store that has the rules.
+ * @returns none: the rules of a proxy were read
+ */
+export function unreadParts(seen: Observation, family: Family): readonly MissingPart[] {
+  const isMissing = (...names: readonly ObservationPart[]): readonly MissingPart[] =>
+    seen.missing.filter(({ part }) => names.includes(part));
+  const stores = (['nft', 'legacy'] as const).flatMap((store) => rulesIn(seen, store, family)?.lines ?? []);
+  const rules = [partOf('nft', family), partOf('legacy', family)];
+  const isServed = stores.some((line) => /^:(?:KUBE-SERVICES|SLUICE-SERVICES) /.test(line));
+  if (usesIpvs(seen)) {
+    const parts = ['servers', 'sets', 'addresses'] as const;
+    return isMissing(...parts, ...(isServed ? [] : rules));
+  }
+  const hasTable = seen.nftTables.some(({ name }) => name === 'kube-proxy' || name === 'sluice');
+  return isServed || hasTable ? [] : isMissing(...rules, 'nft-tables', 'servers');
+}
+
+const usesIpvs = ({ servers, serverAddresses: { ipv4, ipv6 }, rules }: Observation): boolean =>
+  servers.length > 0 ||
+  ipv4.length + ipv6.length > 0 ||
+  rules.some(({ lines }) => lines.some((line) => line.includes('--match-set KUBE-')));
+
 /** Parts of an observation that are missing, or those of another node, and whether a comparison needs them. */
 export function missingParts(seen: Observation, view: BundleView, name: string): readonly NotCovered[] {
   const { families } = nodeOf(view, name).profile;
   // What is read of a family that the bundle lacks may be served, where the node has it: its rules would go with those of the proxy.
   const isServed = (family: Family): boolean => families.includes(family) || hasGlobalAddress(seen, family);
-  const usesIpvs =
-    seen.servers.length > 0 ||
-    seen.serverAddresses.ipv4.length + seen.serverAddresses.ipv6.length > 0 ||
-    seen.rules.some(({ lines }) => lines.some((line) => line.includes('--match-set KUBE-')));
+  const needed = new Set(families.flatMap((family) => unreadParts(seen, family)).map(({ part }) => part));
   const missing = seen.missing.map(({ part, why }) => {
     const isRules = part.startsWith('rules-');
     const matters = isRules
       ? allFamilies.some((family) => part.endsWith(family) && isServed(family))
-      : part === 'nft-tables' || ((part === 'servers' || part === 'addresses') && usesIpvs);
-    return { what: part, why, cases: 0, matters };
+      : part === 'nft-tables' || ((part === 'servers' || part === 'addresses') && usesIpvs(seen));
+    return { what: part, why, cases: 0, matters: matters || needed.has(part) };
   });
   return [...missing, ...serversOfMarks(seen), ...allFamilies.flatMap((family) => otherNode(seen, view, name, family))];
 }

@@ -37,7 +37,8 @@ export function causeOf(of: DifferingCase, isCommon: boolean): Cause {
     };
   const version = versionDifference(of);
   if (version) return { cause: 'version', aspect, ...version };
-  return { ...(isCommon ? common : single)[aspect], aspect };
+  const isSetting = isCommon || (aspect === 'frontend' && isOfPort(of) && of.isServedElsewhere());
+  return { ...(isSetting ? common : single)[aspect], aspect };
 }
 
 /** The first thing that differs, the gravest first. */
@@ -76,6 +77,9 @@ function isOfNodePorts({ isOtherAddress, modes, observed, desired }: DifferingCa
   const isBetween = modes.observed.includes('nftables') !== (modes.desired === 'nftables');
   return isOtherAddress && isBetween && isPassed(closed) && !isPassed(open);
 }
+
+const isOfPort = ({ row: { destination } }: DifferingCase): boolean =>
+  ['node-port', 'localhost'].includes(destination.kind);
 
 type Usual = Omit<Cause, 'aspect' | 'code'>;
 

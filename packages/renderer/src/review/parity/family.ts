@@ -27,6 +27,18 @@ import { desiredOutcome, type Gap, ObservedTracer, packetOf } from './cases.ts';
 import { aspectOf, comparedChoices } from './causes.ts';
 import type { DifferingCase } from './differing-case.ts';
 import { frontendsOf } from './frontends.ts';
+import {
+  byInterfaces,
+  existing,
+  isMartian,
+  isOwnByWire,
+  isPassed,
+  noCases,
+  portOf,
+  unknownInterface,
+  withoutOwned,
+} from './packets.ts';
+import { unreadParts } from '../observed/parts.ts';
 import { observedNode, type ObservedNode } from '../observed/node.ts';
 import type { TrackedFrontends } from './tracked.ts';
 import { observedProxy } from './versions.ts';
@@ -65,10 +77,11 @@ interface Subject {
 /** Compares every frontend of either side from every class of sources, in one family. @throws ReviewStopped */
 export function compareFamily({ view, node: { name, file, profile }, seen, family, modes }: Subject): FamilyComparison {
   const own = factOf({ name, file, profile }, family, 'address');
-  const observed = observedNode(seen, family, own === undefined ? [] : [own]);
+  const observed = withoutOwned(observedNode(seen, family, own === undefined ? [] : [own]));
   const node: NodeOf = { name, file, profile, addresses: observed.addresses };
   const claims = claimsIn(view, node.file.profile, family);
-  const destinations = frontendsOf(view, node.file.profile, seen, observed);
+  const isUnread = unreadParts(seen, family).length > 0;
+  const destinations = isUnread ? [] : frontendsOf(view, node.file.profile, seen, observed);
   const programs = new DesiredPrograms(view, node, family);
   const tracer = new ObservedTracer(observed);
   const proxy = observedProxy(seen, family);
@@ -77,6 +90,7 @@ export function compareFamily({ view, node: { name, file, profile }, seen, famil
   const gaps = new Map<string, FoundGap>();
   const counts = new Map<string, { all: number; differing: Map<string, number> }>();
   const sources = new Set<string>();
+  const served = new Set<string>();
   let cases = 0;
   const plainSources = sourcesOf(view, node, family, []).filter(({ network }) => network === undefined);
   const outside = plainSources.find((source) => source.class === 'outside');
@@ -87,7 +101,7 @@ export function compareFamily({ view, node: { name, file, profile }, seen, famil
     const to = { family, destination: address, port: destination.port, protocol: destination.protocol };
     const isOtherAddress = destination.kind === 'node-port' && address !== own;
     const toCase = (source: FlowSource): void => {
-      if (!mayStart(source, homes, node.name)) return;
+      if (!mayStart(source, homes, node.name) || isOwnByWire(source, observed)) return;
       const packet = packetOf(source, to, observed);
       cases++;
       sources.add(`${source.class} ${source.network ?? ''}`);
@@ -103,13 +117,17 @@ export function compareFamily({ view, node: { name, file, profile }, seen, famil
       count.all++;
       const row = { nodes: { profile: node.file.profile, nodes: [node.name] }, family, source, destination, packet };
       const [one, other] = [visible(found.outcome), visible(desired)];
-      const choices = comparedChoices(one, other);
-      if (isSameOutcome(one, other) && choices === 'load') addGap(gaps, byLoad(one, other), false);
-      if ((isSameOutcome(one, other) && choices !== 'different') || isUnobservable(row, claim, one, other)) return;
+      if (!isPassed(one) && !isPassed(other)) served.add(portOf(destination));
+      if (isAlike(one, other, gaps) || isUnobservable(row, claim, one, other)) return;
+      const foreign = foreignOf(observed, packet);
+      // A rule of another program that refuses a packet to no Service refuses it after a move, too.
+      if (foreign && destination.kind === 'elsewhere' && isPassed(other)) return;
+      const unknown = unknownInterface(source, seen);
+      if (unknown) return addGap(gaps, unknown);
       const aspect = aspectOf(found.outcome, desired);
       count.differing.set(aspect, (count.differing.get(aspect) ?? 0) + 1);
-      const foreign = foreignOf(observed, packet);
-      differing.push({ row, claim, node, modes, isOtherAddress, observed: found.outcome, desired, proxy, foreign });
+      const outcomes = { observed: found.outcome, desired, isServedElsewhere: () => served.has(portOf(destination)) };
+      differing.push({ row, claim, node, modes, isOtherAddress, ...outcomes, proxy, foreign });
     };
     if (isOtherAddress) for (const source of plainSources) toCase(source);
     else forEachSource(view, node, family, program, tracer, observed, destination, address, toCase);
@@ -119,7 +137,9 @@ export function compareFamily({ view, node: { name, file, profile }, seen, famil
     if (address !== undefined) compareAt(destination, address);
     if (destination.kind === 'node-port') for (const other of others) compareAt(destination, other);
   }
-  const { cases: connections, gaps: gapsOfConnections } = connectionCases(view, node, observed, seen);
+  const { cases: connections, gaps: gapsOfConnections } = isUnread
+    ? noCases
+    : connectionCases(view, node, observed, seen);
   for (const gap of gapsOfConnections) addGap(gaps, gap);
   cases += connections.length + gapsOfConnections.length;
   for (const gap of unreadServers(observed, destinations)) addGap(gaps, gap);
@@ -186,7 +206,8 @@ function forEachSource(
   for (let before = -1; networks.size + interfaces.size > before; ) {
     before = networks.size + interfaces.size;
     const sources = sourcesOf(view, node, family, programs, [...networks].toSorted(), named);
-    for (const source of [...sources, ...sources.flatMap((one) => byInterfaces(one, interfaces))]) {
+    const names = existing(interfaces, observed.interfaces);
+    for (const source of [...sources, ...sources.flatMap((one) => byInterfaces(one, names))]) {
       const key = `${source.address} ${source.in ?? ''}`;
       if (done.has(key) || (isLoopback && source.class === 'node') || isMartian(source, observed)) continue;
       done.add(key);
@@ -194,24 +215,6 @@ function forEachSource(
     }
   }
 }
-
-/**
- * Whether the kernel drops packets of a source before any rule: from a loopback address by an interface that is none. Of IPv4 without
- * `route_localnet` (`ip_route_input_slow`); of IPv6 always (`ip6_rcv_core`).
- */
-const isMartian = ({ address, in: incoming }: FlowSource, { routesLoopback }: ObservedNode): boolean =>
-  incoming !== undefined &&
-  incoming !== 'lo' &&
-  (address === loopback.ipv6 || (address.startsWith('127.') && routesLoopback === false));
-
-/** A source whose packets arrive on interfaces that observed rules ask for. */
-const byInterfaces = ({ network, ...source }: FlowSource, interfaces: ReadonlySet<string>): readonly FlowSource[] =>
-  source.class === 'node' || source.class === 'endpoint' || network?.startsWith('by ') === true
-    ? []
-    : [...interfaces].toSorted().map((name) => {
-        const from = network === undefined ? '' : ` from ${network}`;
-        return { ...source, network: `by ${name}${from}`, in: name };
-      });
 
 class DesiredPrograms {
   readonly #known = new Map<string, NodeProgram>();
@@ -275,6 +278,14 @@ function isUnobservable(
 ): boolean {
   if (source.class !== 'node' || destination.kind === 'localhost' || claim?.role === 'cluster') return false;
   return isSameBut(observed, desired, () => true);
+}
+
+/** Equal for clients, also for one that comes again. @param gaps where that depends on the load */
+function isAlike(one: FlowOutcome, other: FlowOutcome, gaps: Map<string, FoundGap>): boolean {
+  if (!isSameOutcome(one, other)) return false;
+  const choices = comparedChoices(one, other);
+  if (choices === 'load') addGap(gaps, byLoad(one, other), false);
+  return choices !== 'different';
 }
 
 /** Two schedulers of which one asks for the load of endpoints. */

@@ -56,6 +56,7 @@ const caseOf = (form: Form, version: string | undefined, set = '198.51.100.1,tcp
     observed: outcome(form.observed),
     desired: outcome(form.desired),
     isOtherAddress: false,
+    isServedElsewhere: () => false,
     foreign: undefined,
     proxy: observedProxy(
       {

@@ -1,4 +1,4 @@
-import type { Observation } from '@sluice/bundle';
+import { type MissingPart, type Observation, partOf } from '@sluice/bundle';
 import {
   emptyProgram,
   type Family,
@@ -11,6 +11,7 @@ import {
 } from '@sluice/netfilter';
 import { asSent } from '../flows/program.ts';
 import { observedNode } from '../observed/node.ts';
+import { unreadParts } from '../observed/parts.ts';
 import type { PlaceOf } from '../observed/place.ts';
 import type { TracedPath } from './trace-node.ts';
 
@@ -32,6 +33,8 @@ export interface LiveTrace {
   readonly ways: readonly TracedPath[];
   /** Rules that may match and are not understood: the paths are those without them. */
   readonly unread: readonly { readonly rule: string; readonly at?: string; readonly why: string }[];
+  /** Parts of the observation that were not read and may have rules for the packet. */
+  readonly missing: readonly MissingPart[];
 }
 
 /**
@@ -40,6 +43,12 @@ export interface LiveTrace {
  */
 export function traceLive(seen: Observation, question: LiveQuestion, placeOf: PlaceOf): LiveTrace | Problem {
   const { family, destination, protocol, port } = question;
+  const unreadOf = unreadParts(seen, family);
+  if (unreadOf.length > 0)
+    return problem(
+      `cannot say: ${unreadOf.map(({ part, why }) => `${part} was not read (${why})`).join('; ')}`,
+      'Bring what is missing, and observe again',
+    );
   const node = observedNode(seen, family, []);
   const assumed: string[] = [];
   const to = { family, destination, protocol, port };
@@ -70,11 +79,23 @@ export function traceLive(seen: Observation, question: LiveQuestion, placeOf: Pl
       const at = placeOf(rule.text);
       return { rule: rule.text, ...(at === undefined ? {} : { at }), why };
     });
-    return { node: seen.node, packet, assumed, ways, unread };
+    const isOpen = ways.some(({ verdict }) => verdict === 'pass');
+    return { node: seen.node, packet, assumed, ways, unread, missing: missingFor(seen, family, isOpen) };
   } catch (error) {
     if (!(error instanceof TraceError)) throw error;
     return problem(error.message, 'Observe the node again: the rules changed while they were read');
   }
+}
+
+/** @param isOpen whether no rule that was read decides: then servers, or rules for addresses of the node, may */
+function missingFor({ missing }: Observation, family: Family, isOpen: boolean): readonly MissingPart[] {
+  const parts = [
+    partOf('nft', family),
+    partOf('legacy', family),
+    'nft-tables',
+    ...(isOpen ? ['servers', 'addresses'] : []),
+  ];
+  return missing.filter(({ part }) => parts.includes(part));
 }
 
 function ownSource(destination: string, addresses: readonly string[]): string | undefined {

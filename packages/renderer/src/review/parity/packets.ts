@@ -1,0 +1,66 @@
+import type { Observation } from '@sluice/bundle';
+import { matchesInterface } from '@sluice/netfilter';
+import { loopback } from '../flows/destinations.ts';
+import type { Destination, FlowOutcome, FlowSource } from '../flows/flow.ts';
+import type { ObservedNode } from '../observed/node.ts';
+import type { Gap } from './cases.ts';
+
+/** Which packets a node can have, and what of a comparison they are. */
+
+/**
+ * Whether the kernel drops packets of a source before any rule: from a loopback address by an interface that is none. Of IPv4 without
+ * `route_localnet` (`ip_route_input_slow`); of IPv6 always (`ip6_rcv_core`).
+ */
+export const isMartian = ({ address, in: incoming }: FlowSource, { routesLoopback }: ObservedNode): boolean =>
+  incoming !== undefined &&
+  incoming !== 'lo' &&
+  (address === loopback.ipv6 || (address.startsWith('127.') && routesLoopback === false));
+
+/**
+ * The interfaces by which packets can arrive, of those that rules ask for: of a prefix, `cali+`, one that exists and that no rule names.
+ * @param known none: they were not observed, and an example of a prefix is tried
+ */
+export function existing(asked: ReadonlySet<string>, known: readonly string[]): readonly string[] {
+  const names = [...asked].toSorted();
+  if (known.length === 0) return names.map((name) => name.replace(/\+$/, '0'));
+  const found = names.flatMap((name) =>
+    known.filter((one) => matchesInterface(name, one) && (name === one || !asked.has(one))).slice(0, 1),
+  );
+  return [...new Set(found)];
+}
+
+/** Rules of known owners that stay are left out: both sides have them. */
+export const withoutOwned = (node: ObservedNode): ObservedNode => ({ ...node, tables: node.tables.withoutOwned() });
+
+export const noCases = { cases: [], gaps: [] } as const;
+
+/** An interface that a rule asks for, where it is not known whether the node has it. */
+export const unknownInterface = ({ network, in: name = '' }: FlowSource, { missing }: Observation): Gap | undefined =>
+  network?.startsWith('by ') === true && missing.some(({ part }) => part === 'addresses')
+    ? {
+        rule: undefined,
+        what: `interface ${name}`,
+        why: 'a rule asks for it, and the interfaces of the node are not known: save `ip addr`',
+      }
+    : undefined;
+
+/** The kernel drops what arrives by a wire with an address of the node as its source. */
+export const isOwnByWire = ({ in: incoming, address }: FlowSource, { addresses }: ObservedNode): boolean =>
+  incoming !== undefined && addresses.includes(address);
+
+/** All addresses of a node port, and localhost, are one. */
+export const portOf = ({ kind, address, port, protocol }: Destination): string =>
+  `${kind === 'node-port' || kind === 'localhost' ? '' : address} ${port}/${protocol}`;
+export const isPassed = ({ branches }: FlowOutcome): boolean => branches.every(({ verdict }) => verdict === 'pass');
+
+/** A source whose packets arrive on interfaces that observed rules ask for. */
+export const byInterfaces = (
+  { network, ...source }: FlowSource,
+  interfaces: readonly string[],
+): readonly FlowSource[] =>
+  source.class === 'node' || source.class === 'endpoint' || network?.startsWith('by ') === true
+    ? []
+    : interfaces.map((name) => {
+        const from = network === undefined ? '' : ` from ${network}`;
+        return { ...source, network: `by ${name}${from}`, in: name };
+      });
