@@ -37,7 +37,9 @@ test('sets nothing but defaults', () => {
 test('sets the same defaults with every field uncommented', () => {
   const active = initConfig()
     .split('\n')
-    .map((line) => line.replace(/^( *)# ((?!nodes|nodeSelector|sysctls)[A-Za-z]+:(?: \S.*)?)$/, '$1$2'));
+    .map((line) =>
+      line.replace(/^( *)# ((?!nodes|nodeSelector|sysctls|KubeProxyNFTables)[A-Za-z]+:(?: \S.*)?)$/, '$1$2'),
+    );
   expect(active.filter((line) => /^ *[A-Za-z]/.test(line)).length).toBeGreaterThan(25);
   expect(read(active.join('\n'))).toEqual(saying(readConfig({ kubeProxy: [] })));
 });

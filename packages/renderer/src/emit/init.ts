@@ -89,7 +89,10 @@ const isMode = (value: Json | undefined): boolean => modes.some((mode) => mode =
 
 /** The description, then `name: value`, or `# name: default` without a value. */
 function field(schema: Schema | undefined, name: string, indent: string, value?: Json, example?: Json): string[] {
-  const text = stringify(value ?? example ?? schema?.default ?? null, { lineWidth: 0, collectionStyle: 'flow' }).trim();
+  const text = stringify(value ?? example ?? schema?.default ?? schema?.examples?.[0] ?? null, {
+    lineWidth: 0,
+    collectionStyle: 'flow',
+  }).trim();
   return [...about(schema, indent), `${indent}${value === undefined ? '# ' : ''}${name}: ${text}`];
 }
 

@@ -84,6 +84,7 @@ export const externalIPsGate = flag(
 
 export const localhostGate = flag(
   'Mode nftables: whether node ports on loopback addresses are refused, or served on 127.0.0.1 where a CIDR of nodePortAddresses other than a whole family contains it. Default: by kubeProxyVersion, true from 1.38 on.',
+  { examples: [true] },
 );
 
 const none = { default: '0s' } as const;

@@ -99,12 +99,9 @@ test('packets of interfaces that the node does not have are not tried', () => {
   expect(reportWith('filter', ['-A FORWARD -i cali+ -j DROP'], interfaces).result).toBe('different');
 });
 
-test.each(['127.0.0.0/8', '127.0.0.10/32', '0.0.0.0/8', '224.0.0.0/4', '192.0.2.11/32'])(
-  'no packet arrives by a wire from %s',
-  (network) => {
-    expect(reportWith('filter', [`-A FORWARD -s ${network} -j DROP`], interfaces).result).toBe('equivalent');
-  },
-);
+test.each(['0.0.0.0/8', '224.0.0.0/4', '192.0.2.11/32'])('no packet arrives by a wire from %s', (network) => {
+  expect(reportWith('filter', [`-A FORWARD -s ${network} -j DROP`], interfaces).result).toBe('equivalent');
+});
 
 test('a network that begins with martians is tried with another address', () => {
   expect(reportWith('filter', ['-A FORWARD -s 0.0.0.0/2 -j DROP'], interfaces).result).toBe('different');
