@@ -340,7 +340,7 @@ export function readNftTable(text: string): string | undefined {
   const detector = name === undefined ? 'address' : { interface: name };
   const affinityClients = Number(/ size (\d{1,8}); \}$/m.exec(text)?.[1]);
   const endpointCounters = countsEndpoints(text);
-  const localhost = localhostOf((chain) => text.includes(`  chain ${chain} {\n`));
+  const localhost = localhostOf((wanted) => text.includes(`  chain ${wanted} {\n`));
   for (const masqueradeAll of [false, true])
     for (const tcpReset of [false, true]) {
       const options = { detector, masqueradeAll, tcpReset, affinityClients, endpointCounters, ...localhost } as const;
