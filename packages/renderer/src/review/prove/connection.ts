@@ -7,7 +7,7 @@ import { factOf, type NodeOf } from '../bundle/node.ts';
 
 /** The expected outcome of connections from one source. */
 export type ExpectedOutcome =
-  | { readonly kind: 'accept' | 'pass' | 'reject' | 'drop'; readonly masquerade?: true }
+  | { readonly kind: 'accept' | 'pass' | 'reject' | 'drop' }
   /** One of the endpoints, each with its share. */
   | {
       readonly kind: 'endpoints';

@@ -136,10 +136,10 @@ export function isMet(expected: DeclaredFlow['expected'], found: FlowOutcome): b
   if (expected.kind === 'unclaimed')
     return branches.every(({ verdict, masquerade }) => verdict === 'pass' && !masquerade);
   if (expected.kind !== 'endpoints') {
-    const { kind, masquerade = false } = expected;
+    const { kind } = expected;
     const [branch] = branches;
     if (branches.length !== 1 || branch?.verdict !== kind) return false;
-    return branch.reject === undefined && branch.masquerade === masquerade;
+    return branch.reject === undefined && !branch.masquerade;
   }
   return (
     found.affinity === expected.affinity &&
