@@ -29,6 +29,7 @@ const alone = { sequence: { groupOrder: 1 }, maxWorkers: 1, fileParallelism: fal
 const onKernel = { pool: 'forks', retry: 1, testTimeout: 60_000, hookTimeout: 60_000 } as const;
 
 const kernelFiles = filesOf('kernel');
+// No `seconds.json` has it, so it is last: beside other files the emulation is so slow that trials of the switch run out.
 const guestBooter = 'test/vm/vm.test.ts';
 const isInside = ({ path }: TestFile): boolean => path.startsWith('test/vm/inside/');
 const inside = selected(testFiles(root, 'vm').filter(isInside), named.includes(guestBooter) ? [] : named);

@@ -1,4 +1,5 @@
 // @module-tag test
+// @module-tag alone
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
