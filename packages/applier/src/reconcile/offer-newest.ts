@@ -61,8 +61,8 @@ async function rehearse(from: NodeState, state: NodeState, { kernel, rehearsal }
 }
 
 /**
- * Whether the kernel holds chains of an update that the journal has, and of nothing else that it has: overwritten there, they would be
- * nobody's. In layout `tree` the form of their names tells whose they are.
+ * Whether the kernel holds chains of an update that the journal has, and of nothing else that it has: overwritten there, no
+ * generation would name them. In layout `tree` the form of their names tells whose they are.
  */
 async function leavesChains(
   from: Generation,

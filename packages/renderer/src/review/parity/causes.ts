@@ -131,7 +131,7 @@ const common: Readonly<Record<Aspect, Usual>> = {
   },
 };
 
-/** Who is led to the same endpoint again: a client, all clients of an address, nobody; or it depends on the load. */
+/** What leads to the same endpoint again: the client, the address that it asks, nothing; or it depends on the load. */
 type Choice = 'client' | 'destination' | 'none' | 'load';
 
 /** The schedulers of ip_vs (`ipvsadm(8)`), and those of the bundle; others depend on the load. */

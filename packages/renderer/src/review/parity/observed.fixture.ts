@@ -1,8 +1,10 @@
-import { type BundleFiles, type Observation, observationOf, textsOf } from '@sluice/bundle';
+import { type BundleFiles, type Observation, observationOf, type ParityReport, textsOf } from '@sluice/bundle';
 import { families, type Family, type FamilyProgram, type IpvsState, printServers, printSets } from '@sluice/netfilter';
 import { nodeOf } from '../bundle/node.ts';
 import { type BundleView, hasFamily, viewOf } from '../bundle/view.ts';
+import { bundleOf } from '../example.fixture.ts';
 import { type Layout, wholeProgram } from '../flows/layout.ts';
+import { parityOf } from './parity.ts';
 
 /** Texts of tools, by the names that `sluiced observe --from` reads. */
 export type SavedFiles = Map<string, string>;
@@ -63,3 +65,30 @@ function printSaved(program: FamilyProgram): string {
     })
     .join('');
 }
+
+/** Of each example. */
+export const node = 'node-1';
+
+/** The report for a node of an example whose kernel holds its rules, changed. */
+export function compared(
+  example: string,
+  change: (saved: SavedFiles) => void = () => undefined,
+  layout: 'flat' | 'tree' = 'flat',
+): ParityReport {
+  const files = bundleOf(example);
+  const saved = savedFiles(files, node, layout);
+  change(saved);
+  const report = parityOf(files, observe(node, saved), node, (rule) => `observed.json:${rule.length}`);
+  if (!('result' in report)) throw new Error(report[0]?.message);
+  return report;
+}
+
+/** Replaces text of the rules of IPv4; it must be there. */
+export const edit =
+  (from: string | RegExp, to: string) =>
+  (saved: SavedFiles): void => {
+    const text = saved.get('iptables-nft-save.txt') ?? '';
+    const changed = text.replace(from, to);
+    if (changed === text) throw new Error(`${String(from)} is not in\n${text}`);
+    saved.set('iptables-nft-save.txt', changed);
+  };

@@ -2,7 +2,7 @@ import type { ParityReport } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import { printParity } from '../../emit/parity/print.ts';
 import { bundleOf } from '../example.fixture.ts';
-import { nftJson, observe, type SavedFiles, savedFiles } from './observed.fixture.ts';
+import { compared, edit, node, nftJson, observe, type SavedFiles, savedFiles } from './observed.fixture.ts';
 import { parityOf } from './parity.ts';
 import { newSince } from './since.ts';
 
@@ -15,30 +15,6 @@ const examples = [
   '06-zones',
   '07-policies',
 ] as const;
-const node = 'node-1';
-
-function compared(
-  example: string,
-  change: (saved: SavedFiles) => void = () => undefined,
-  layout: 'flat' | 'tree' = 'flat',
-): ParityReport {
-  const files = bundleOf(example);
-  const saved = savedFiles(files, node, layout);
-  change(saved);
-  const report = parityOf(files, observe(node, saved), node, (rule) => `observed.json:${rule.length}`);
-  if (!('result' in report)) throw new Error(report[0]?.message);
-  return report;
-}
-
-/** Replaces text of the rules of IPv4; it must be there. */
-const edit =
-  (from: string | RegExp, to: string) =>
-  (saved: SavedFiles): void => {
-    const text = saved.get('iptables-nft-save.txt') ?? '';
-    const changed = text.replace(from, to);
-    if (changed === text) throw new Error(`${String(from)} is not in\n${text}`);
-    saved.set('iptables-nft-save.txt', changed);
-  };
 
 test.each(examples.flatMap((example) => [[example, 'flat'] as const, [example, 'tree'] as const]))(
   '%s: rules in layout %s are equivalent to their bundle',
@@ -395,41 +371,4 @@ test('the formats agree on what was found', () => {
     expect(text).toContain(observed);
   }
   expect(text).toContain(`${node}: different: ${report.differences.length} objects`);
-});
-
-test.each([
-  ['rr', 'sh', 'different', ['config']],
-  ['rr', 'dh', 'different', ['config']],
-  ['rr', 'mh -b mh-fallback', 'different', ['config']],
-  // Each connection is another client then.
-  ['rr', 'sh -b sh-port', 'equivalent', []],
-  ['rr', 'wrr', 'equivalent', []],
-  ['rr', 'lc', 'equivalent', []],
-  ['rr', 'nq', 'equivalent', []],
-] as const)(
-  'a node whose virtual servers have scheduler %s in the bundle and %s in the kernel is %s',
-  (own, other, result, causes) => {
-    const report = compared('10-ipvs', (saved) => {
-      const text = saved.get('ipvsadm.txt') ?? '';
-      const changed = text.replaceAll(new RegExp(`^(-A .*) -s ${own}\\b(?! -p)`, 'gm'), `$1 -s ${other}`);
-      if (changed === text) throw new Error(text);
-      saved.set('ipvsadm.txt', changed);
-    });
-    expect(report.result).toBe(result);
-    expect([...new Set(report.differences.map(({ cause }) => cause))]).toEqual(causes);
-    const named = report.coverage.notCovered.filter(({ what }) => what === `schedulers ${other} (observed) and ${own}`);
-    expect([...new Set(named.map(({ matters }) => matters))]).toEqual(['lc', 'nq'].includes(other) ? [false] : []);
-  },
-);
-
-test.each([
-  ['is dropped before any rule: no packet of it is compared', '0', 'equivalent'],
-  ['is compared where the kernel routes it', '1', 'different'],
-])('a source on a loopback network that arrives by a wire %s', (_, routed, result) => {
-  const report = compared('01-cluster-ip', (saved) => {
-    // kube-proxy in mode ipvs has the rule on each node.
-    edit(/(?<=\*nat\n[^*]*?\n)(?=-A KUBE-SERVICES )/, '-A KUBE-SERVICES -s 127.0.0.0/8 -j RETURN\n')(saved);
-    saved.set('sysctl.txt', `net.ipv4.conf.all.route_localnet = ${routed}\n`);
-  });
-  expect(report.result).toBe(result);
 });
