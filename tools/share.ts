@@ -42,7 +42,10 @@ const guards: readonly (readonly [touched: RegExp, files: readonly string[]])[] 
     /^packages\/applier\/src\/(adoption|kube-proxy)\//,
     ['test/package/systemd-adopt', 'test/netns/adopt', 'test/parity/adopt', 'test/faults/adopt'],
   ],
-  [/^packages\/applier\/src\/(doctor|examine)\/|^packages\/netfilter\/src\/diagnosis\//, ['test/doctor/']],
+  [
+    /^packages\/applier\/src\/(doctor|examine)\/|^packages\/netfilter\/src\/(diagnosis|live)\//,
+    ['test/field/', 'test/doctor/'],
+  ],
   [/^packages\/renderer\/src\/(commands\/watch|cluster)\//, ['test/netns/watch', 'test/cluster/']],
   [/^integrations\/(prometheus|grafana)\/|^packages\/applier\/src\/status\//, ['test/monitoring/']],
   [/^deploy\/mover\.yaml$/, ['test/parity/adopt-daemonset']],
