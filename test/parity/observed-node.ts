@@ -68,6 +68,11 @@ export class ObservedKubeProxy {
     return this.#cluster;
   }
 
+  /** Ends kube-proxy; what it put into the kernel stays. */
+  stopProxy(): Promise<void> {
+    return this.#node.stop();
+  }
+
   /** Runs shell commands on the node. */
   async run(script: string): Promise<string> {
     return this.#node.node.host.run(['/bin/sh', '-ec', script]);

@@ -9,7 +9,7 @@ export const programs = {
   'qemu-system-x86': ['qemu-system-x86_64'],
   bash: ['bash'],
   conntrack: ['conntrack'],
-  coreutils: ['cp', 'env', 'sleep', 'timeout'],
+  coreutils: ['cp', 'env', 'sleep', 'stdbuf', 'timeout'],
   // The shell of busybox would run its own applets instead of programs of the same names.
   dash: ['dash'],
   e2fsprogs: ['mkfs.ext4'],
@@ -27,18 +27,19 @@ export const programs = {
 export const notInGuest: ReadonlySet<string> = new Set(['qemu-system-x86_64', 'mkfs.ext4']);
 
 /** Names that are links to another program, as Debian's alternatives make them. */
-export const links: Readonly<Record<string, string>> = Object.fromEntries(
-  ['iptables', 'ip6tables'].flatMap((tool) =>
+export const links: Readonly<Record<string, string>> = Object.fromEntries([
+  ['xtables-monitor', 'xtables-nft-multi'],
+  ...['iptables', 'ip6tables'].flatMap((tool) =>
     ['', '-save', '-restore'].flatMap((verb) => [
       [`${tool}-nft${verb}`, 'xtables-nft-multi'],
       [`${tool}-legacy${verb}`, 'xtables-legacy-multi'],
       [`${tool}${verb}`, 'xtables-nft-multi'],
     ]),
   ),
-);
+]);
 
 /** Folders of the machine that programs load from at run time. */
-export const folders = ['/usr/lib/x86_64-linux-gnu/xtables'] as const;
+export const folders = ['/usr/lib/x86_64-linux-gnu/xtables', '/usr/libexec/coreutils'] as const;
 
 /** Files that programs need; missing ones are left out. */
 export const files = ['/etc/protocols', '/etc/services', '/etc/iproute2/rt_tables', '/etc/ethertypes'] as const;
