@@ -48,6 +48,19 @@ test('a real server is left out with its virtual server', () => {
   expect(ipvsNode('node-b', files).ipvs.virtualServers.get('10.96.0.10:80/TCP')?.real.size).toBe(2);
 });
 
+test('a node port that is open on no address has no entry, also where a ClusterIP has a port of its number', () => {
+  const files = edited('services/shop/web.ipvs', (text) => `${text}-A -t 10.96.0.10:30080 -s rr\n`);
+  const { resolved } = ipvsNode('node-a', files);
+  const entries = (nodePortAddresses: readonly string[]): readonly string[] => {
+    const host = ipvsHost({ nodePortAddresses }, { ipv4: ['192.0.2.11'], ipv6: [] });
+    const ipvs = readIpvs(resolved.ipvs ?? { ipset: [], ipvs: [] }, ['ipv4'], host);
+    if ('problems' in ipvs) throw new Error(JSON.stringify(ipvs));
+    return [...(ipvs.sets.get('KUBE-NODE-PORT-TCP')?.entries ?? [])];
+  };
+  expect(entries(['192.0.2.0/24'])).toEqual(['30080']);
+  expect(entries(['127.0.0.0/8'])).toEqual([]);
+});
+
 test('an address of another interface is neither bound nor in the set', () => {
   const { resolved } = ipvsNode('node-a');
   const host = ipvsHost(resolved.profile, { ipv4: ['192.0.2.11', '192.0.2.50'], ipv6: [] });

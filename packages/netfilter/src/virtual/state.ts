@@ -76,7 +76,7 @@ export function readIpvs(
     problems.push(refusedLine(path, 1, `set ${name} is not created, but rules may match it`));
   }
   if (problems.length > 0) return { problems };
-  for (const family of families) closeNodePorts(building, family);
+  for (const family of families) closeNodePorts(building, family, host);
   const addresses = { ipv4: bindable(building, 'ipv4', host), ipv6: bindable(building, 'ipv6', host) };
   const { sets, servers, timeouts } = building;
   return { virtualServers: servers, sets, addresses, ...(timeouts ? { timeouts } : {}) };
@@ -171,15 +171,18 @@ function missingSets({ sets }: IpvsBuilder, families: readonly Family[]): readon
 
 /**
  * Where node ports are open on no address, such as with `nodePortAddresses: [localhost]`, kube-proxy leaves their sets empty
- * (`syncProxyRules` in `pkg/proxy/ipvs/proxier.go`). Most entries name no address: one without a virtual server goes.
+ * (`syncProxyRules` in `pkg/proxy/ipvs/proxier.go`). Most entries name no address: one without a virtual server at an address for node ports
+ * goes. A virtual server elsewhere, such as of a ClusterIP with the same port, opens none.
  */
-function closeNodePorts({ sets, servers }: IpvsBuilder, family: Family): void {
-  const open = new Set([...servers.values()].map((server) => `${server.family} ${server.protocol} ${server.port}`));
+function closeNodePorts({ sets, servers }: IpvsBuilder, family: Family, host: IpvsHost): void {
+  const addresses = new Set(host[family].nodePortAddresses);
+  const here = [...servers.values()].filter(({ address }) => addresses.has(address));
+  const open = new Set(here.map((server) => `${server.protocol} ${server.port}`));
   for (const [protocol, keys] of Object.entries(nodePortSets))
     for (const key of keys) {
       const entries = sets.get(setName(key, family))?.entries;
       for (const entry of entries ?? [])
-        if (!open.has(`${family} ${protocol} ${entry.replace(/^.*:/, '')}`)) entries?.delete(entry);
+        if (!open.has(`${protocol} ${entry.replace(/^.*:/, '')}`)) entries?.delete(entry);
     }
 }
 
