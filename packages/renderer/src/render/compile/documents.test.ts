@@ -2,6 +2,7 @@ import { readCluster, readNode, readProfile } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import type { Profile } from '../model/config.ts';
 import type { Node } from '../model/model.ts';
+import type { KubeProxyVersion } from '../model/version.ts';
 import { clusterText, nodeText, profileText } from './documents.ts';
 import { configWith, node, profileWith } from './sample.fixture.ts';
 
@@ -113,6 +114,16 @@ test.each<[string, Partial<Node>, Partial<Profile['conntrack']>, object]>([
 ])('leaves unknown values out: %s', (_title, rest, conntrack, expected) => {
   const profile = profileWith({ conntrack: { ...profileWith().conntrack, ...conntrack } });
   expect(readNode('node.yaml', nodeText(node('node-1', rest), profile))).toHaveProperty('values', expected);
+});
+
+test.each<[KubeProxyVersion | undefined, number, number]>([
+  [undefined, 131_072, 1_048_576],
+  ['1.36', 2_097_152, 1_048_576],
+  ['1.35', 131_072, 2_097_152],
+])('64 cores beside kube-proxy %s, with a minimum of %i: %i connections', (kubeProxyVersion, min, conntrackMax) => {
+  const profile = { ...profileWith({ conntrack: { ...profileWith().conntrack, min } }), kubeProxyVersion };
+  const read = readNode('node.yaml', nodeText(node('node-1', { cores: 64 }), profile as Profile));
+  expect(read).toHaveProperty('values', { cores: 64, conntrackMax, conntrackHashSize: conntrackMax / 4 });
 });
 
 test.each(['no', '1e3', '012', '1_000', '0x1f', 'on', '12:30', '2026-11-21', 'null', '~', '1.5'])(

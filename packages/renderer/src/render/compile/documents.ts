@@ -4,6 +4,7 @@ import { stringify } from 'yaml';
 import type { SluiceConfig, IpvsProfile, Profile } from '../model/config.ts';
 import type { Node } from '../model/model.ts';
 import { chosenCidrs } from '../model/nodeports.ts';
+import { isBefore } from '../model/version.ts';
 
 /** `cluster.yaml`. @param complete the input has every Service and endpoint of the cluster */
 export function clusterText(config: SluiceConfig, complete: boolean): string {
@@ -54,10 +55,18 @@ export function nodeText(node: Node, profile: Profile): string {
   } satisfies NodeFile);
 }
 
+/** Connections that kube-proxy computes from the number of cores at most, whatever the minimum: `getConntrackMax` since 1.36. */
+const scaledMax = 1_048_576;
+
 /** The size of the conntrack table and of its hash, if the number of cores is known. */
-function conntrackValues(node: Node, { conntrack }: Profile): VariableValues {
-  if (node.cores === undefined || conntrack.maxPerCore === 0) return {};
-  const conntrackMax = Math.max(conntrack.min, conntrack.maxPerCore * node.cores);
+export function conntrackValues(
+  { cores }: Node,
+  { conntrack: { maxPerCore, min }, kubeProxyVersion }: Profile,
+): VariableValues {
+  if (cores === undefined || maxPerCore === 0) return {};
+  const scaled = maxPerCore * cores;
+  const isCapped = scaled > scaledMax && !isBefore(kubeProxyVersion, '1.36');
+  const conntrackMax = isCapped ? scaledMax : Math.max(min, scaled);
   return { conntrackMax, conntrackHashSize: Math.floor(conntrackMax / 4) };
 }
 

@@ -82,6 +82,13 @@ export const ruleDifferences: readonly RuleDifference[] = [
     concerns: () => false,
   },
   {
+    since: '1.36',
+    now: '`nf_conntrack_max` by `conntrack.maxPerCore` is 1,048,576 at most, whatever `conntrack.min` says',
+    before: 'It has no maximum',
+    followedBy: 'conntrackValues',
+    concerns: () => false,
+  },
+  {
     since: '1.29',
     now: 'Mode ipvs: `loadBalancerSourceRanges` also apply to traffic of the node itself (`KUBE-IPVS-OUT-FILTER`)',
     before: 'A node outside of the ranges can connect',
