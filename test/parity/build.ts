@@ -19,13 +19,13 @@ export interface GoProgram {
 export type Built = { readonly path: string } | { readonly lack: string };
 
 /** Outside of the checkout, so that a clean checkout does not build it again. */
-const defaultCache = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'sluice-parity');
+export const cacheFolder = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'sluice-parity');
 
 /**
  * The path of a built program: by its version, and a digest of its sources. The folder of its module has no subfolders with sources; that
  * of a module which stands in for another one has.
  */
-export function pathOf(program: GoProgram, cache = defaultCache): string {
+export function pathOf(program: GoProgram, cache = cacheFolder): string {
   const digest = createHash('sha256');
   const addSources = (folder: string, recursive: boolean): void => {
     const files = readdirSync(folder, { recursive, encoding: 'utf8' });
@@ -63,7 +63,7 @@ export interface BuildOptions {
  */
 export async function build(
   program: GoProgram,
-  { cache = defaultCache, go = findGo() ?? '', timeoutMs = 3_600_000 }: BuildOptions = {},
+  { cache = cacheFolder, go = findGo() ?? '', timeoutMs = 3_600_000 }: BuildOptions = {},
 ): Promise<Built> {
   const path = pathOf(program, cache);
   if (existsSync(path)) return { path };

@@ -1,4 +1,5 @@
 import { beforeAll, beforeEach } from 'vitest';
+import { guestStore } from '../in-guest.ts';
 import { needBackend, needKernel } from '../netns/privileges.ts';
 import { kubeProxy, type Minor, newest, wireProgram } from './binaries.ts';
 import type { Built } from './build.ts';
@@ -24,7 +25,7 @@ export function needPrograms(minor: Minor = newest, hasKubeProxy = true): () => 
   }, 3_600_000);
   beforeEach((context) => {
     needKernel(context);
-    needBackend(context, 'nft');
+    needBackend(context, guestStore);
     for (const one of Object.values(built)) if ('lack' in one) context.skip(one.lack);
   });
   return () => ({ minor, kubeProxy: pathOf(built.kubeProxy), wire: pathOf(built.wire) });

@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isProblem, type Observation, observationOf, readObservation, type SavedRules, textsOf } from '@sluice/bundle';
 import { expect, test } from 'vitest';
-import { recordedFolder, recordedMinors } from './recorded.ts';
+import { minors } from './binaries.ts';
+import { recordedFolder } from './recorded.ts';
 
 /** What kube-proxy in mode ipvs left in the guest, as files of a ticket. */
 
@@ -78,7 +79,7 @@ function savedOf(seen: Observation, isListed: boolean): ReadonlyMap<string, stri
   return isListed ? new Map([...files].map(([name, text]) => [name, text.replaceAll('\n', '\r\n')])) : files;
 }
 
-test.each(recordedMinors.flatMap((minor) => [[minor, 'tools'] as const, [minor, 'readers'] as const]))(
+test.each(minors.flatMap((minor) => [[minor, 'tools'] as const, [minor, 'readers'] as const]))(
   'saved outputs of kube-proxy %s in mode ipvs, in the forms for %s, say what was observed',
   (minor, whom) => {
     const seen = recorded(minor);

@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { KubeItem } from './api-server.ts';
+import { minors } from './binaries.ts';
 import { parity } from './observed-node.ts';
-import { ipvsSetting, recordedFolder, recordedMinors } from './recorded.ts';
+import { ipvsSetting, recordedFolder } from './recorded.ts';
 import { Renderer } from './sluice-node.ts';
 
 /** shop/s0 and shop/s6 have a source range 0.0.0.0/0, which admits all sources: since 1.34 such a range counts as none. */
@@ -15,7 +16,7 @@ const zeroRange = [
   ['198.51.100.107:80/sctp', 'drop', 'masquerade dnat 10.244.1.70:8080; affinity 10800 s'],
 ];
 
-test.each(recordedMinors)(
+test.each(minors)(
   'what kube-proxy %s in mode ipvs left is equivalent to the bundle, but for the documented difference of its version',
   { timeout: 120_000 },
   async (minor) => {

@@ -1,5 +1,4 @@
 import { join } from 'node:path';
-import { minors } from './binaries.ts';
 import type { ProxySetting } from './settings.ts';
 
 /** What the real kube-proxy in mode ipvs left in the emulated guest: `record.ts` writes it, `recorded.test.ts` compares it anywhere. */
@@ -11,8 +10,5 @@ export const recordedServices = 8;
 
 /** The variable with the folder in the guest that `vm/inside/observed.test.ts` writes files to. */
 export const recordFolder = 'SLUICE_RECORD';
-
-/** Those that were recorded. Of 1.38 there is nothing yet. */
-export const recordedMinors = minors.filter((minor) => minor !== '1.38');
 
 export const recordedFolder = join(import.meta.dirname, 'recorded');

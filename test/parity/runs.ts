@@ -65,9 +65,27 @@ export class RunCount {
       seed,
       date,
     };
-    mkdirSync(folder, { recursive: true });
-    writeFileSync(join(folder, `${this.#minor}-${run.mode}-${run.what}.json`), `${JSON.stringify(run, null, 2)}\n`);
+    writeRun(this.#minor, run);
   }
+}
+
+/** The run of which each part had a share of the clusters. @param parts at least one */
+export function mergedRun(parts: readonly ComparedRun[]): ComparedRun {
+  const total = (of: (one: ComparedRun) => number): number => parts.reduce((sum, one) => sum + of(one), 0);
+  const names = [...new Set(parts.flatMap(({ named }) => Object.keys(named)))].toSorted();
+  return {
+    ...(parts[0] as ComparedRun),
+    count: total(({ count }) => count),
+    packets: total(({ packets }) => packets),
+    named: Object.fromEntries(names.map((name) => [name, total(({ named }) => named[name] ?? 0)])),
+    unnamed: total(({ unnamed }) => unnamed),
+  };
+}
+
+/** Writes it down, in place of the last one of its kind. @param minor of kube-proxy */
+export function writeRun(minor: Minor, run: ComparedRun): void {
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, `${minor}-${run.mode}-${run.what}.json`), `${JSON.stringify(run, null, 2)}\n`);
 }
 
 /** Those that are written down, the oldest version first. */

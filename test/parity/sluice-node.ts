@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import { isKubeProxyVersion, kubeProxyVersions } from '../../packages/renderer/src/render/model/version.ts';
+import { guestStore } from '../in-guest.ts';
 import type { KubeItem } from './api-server.ts';
 import type { Minor } from './binaries.ts';
 import { nodeName } from './clusters.ts';
@@ -64,7 +65,7 @@ export class SluiceNode {
       kind: 'SluicedConfig',
       node: nodeName,
       state: join(dir, 'state'),
-      backend: 'nft',
+      backend: guestStore,
       layout,
       signatures: { policy: 'none' },
       receipts: { directory: join(dir, 'receipts') },

@@ -4,7 +4,7 @@ import type { Readable, Writable } from 'node:stream';
 import { execa } from 'execa';
 import { quietSysctls } from '../netns/cluster.ts';
 import { Host } from '../netns/cluster-host.ts';
-import { isInGuest } from '../in-guest.ts';
+import { guestStore, isInGuest } from '../in-guest.ts';
 import { nodeAddresses } from './clusters.ts';
 
 /**
@@ -134,7 +134,7 @@ export class WiredNode {
   }
 
   async saved(): Promise<Saved> {
-    const tools = ['/usr/sbin/iptables-nft-save', '/usr/sbin/ip6tables-nft-save'];
+    const tools = [`/usr/sbin/iptables-${guestStore}-save`, `/usr/sbin/ip6tables-${guestStore}-save`];
     const [IPv4 = '', IPv6 = ''] = await Promise.all(tools.map((tool) => this.host.run([tool])));
     return { IPv4, IPv6 };
   }

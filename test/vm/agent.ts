@@ -1,4 +1,4 @@
-/** Runs in the guest: carries out requests from the machine over the virtio port, several in parallel. */
+/** Runs in the guest: carries out requests from the machine over a line, several in parallel. `agent.ts DEVICE`; by default the virtio port. */
 import { spawn } from 'node:child_process';
 import {
   createReadStream,
@@ -21,7 +21,7 @@ function device(): string {
 }
 
 // One descriptor for both directions: a port can be open once only.
-const port = openSync(device(), 'r+');
+const port = openSync(process.argv[2] ?? device(), 'r+');
 const out = createWriteStream('', { fd: port, autoClose: false });
 const say = (reply: GuestReply): void => void out.write(`${JSON.stringify(reply)}\n`);
 

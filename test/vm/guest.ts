@@ -1,6 +1,7 @@
 import { cpSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import type { Duplex } from 'node:stream';
 import { programPath } from '@sluice/testing';
 import { execa, execaSync } from 'execa';
 import { checkoutParts } from '../checkout-parts.ts';
@@ -8,7 +9,7 @@ import { guestParityPrograms } from '../parity/binaries.ts';
 import { pathOf } from '../parity/build.ts';
 import { find, type GuestKernel, type Image, makeDisk, prepareImage } from './image.ts';
 import { portName, type GuestRun } from './protocol.ts';
-import { GuestTalk } from './talk.ts';
+import { connected, GuestTalk } from './talk.ts';
 
 export interface GuestOptions {
   /** By default 6.1. */
@@ -54,18 +55,36 @@ export async function bootGuest(options: GuestOptions = {}): Promise<Guest> {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-vm-'));
   const project = join(folder, 'project.img');
   makeProjectDisk(project, folder);
-  const started = performance.now();
   const socket = join(folder, 'port');
-  const emulator = startEmulator(image, project, socket, options);
+  return await booted(startEmulator(image, project, socket, options), (signal) => connected(socket, signal), folder);
+}
+
+/** What runs a guest's kernel. It resolves when that has ended, with all that its console printed. */
+export interface Machine extends Promise<{ readonly all: string }> {
+  kill(signal: 'SIGKILL'): unknown;
+}
+
+/**
+ * Waits until the agent of a guest is ready.
+ * @param line gives the machine's end of the line to the agent
+ * @param folder removed at the end
+ * @throws with the end of its console when it does not start
+ */
+export async function booted(
+  machine: Machine,
+  line: (signal: AbortSignal) => Promise<Duplex>,
+  folder: string,
+): Promise<Guest> {
+  const started = performance.now();
   const ended = new AbortController();
-  void emulator.then(() => ended.abort(new Error('the emulator has exited')));
+  void machine.then(() => ended.abort(new Error('its machine has ended')));
   const timer = setTimeout(() => ended.abort(new Error(`it did not start within ${bootMsMax} ms`)), bootMsMax);
   try {
-    const talk = await GuestTalk.open(socket, ended.signal);
-    return new Emulated(emulator, talk, folder, performance.now() - started);
+    const talk = await GuestTalk.open(await line(ended.signal), ended.signal);
+    return new Emulated(machine, talk, folder, performance.now() - started);
   } catch (error) {
-    emulator.kill('SIGKILL');
-    const { all } = await emulator;
+    machine.kill('SIGKILL');
+    const { all } = await machine;
     rmSync(folder, { recursive: true, force: true });
     throw new Error(`Cannot boot the guest: ${String(error)}\n${all.slice(-2000)}`, { cause: error });
   } finally {
@@ -95,7 +114,7 @@ function makeProjectDisk(image: string, folder: string): void {
   rmSync(staging, { recursive: true });
 }
 
-function startEmulator(image: Image, project: string, socket: string, options: GuestOptions) {
+function startEmulator(image: Image, project: string, socket: string, options: GuestOptions): Machine {
   const readOnly = (file: string): string[] => ['-drive', `file=${file},format=raw,if=virtio,readonly=on,cache=unsafe`];
   // One thread for both processors: with one each, one start of Node in twelve died of code that the other was still changing.
   // -enable-kvm may hang where the machine is itself a guest: emulation is slow, but always works.
@@ -119,16 +138,14 @@ function startEmulator(image: Image, project: string, socket: string, options: G
   return execa(program, args, { stdin: 'ignore', all: true, reject: false, maxBuffer: 4 * 1024 * 1024 });
 }
 
-type Emulator = ReturnType<typeof startEmulator>;
-
 class Emulated implements Guest {
   readonly bootMs: number;
-  readonly #emulator: Emulator;
+  readonly #emulator: Machine;
   readonly #talk: GuestTalk;
   readonly #folder: string;
   #isKilled = false;
 
-  constructor(emulator: Emulator, talk: GuestTalk, folder: string, bootMs: number) {
+  constructor(emulator: Machine, talk: GuestTalk, folder: string, bootMs: number) {
     this.#emulator = emulator;
     this.#talk = talk;
     this.#folder = folder;

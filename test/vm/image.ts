@@ -32,7 +32,7 @@ const kernels = { '6.1': 'linux-image-cloud-amd64', '6.12': 'linux-image-6.12-cl
 export type GuestKernel = keyof typeof kernels;
 
 const checkout = join(import.meta.dirname, '..', '..');
-const cache = join(checkout, '.cache', 'vm');
+export const cache = join(checkout, '.cache', 'vm');
 const path = '/usr/sbin:/usr/bin:/sbin:/bin';
 
 /**
@@ -71,7 +71,7 @@ export function prepareImage(kernel: GuestKernel = '6.1'): Image {
 /** Removes old images, but for those of other kernels; those in progress (`new-…`) belong to another process. */
 function removeOldImages(made: string, kernel: GuestKernel): void {
   const others = Object.keys(kernels).filter((one) => one !== kernel);
-  const kept = ['new', ...others].map((one) => `${one}-`);
+  const kept = ['new', 'user-mode', ...others].map((one) => `${one}-`);
   for (const name of readdirSync(cache)) {
     if (join(cache, name) !== made && !kept.some((prefix) => name.startsWith(prefix)))
       rmSync(join(cache, name), { recursive: true, force: true });
@@ -246,7 +246,7 @@ function copyPackages(to: string): void {
 }
 
 /** The Node that runs this process. */
-function nodeProgram(): string {
+export function nodeProgram(): string {
   return realpathSync(process.execPath);
 }
 

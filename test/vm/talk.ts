@@ -1,5 +1,6 @@
-import { connect, type Socket } from 'node:net';
+import { connect } from 'node:net';
 import { createInterface } from 'node:readline';
+import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { GuestReply, GuestRequest } from './protocol.ts';
 
@@ -8,16 +9,16 @@ type WithoutId<T> = T extends unknown ? Omit<T, 'id'> : never;
 /** The margin of an answer beyond its program's time-out: the guest is slow, and the output has to be transferred. */
 const answerMarginMs = 60_000;
 
-/** Requests to the guest's agent and its replies, over the emulator's socket. */
+/** Requests to the guest's agent and its replies, over a socket. */
 export class GuestTalk {
-  readonly #socket: Socket;
+  readonly #socket: Duplex;
   readonly #waiting = new Map<number, PromiseWithResolvers<GuestReply>>();
   readonly #ready = Promise.withResolvers<void>();
   /** The error after which no request is possible. */
   #over: Error | undefined;
   #next = 1;
 
-  private constructor(socket: Socket) {
+  private constructor(socket: Duplex) {
     this.#socket = socket;
     this.#ready.promise.catch(() => {});
     createInterface({ input: socket }).on('line', (line) => this.#hear(line));
@@ -27,11 +28,11 @@ export class GuestTalk {
 
   /**
    * Waits for the first message of the guest's agent.
-   * @param path the socket of the emulator
+   * @param socket the machine's end of the line to it
    * @param signal aborts the wait
    */
-  static async open(path: string, signal: AbortSignal): Promise<GuestTalk> {
-    const talk = new GuestTalk(await connected(path, signal));
+  static async open(socket: Duplex, signal: AbortSignal): Promise<GuestTalk> {
+    const talk = new GuestTalk(socket);
     const stop = (): void => talk.close();
     signal.addEventListener('abort', stop, { once: true });
     await talk.#ready.promise.finally(() => signal.removeEventListener('abort', stop));
@@ -81,7 +82,8 @@ function parse(line: string): GuestReply | undefined {
   }
 }
 
-async function connected(path: string, signal: AbortSignal): Promise<Socket> {
+/** Connects to the socket of an emulator, once it is there. */
+export async function connected(path: string, signal: AbortSignal): Promise<Duplex> {
   for (;;) {
     signal.throwIfAborted();
     const attempt = connect(path);
