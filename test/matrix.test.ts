@@ -20,7 +20,7 @@ const root = join(import.meta.dirname, '..');
 const page = join(root, 'docs/matrix.md');
 
 /** Cells without a test. The number may only become smaller. */
-const missingMax = 2;
+const missingMax = 0;
 
 /** Every field that a row must have, or a reason not to. */
 const fields: readonly string[] = [

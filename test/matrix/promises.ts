@@ -27,7 +27,6 @@ const row = (promise: string, tree: Cell, flat: Cell, legacy: Cell, ipvs: Cell, 
 const onKernels = (promise: string, real: Shown, flat: Cell, ipvs: Cell): PromiseRow =>
   row(promise, real, flat, real, ipvs, real);
 
-const missing = (what: string): Cell => ({ missing: what });
 const differs = (why: string): Cell => ({ differs: why });
 
 export const promises: readonly PromiseRow[] = [
@@ -83,7 +82,10 @@ export const promises: readonly PromiseRow[] = [
     netns('deaf', 'the rules are back soon, and a stopped one is replaced'),
     netns('deaf', 'the rules are back soon, and a stopped one is replaced'),
     differs('the store of legacy tools gives no events: it is compared every few seconds'),
-    missing('a repair is shown, but no test stops the monitor in the guest'),
+    guest(
+      'deaf',
+      'while the monitor is stopped, flushed rules, sets and virtual servers are back, and another one listens',
+    ),
     netns('deaf', 'the rules are back soon, and a stopped one is replaced'),
   ),
   onKernels(
@@ -223,9 +225,7 @@ export const promises: readonly PromiseRow[] = [
       'reconcile/reconciler',
       "takes over kube-proxy's chains with takeOver if none runs, and restores them as generation 0",
     ),
-    missing(
-      'what such a kube-proxy left is read (`ipvs/kube-proxy-state`), but no test takes it over and gives it back',
-    ),
+    guest('take-over', 'a stopped kube-proxy in mode ipvs is taken over, and comes back with every entry'),
   ),
   row(
     'adopt: there and back, no new connection is lost',
