@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { stateError } from '../command-error.ts';
-import { printRollback } from '../commands/rollback/print-rollback.ts';
+import { printRollback } from '../commands/rollback/rollback.ts';
 import { limits } from '../limits.ts';
 import type { Account } from '../receipts/account.ts';
 import { sampleBundle, type SampleServices } from '../testing/bundle.fixture.ts';

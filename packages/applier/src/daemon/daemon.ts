@@ -1,18 +1,17 @@
-import type { DaemonParts } from './parts.ts';
 import type { Extent } from '../inbox/files.ts';
 import type { ForeignChange } from '../kernel/changes/foreign-change.ts';
 import { limits } from '../limits.ts';
 import { messageOf } from '../message.ts';
-import { repairOf } from '../status/repairs.ts';
-import type { Outcome } from '../ports/outcome.ts';
 import { StillDiffers } from '../ports/failure.ts';
-import type { Sight } from '../status/status.ts';
+import type { Outcome } from '../ports/outcome.ts';
+import { repairOf } from '../status/repairs.ts';
+import type { Sight, Status } from '../status/status.ts';
 import { Bundles } from './bundles.ts';
-import { DriftLoop } from './drift-loop.ts';
 import { EarlyEndpointsWatch } from './early-endpoints-watch.ts';
 import { FlowComparison } from './flow-comparison.ts';
 import { Looks } from './looks.ts';
 import { Orders } from './orders.ts';
+import type { DaemonParts } from './parts.ts';
 import { Reports } from './reports.ts';
 import { Wakes } from './wakes.ts';
 
@@ -217,5 +216,37 @@ export class Daemon {
     status.activate(journal.active);
     if (journal.halted === undefined) status.clear('NODE_HELD');
     else status.raise('NODE_HELD', journal.halted);
+  }
+}
+
+/**
+ * Finds out whether another program undoes our repairs again and again. Drift repair does not try to outrun it: the alarm calls an
+ * operator, repairs slow down, no rule is removed.
+ */
+class DriftLoop {
+  /** When drift was repaired, within the last `limits.repairsWindowMs`. */
+  #repairsMs: readonly number[] = [];
+
+  /** A repair, or one that another program undid before it was verified. */
+  count(nowMs: number): void {
+    this.#repairsMs = [...this.#repairsMs, nowMs];
+  }
+
+  get is(): boolean {
+    return this.#repairsMs.length > limits.repairsMax;
+  }
+
+  /** The time between two scans. */
+  paceMs(scanIntervalMs: number): number {
+    return this.is ? Math.max(limits.driftLoopPaceMs, scanIntervalMs) : scanIntervalMs;
+  }
+
+  /** Raises or clears the alarm. */
+  judge(status: Pick<Status, 'raise' | 'clear'>, nowMs: number): void {
+    this.#repairsMs = this.#repairsMs.filter((atMs) => atMs >= nowMs - limits.repairsWindowMs);
+    if (!this.is) return status.clear('DRIFT_LOOP');
+    const minutes = limits.repairsWindowMs / 60_000;
+    const why = `another program changed our rules ${this.#repairsMs.length} times in ${minutes} minutes`;
+    status.raise('DRIFT_LOOP', `${why}; drift repair continues, at most every ${limits.driftLoopPaceMs / 1000} s`);
   }
 }

@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { hasListener } from './listening.ts';
+import { hasListener } from './kube-proxy.ts';
 import { heldPath, holdManifest, refuseManifest, releaseManifest } from './manifest.ts';
 import { isUnitName, removeDropIn } from './unit.ts';
 

@@ -1,7 +1,7 @@
-import type { Hold, KubeProxy } from '../ports/adoption.ts';
+import { readFileSync } from 'node:fs';
 import type { Run } from '../kernel/command.ts';
 import { processesNamed } from '../kernel/facts.ts';
-import { isListening } from './listening.ts';
+import type { Hold, KubeProxy } from '../ports/adoption.ts';
 import { holdManifest, refuseManifest, releaseManifest } from './manifest.ts';
 import { holdUnit, refuseUnit, releaseUnit } from './unit.ts';
 
@@ -31,4 +31,28 @@ export function kubeProxyOf(run: Run): KubeProxy {
       return undefined;
     },
   };
+}
+
+/** The state of a socket that listens: `TCP_LISTEN` of the kernel's tcp_states.h, as /proc/net/tcp prints it. */
+const listen = '0A';
+
+/** Whether any address of this network namespace listens on a port. */
+const isListening = (port: number): boolean =>
+  ['tcp', 'tcp6'].some((file) => hasListener(readOrEmpty(`/proc/net/${file}`), port));
+
+/** @param text of /proc/net/tcp: a title, then a line for each socket with its local address, `0100007F:2810`, and its state */
+export function hasListener(text: string, port: number): boolean {
+  const suffix = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+  return text.split('\n').some((line) => {
+    const [, local = '', , state] = line.trim().split(/ +/);
+    return state === listen && local.endsWith(suffix);
+  });
+}
+
+function readOrEmpty(path: string): string {
+  try {
+    return readFileSync(path, 'latin1');
+  } catch {
+    return '';
+  }
 }

@@ -1,14 +1,14 @@
+import { get as getPlain, type IncomingMessage } from 'node:http';
+import { connect } from 'node:net';
 import type { ProbeConfig } from '../config.ts';
 import { limits } from '../limits.ts';
 import { messageOf } from '../message.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { ProbePolicy, ProbeResult, Probes } from '../ports/probes.ts';
-import { tryCommand } from './command.ts';
+import { hostAndPort, type ProbeAnswer } from './answer.ts';
 import { tryDns } from './dns.ts';
-import { tryHttp } from './http.ts';
+import { withExcerpt } from './excerpt.ts';
 import { type RunGroup, runGroup } from './run-group.ts';
-import type { ProbeAnswer } from './answer.ts';
-import { tryTcp } from './tcp.ts';
 
 /** The probes of a config. */
 export interface ConfiguredProbes extends Probes {
@@ -104,4 +104,63 @@ function tryKind(probe: ProbeConfig, timeoutMs: number, run: RunGroup): Promise<
   if ('tcp' in probe) return tryTcp(probe.tcp, timeoutMs);
   if ('dns' in probe) return tryDns(probe, timeoutMs);
   return tryCommand(probe.exec, timeoutMs, run);
+}
+
+/** Healthy: exit code 0. Otherwise the reason, and the output of the command. */
+async function tryCommand([file, ...args]: readonly string[], timeoutMs: number, run: RunGroup): Promise<ProbeAnswer> {
+  const ran = await run(file ?? '', args, timeoutMs);
+  if (ran.exitCode === 0) return { healthy: true, seen: 'exit code 0' };
+  const reason = ran.exitCode === undefined ? ran.why : `exit code ${ran.exitCode}`;
+  return { healthy: false, seen: withExcerpt(reason, `${ran.stdout}\n${ran.stderr}`) };
+}
+
+/** Healthy: the connection is accepted. */
+function tryTcp(address: string, timeoutMs: number): Promise<ProbeAnswer> {
+  const { promise, resolve } = Promise.withResolvers<ProbeAnswer>();
+  const socket = connect(hostAndPort(address));
+  socket.setTimeout(timeoutMs, () => socket.destroy(new Error(`no answer within ${timeoutMs} ms`)));
+  socket.on('connect', () => {
+    resolve({ healthy: true, seen: 'connected' });
+    socket.destroy();
+  });
+  socket.on('error', (error) => resolve({ healthy: false, seen: error.message }));
+  return promise;
+}
+
+/** Healthy: a status from 200 to 399, as for the kubelet. Redirects are not followed; other answers are reported with their body. */
+function tryHttp(url: string, timeoutMs: number): Promise<ProbeAnswer> {
+  const { promise, resolve } = Promise.withResolvers<ProbeAnswer>();
+  const get = url.startsWith('https:') ? secureGet() : getPlain;
+  const request = get(url, { agent: false, headers: { 'user-agent': 'sluiced', connection: 'close' } }, (response) => {
+    const status = response.statusCode ?? 0;
+    if (status >= 200 && status < 400) {
+      response.destroy();
+      return resolve({ healthy: true, seen: `status ${status}` });
+    }
+    readSome(response, (body) => resolve({ healthy: false, seen: withExcerpt(`status ${status}`, body) }));
+  });
+  const timer = setTimeout(() => request.destroy(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+  request.on('error', (error) => resolve({ healthy: false, seen: error.message }));
+  request.on('close', () => clearTimeout(timer));
+  return promise;
+}
+
+/** Loaded by the first probe that needs it: importing it parses all certificates that Node trusts, 3 MB of memory on each node. */
+const secureGet = (): typeof getPlain => process.getBuiltinModule('node:https').get;
+
+/** Reads the beginning of a body. The timeout of the request ends an endless one. */
+function readSome(response: IncomingMessage, done: (text: string) => void): void {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  const finish = (): void => {
+    done(Buffer.concat(chunks).toString('utf8'));
+    response.destroy();
+  };
+  response.on('data', (chunk: Buffer) => {
+    chunks.push(chunk);
+    bytes += chunk.length;
+    if (bytes >= limits.probeBodyBytesMax) finish();
+  });
+  response.on('end', finish);
+  response.on('error', finish);
 }

@@ -2,20 +2,19 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Accepted } from '@sluice/bundle';
 import { compareText, planeOf, type Problem } from '@sluice/netfilter';
 import type { Registry } from 'prom-client';
-import { type AlarmCode, endsWithBundle, formerAlarmCodes, isUnhealthy } from './alarms.ts';
-import type { ProxyView } from './kube-proxy-ports.ts';
-import { Heartbeat } from './heartbeat.ts';
-import type { NodeMemory } from './metrics.ts';
-import { StatusMetrics } from './status-metrics.ts';
-import type { RepairAt } from './repairs.ts';
-import { describePartial, type Outcome } from '../ports/outcome.ts';
-import type { AffinityFill } from '../nftables/affinity.ts';
 import type { Imbalance } from '../counts/balance.ts';
 import type { ServiceConnections } from '../counts/most.ts';
 import type { ToldCounts, TrafficTold } from '../counts/service-counts.ts';
+import type { AffinityFill } from '../nftables/affinity.ts';
 import type { FrontendConnections } from '../nftables/counts.ts';
 import type { NftProtection } from '../nftables/ports.ts';
 import type { Generation } from '../ports/journal.ts';
+import { describePartial, type Outcome } from '../ports/outcome.ts';
+import { type AlarmCode, endsWithBundle, formerAlarmCodes, isUnhealthy } from './alarms.ts';
+import type { ProxyView } from './kube-proxy-ports.ts';
+import type { NodeMemory } from './metrics.ts';
+import type { RepairAt } from './repairs.ts';
+import { StatusMetrics } from './status-metrics.ts';
 
 /** The status of the daemon; `/status` returns it as JSON. */
 export interface StatusReport {
@@ -359,3 +358,30 @@ export class Status {
 }
 
 const stalled = (silentMs: number): string => `main loop has not made progress for ${Math.round(silentMs / 1000)} s\n`;
+
+/** Whether the main loop makes progress. */
+class Heartbeat {
+  readonly #monotonicMs: () => number;
+  readonly #stallMs: number;
+  #lastMs: number;
+
+  /** @param stallMs how long the loop may make no progress */
+  constructor(monotonicMs: () => number, stallMs: number) {
+    this.#monotonicMs = monotonicMs;
+    this.#stallMs = stallMs;
+    this.#lastMs = monotonicMs();
+  }
+
+  /** The loop made progress. */
+  beat(): void {
+    this.#lastMs = this.#monotonicMs();
+  }
+
+  get isAlive(): boolean {
+    return this.silentMs < this.#stallMs;
+  }
+
+  get silentMs(): number {
+    return this.#monotonicMs() - this.#lastMs;
+  }
+}

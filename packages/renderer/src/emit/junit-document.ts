@@ -1,5 +1,3 @@
-import { xml } from './xml.ts';
-
 /** A test of a JUnit document. */
 export interface JunitCase {
   /** What was checked: a rule, a node. */
@@ -37,4 +35,20 @@ function insideOf(ended: NonNullable<JunitCase['ended']>): string {
   if (ended.kind === 'skipped') return `<skipped message="${xml(ended.message)}"/>`;
   if (ended.kind === 'output') return `<system-out>${xml(ended.text)}</system-out>`;
   return `<failure type="${ended.type}" message="${xml(ended.message)}">${xml(ended.text)}</failure>`;
+}
+
+const entities: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&apos;',
+};
+
+/** Escapes text for XML 1.0, which cannot represent most control characters and lone surrogates. */
+function xml(text: string): string {
+  return text
+    .toWellFormed()
+    .replaceAll(/[^\t\n\r\u0020-\uFFFD\u{10000}-\u{10FFFF}]/gu, '\uFFFD')
+    .replaceAll(/[&<>"']/g, (character) => entities[character] ?? character);
 }

@@ -3,7 +3,7 @@ import { type ParityReport, readWaveSpecs } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import { differenceWith, gap, reportWith } from '../../../bundle/src/parity/report.fixture.ts';
 import { adoptPlanText } from '../emit/fleet/adopt-plan.ts';
-import { printWaveSpecs } from '../emit/fleet/wave-specs.ts';
+import { printWaveSpecs } from '../emit/fleet/adopt-plan.ts';
 import { readNodeLabels } from './node-labels.ts';
 import { type AdoptCandidate, planAdoption, waveSpecsOf } from './adopt-plan.ts';
 

@@ -1,29 +1,29 @@
-import { addAll, compareProblems, compareText, type Problem } from '@sluice/netfilter';
+import { addAll, compareProblems, compareText, embeddedIn, type Problem } from '@sluice/netfilter';
 import type { Allocation } from './allocate/allocation.ts';
+import { layer, type LayeredObjects } from './layer/layer.ts';
 import type { SluiceConfig } from './model/config.ts';
 import { servesExternalIPs } from './model/external-ips.ts';
 import type { KubeObject } from './model/kube.ts';
-import { type LayeredObjects, layer } from './layer/layer.ts';
 import { Memo } from './model/memo.ts';
-import type { Model, Service } from './model/model.ts';
+import type { Model, Service, ServicePort } from './model/model.ts';
+import { profilesInUse } from './model/profiles-in-use.ts';
 import { backingOf } from './normalise/backing.ts';
 import { findClashes, type LostClaim } from './normalise/clashes.ts';
 import { findDifferences } from './normalise/differences.ts';
 import { type Completeness, findGaps } from './normalise/gaps.ts';
-import { withServiceCIDRs } from './normalise/service-cidrs.ts';
+import { ignoredFields } from './normalise/ignored-fields.ts';
 import { makeNodes, type NodeSources } from './normalise/nodes.ts';
 import { assignNumbers, hasRules } from './normalise/numbers.ts';
-import { orphanedSlices } from './normalise/orphaned-slices.ts';
-import { ignoredFields } from './normalise/ignored-fields.ts';
-import { findServiceEndpoints } from './normalise/service-endpoints.ts';
-import { serviceTooLarge } from './normalise/service-size.ts';
 import { findOutside } from './normalise/outside.ts';
+import { withServiceCIDRs } from './normalise/service-cidrs.ts';
+import { serviceTooLarge } from './normalise/service-size.ts';
+import type { MadeServices } from './normalise/service.ts';
 import { findShadows } from './normalise/shadows.ts';
-import { type ServiceCandidate, ofViews, type EraView, viewOf } from './normalise/views.ts';
+import { type EraView, ofViews, type ServiceCandidate, viewOf } from './normalise/views.ts';
 import { ofOtherProxies, waitingForNumbers } from './normalise/waiting.ts';
-import { profilesInUse } from './model/profiles-in-use.ts';
-import { readObjects } from './read/read.ts';
 import type { ReadService } from './read/read-service.ts';
+import { readObjects } from './read/read.ts';
+import type { ReadSlice } from './read/slice.ts';
 import { erasOf, unsetVersions } from './versions/eras.ts';
 
 export interface NormaliseInput {
@@ -164,4 +164,69 @@ function checkBacking({ era, made, backing }: EraView, completeness: Completenes
       ...findGaps(read, service, slices, completeness),
     ]);
   });
+}
+
+interface Readable {
+  readonly services: ReadonlyMap<string, ReadService>;
+  /** Services with errors: their slices are not orphaned. */
+  readonly unread: readonly { readonly services: ReadonlySet<string> }[];
+}
+
+/**
+ * Slices whose Service is not in the input: kube-proxy makes no rules for them. Endpoints without addresses are not reported: they
+ * often serve for leader election.
+ * @returns a warning for each
+ */
+function orphanedSlices(slices: readonly ReadSlice[], { services, unread }: Readable): Problem[] {
+  const isThere = (key: string): boolean => services.has(key) || unread.some((one) => one.services.has(key));
+  return slices
+    .filter((slice) => !isThere(slice.service) && slice.foreign === undefined)
+    .filter((slice) => slice.kind === 'EndpointSlice' || slice.parts.length > 0)
+    .map((slice) => ({
+      code: 'SLICE_ORPHANED',
+      level: 'warning',
+      at: slice.object.origin.place([]),
+      object: `${slice.kind} ${slice.key}`,
+      message: `Cannot use these endpoints: there is no Service ${slice.service}`,
+      hint: 'Add the Service to the input, or remove the endpoints',
+    }));
+}
+
+/**
+ * Endpoints at the ClusterIP of a Service, or at an IPv6 address that a translator leads there: one Service would forward to another one around its policies, and nodes refuse the whole
+ * bundle. External IPs and load-balancer addresses are permitted: they may be addresses of nodes, which host-network pods have.
+ * @param services each with its parsed object
+ * @returns an error for each Service and address
+ */
+function findServiceEndpoints(services: MadeServices): readonly Problem[] {
+  const owners = new Map<string, string>();
+  for (const [read, { ports }] of services)
+    for (const { families } of ports)
+      for (const { clusterIP } of Object.values(families)) owners.set(clusterIP, read.key);
+  return services.flatMap(([read, { ports }]) =>
+    [...new Set(ports.flatMap(addressesOf))].flatMap((address) => {
+      const own = owners.get(address);
+      if (own !== undefined) return [problem(read, address, `it is the ClusterIP of Service ${own}`)];
+      return embeddedIn(address).flatMap(({ embedded: { text }, by }) => {
+        const owner = owners.get(text);
+        return owner === undefined
+          ? []
+          : problem(read, address, `it leads to ${text} (${by}), the ClusterIP of Service ${owner}`);
+      });
+    }),
+  );
+}
+
+const addressesOf = ({ families }: ServicePort): readonly string[] =>
+  Object.values(families).flatMap(({ endpoints }) => endpoints.map(({ address }) => address));
+
+function problem({ key, object }: ReadService, address: string, why: string): Problem {
+  return {
+    code: 'ADDRESS_FORBIDDEN',
+    level: 'error',
+    at: object.origin.place([]),
+    object: `Service ${key}`,
+    message: `Cannot use ${address} as an endpoint: ${why}`,
+    hint: 'Use the addresses of pods as endpoints',
+  };
 }

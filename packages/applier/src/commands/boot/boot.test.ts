@@ -8,7 +8,7 @@ import { StateError } from '../../state/state-error.ts';
 import { sampleBundle } from '../../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../../testing/scene.fixture.ts';
 import { bootAsUsual, bootFrozen, type BootNode, type BootTime, fallbacksMs } from './boot.ts';
-import type { Time } from './until-verdict.ts';
+import type { Time } from './boot.ts';
 
 const bundleOf = (...endpoints: readonly number[]): ReadonlyMap<string, string> =>
   sampleBundle({ services: { 'shop/web': endpoints } });

@@ -1,11 +1,11 @@
+import { setTimeout } from 'node:timers/promises';
 import type { SluicedConfig } from '../../config.ts';
 import { limits } from '../../limits.ts';
-import { describe, exitCodes, type Outcome } from '../../ports/outcome.ts';
-import type { Generation } from '../../ports/journal.ts';
 import { messageOf } from '../../message.ts';
+import type { Generation } from '../../ports/journal.ts';
+import { describe, exitCodes, type Outcome } from '../../ports/outcome.ts';
 import { StateError } from '../../state/state-error.ts';
-import { untilVerdict, type Time } from './until-verdict.ts';
-import { openSession, type NodeSession, type SessionMode } from '../session/session.ts';
+import { type NodeSession, openSession, type SessionMode } from '../session/session.ts';
 import {
   answer,
   type CommonOptions,
@@ -313,4 +313,30 @@ function printLoaded(generation: Generation, more: string, terminal: BootTermina
   const { number, version } = generation;
   terminal.loaded?.(generation);
   terminal.out(`loaded generation ${number} (version ${version})${more}\n`);
+}
+
+/** The clock of a retry. */
+export interface Time {
+  readonly monotonicMs: () => number;
+  readonly sleep: (ms: number) => Promise<unknown>;
+}
+
+const realTime: Time = { monotonicMs: () => performance.now(), sleep: (ms) => setTimeout(ms) };
+
+/**
+ * Retries work that fails, on a machine that is busy starting: only a repeated failure is a verdict. A try that took long, as with a tool
+ * that hangs, is not repeated, so that time is left for a rollback.
+ * @throws the error of the last try
+ */
+export async function untilVerdict<T>(work: () => Promise<T>, { monotonicMs, sleep }: Time = realTime): Promise<T> {
+  const beginMs = monotonicMs();
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work();
+    } catch (error) {
+      const isLate = monotonicMs() - beginMs > limits.bootPatienceMs;
+      if (isLate || attempt >= limits.bootAttemptsMax) throw error;
+      await sleep(limits.rollbackIntervalMs);
+    }
+  }
 }

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { limits } from '../../limits.ts';
-import { untilVerdict } from './until-verdict.ts';
+import { untilVerdict } from './boot.ts';
 
 /** Work that fails so many times, and takes so long to fail. */
 function failing(times: number, takesMs: number) {

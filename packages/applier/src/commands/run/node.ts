@@ -1,14 +1,16 @@
 import type { Log } from '@sluice/cli/log';
 import type { SluicedConfig } from '../../config.ts';
+import { readConntrackFill } from '../../kernel/sysctl.ts';
 import { limits } from '../../limits.ts';
 import type { OrderFindings } from '../../order/order.ts';
 import type { Report } from '../../ports/ports.ts';
 import type { ReceiptWriter } from '../../receipts/receipt-writer.ts';
+import type { DiskJournal } from '../../state/journal.ts';
+import type { NodeMemory } from '../../status/metrics.ts';
 import { Status } from '../../status/status.ts';
 import { receiptWriterOf } from '../session/receipts.ts';
 import { type NodeSession, openSession } from '../session/session.ts';
 import { orderAlarm, probeAlarm } from './alarms.ts';
-import { memoryOf } from './figures.ts';
 
 /** The node that a daemon runs on: its state directory and kernel, and what it tells operators. */
 export interface RunningNode {
@@ -94,3 +96,21 @@ const withoutBpf =
   'the kernel has lost -m bpf: pods cannot reach themselves through their Services. Load xt_bpf, which sluiced finds within minutes; or run `sluiced cleanup` and `sluiced apply`, which make rules without it';
 const withoutSwitch =
   'this machine cannot switch between two programs (needs ipset with xt_set): releases are applied table by table, without a dead-man switch';
+
+/** The journal's figures for metrics. */
+function memoryOf(journal: DiskJournal): NodeMemory {
+  return {
+    quarantined: () => Object.keys(journal.record.quarantined).length,
+    quarantinedServices: () => journal.quarantinedServices.length,
+    conntrack: readConntrackFill,
+    notBeforeMs: () => journal.notBeforeMs,
+    standsSinceMs: () => {
+      const { active, record } = journal;
+      const came = record.history.findLast(({ generation, what }) => generation === active?.number && stands.has(what));
+      return came && Date.parse(came.at);
+    },
+  };
+}
+
+/** History entries after which a generation, or a revision of it, is active. */
+const stands: ReadonlySet<string> = new Set(['first-run', 'confirmed', 'updated', 'chosen', 'fell-back']);

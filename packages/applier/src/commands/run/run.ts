@@ -1,7 +1,11 @@
 import type { AdjustableLog, LogSettings } from '@sluice/cli/log';
+import { execa } from 'execa';
 import { stateError } from '../../command-error.ts';
 import type { Daemon } from '../../daemon/daemon.ts';
-import { type Watcher, watchBundle } from '../../inbox/watch.ts';
+import { watchBundle, type Watcher } from '../../inbox/watch.ts';
+import { toolEnvironment } from '../../kernel/command.ts';
+import { findTool } from '../../kernel/tools.ts';
+import { limits } from '../../limits.ts';
 import type { Heap } from '../../memory.ts';
 import { Repairs } from '../../status/repairs.ts';
 import { type CommonOptions, loadConfig, logSettings } from '../terminal/terminal.ts';
@@ -9,7 +13,6 @@ import { lastingAlarm } from './alarms.ts';
 import { startAliveFile } from './alive-file.ts';
 import { daemonOf } from './daemon.ts';
 import { openNode, type RunningNode } from './node.ts';
-import { startNotifier } from './notify.ts';
 import { Sockets } from './sockets.ts';
 
 /** What the process provides to the daemon. */
@@ -116,4 +119,28 @@ function heedSignals(host: DaemonHost, log: AdjustableLog, current: Current): vo
     current.isStopped = true;
     current.daemon?.stop();
   });
+}
+
+/** Reports the state of the daemon to systemd. */
+interface Notifier {
+  readonly ready: () => void;
+  readonly stop: () => void;
+}
+
+/**
+ * Starts `systemd-notify` for each message, because Node has no datagram sockets in the file system; the unit has `NotifyAccess=all`.
+ * @param environment with `NOTIFY_SOCKET` under systemd
+ * @param alive checked before each watchdog message
+ */
+function startNotifier(environment: Readonly<Record<string, string | undefined>>, alive: () => boolean): Notifier {
+  const socket = environment['NOTIFY_SOCKET'];
+  const file = findTool('systemd-notify');
+  if (socket === undefined || file === undefined) return { ready: () => undefined, stop: () => undefined };
+  const say = (word: string): void => {
+    const env = { ...toolEnvironment, NOTIFY_SOCKET: socket };
+    void execa(file, [word], { env, extendEnv: false, reject: false, timeout: limits.commandKillDelayMs });
+  };
+  const watchdogMs = Number(environment['WATCHDOG_USEC'] ?? 0) / 1000;
+  const timer = watchdogMs > 0 ? setInterval(() => alive() && say('WATCHDOG=1'), watchdogMs / 2) : undefined;
+  return { ready: () => say('READY=1'), stop: () => clearInterval(timer) };
 }

@@ -1,17 +1,17 @@
+import { uptime } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SluicedConfig } from '../../config.ts';
 import type { Decisions } from '../../control/decisions.ts';
-import { declinedFile, networksFile } from '../../state/state-file.ts';
-import type { DiskJournal } from '../../state/journal.ts';
 import type { LinuxKernel } from '../../kernel/linux/linux.ts';
-import { AfterUpdate, type AfterUpdateParts } from '../../probe/after-update.ts';
-import { configuredProbes } from '../../probe/probes.ts';
 import type { ParityGate } from '../../ports/parity.ts';
 import type { Ports, Report } from '../../ports/ports.ts';
-import { KnownForms } from '../../transaction/known-forms.ts';
+import { AfterUpdate, type AfterUpdateParts } from '../../probe/after-update.ts';
+import { configuredProbes } from '../../probe/probes.ts';
 import type { ReconcilerOptions } from '../../reconcile/reconciler.ts';
+import type { DiskJournal } from '../../state/journal.ts';
+import { declinedFile, networksFile } from '../../state/state-file.ts';
+import { KnownForms } from '../../transaction/known-forms.ts';
 import type { ProbationRules } from '../../transaction/probation.ts';
-import { bootMs } from './clock.ts';
 
 /** What the ports are made of besides the config. */
 interface PortsParts {
@@ -73,4 +73,9 @@ export function rulesOf(config: SluicedConfig): ReconcilerOptions {
 function probationOf({ probation }: SluicedConfig): ProbationRules {
   const { confirm, ...others } = probation;
   return { ...others, mode: confirm };
+}
+
+/** CLOCK_BOOTTIME in milliseconds, which Node calls the uptime of the machine. It includes suspended time. */
+function bootMs(): number {
+  return uptime() * 1000;
 }

@@ -16,10 +16,10 @@ export function frontendLinesOf(
   keys: ReadonlySet<string>,
 ): readonly ServiceLine[] {
   const kernel = observed && decodeTable(observed, state);
-  return sideBySide(linesOf(kernel, keys), linesOf(state, keys));
+  return sideBySide(frontendLines(kernel, keys), frontendLines(state, keys));
 }
 
-function linesOf(state: NftState | undefined, keys: ReadonlySet<string>): readonly string[] {
+function frontendLines(state: NftState | undefined, keys: ReadonlySet<string>): readonly string[] {
   return [...keys].flatMap((key) => {
     const lines = state?.frontends.get(key)?.toSorted();
     // A frontend without a line serves nothing of its own, but it is there.

@@ -4,7 +4,7 @@ import type { Problem } from '@sluice/netfilter';
 import type { ParityReport } from '@sluice/bundle';
 import { replaceFile } from '../../emit/file.ts';
 import { adoptPlanText } from '../../emit/fleet/adopt-plan.ts';
-import { printWaveSpecs } from '../../emit/fleet/wave-specs.ts';
+import { printWaveSpecs } from '../../emit/fleet/adopt-plan.ts';
 import { exitCodes } from '../../exit.ts';
 import { type AdoptCandidate, planAdoption, waveSpecsOf } from '../../fleet/adopt-plan.ts';
 import { readNodeLabels } from '../../fleet/node-labels.ts';

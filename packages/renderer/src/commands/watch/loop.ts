@@ -1,6 +1,5 @@
 import type { ObjectChange } from '../../cluster/watch/feed.ts';
 import type { KubeObject } from '../../render/model/kube.ts';
-import { Bell } from './bell.ts';
 import { type CommitLimits, commitLimits, CommitSchedule } from './commit-schedule.ts';
 import type { Commits, PushResult } from './commits.ts';
 import { type Pace, Pacer } from './pace.ts';
@@ -258,5 +257,30 @@ async function valueOf<T>(act: () => Promise<T>): Promise<T | Error> {
     return await act();
   } catch (error) {
     return error instanceof Error ? error : new Error(String(error));
+  }
+}
+
+/** Wakes a loop that waits. A ring without a wait ends the next wait at once. */
+class Bell {
+  #isRung = false;
+  #wake: (() => void) | undefined;
+
+  ring(): void {
+    this.#isRung = true;
+    this.#wake?.();
+  }
+
+  /** Waits for a ring. @param ms the maximum */
+  async wait(ms: number | undefined): Promise<void> {
+    if (!this.#isRung) {
+      let timer: NodeJS.Timeout | undefined;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+        if (ms !== undefined) timer = setTimeout(resolve, ms);
+      });
+      clearTimeout(timer);
+      this.#wake = undefined;
+    }
+    this.#isRung = false;
   }
 }

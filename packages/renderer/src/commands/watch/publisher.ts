@@ -1,14 +1,13 @@
 import { Layered, printRemoval, type Problem, type RemovalBound } from '@sluice/netfilter';
 import type { ObjectChange } from '../../cluster/watch/feed.ts';
 import type { LiveTree, Published } from '../../emit/live-tree.ts';
+import { LiveRender } from '../../render/incremental/live-render.ts';
 import type { SluiceConfig } from '../../render/model/config.ts';
 import type { KubeObject } from '../../render/model/kube.ts';
-import { LiveRender } from '../../render/incremental/live-render.ts';
 import type { Quarantined } from '../../render/quarantine/quarantine.ts';
 import { type BundleRemoval, RemovalFinder } from '../../review/removal/removal.ts';
 import { thingsOf } from './message.ts';
 import type { Metrics } from './metrics.ts';
-import { Pending } from './pending.ts';
 
 /** Wall-clock and monotonic time, in milliseconds. */
 export interface Clock {
@@ -205,4 +204,31 @@ function removalHeld(removal: BundleRemoval, sinceMs: number, rules: RemovalRule
     message: `Cannot take away ${printRemoval(removal, 'Services')}, yet: held until ${until}, their files stay as they are`,
     hint: 'Find out whether this is the right cluster, whether it was restored, and what the account may list. If the removal is meant, start `sluice watch` with --accept-removal',
   };
+}
+
+/** Bound of memory while nothing can be published: messages name 200 objects, and the oldest times suffice for the latency. */
+const pendingMax = 10_000;
+
+/** The changes of the cluster that are not published yet. */
+class Pending {
+  readonly #about = new Set<string>();
+  #triggeredMs: number[] = [];
+
+  /** The number of changed objects. */
+  get size(): number {
+    return this.#about.size;
+  }
+
+  add({ about, triggeredMs }: ObjectChange): void {
+    if (this.#about.size < pendingMax) this.#about.add(about);
+    if (triggeredMs !== undefined && this.#triggeredMs.length < pendingMax) this.#triggeredMs.push(triggeredMs);
+  }
+
+  /** Returns and clears all pending changes. */
+  take(): { readonly about: readonly string[]; readonly triggeredMs: readonly number[] } {
+    const taken = { about: [...this.#about], triggeredMs: this.#triggeredMs };
+    this.#about.clear();
+    this.#triggeredMs = [];
+    return taken;
+  }
 }

@@ -1,10 +1,10 @@
-import type { Problem } from '@sluice/netfilter';
 import type { Log } from '@sluice/cli/log';
-import type { EventSender } from '../../cluster/watch/events.ts';
+import type { Problem } from '@sluice/netfilter';
+import type { EventSender, Notice } from '../../cluster/watch/events.ts';
+import type { Quarantined } from '../../render/quarantine/quarantine.ts';
 import type { Alarms } from './health.ts';
 import { IgnoredObjectsWatch } from './ignored-objects-watch.ts';
 import type { Publication } from './publisher.ts';
-import { QuarantineWatch } from './quarantine-watch.ts';
 import { logProblems } from './start.ts';
 
 /** The directory and the server, for messages. */
@@ -86,4 +86,28 @@ export class WatchReport {
   alarm(name: string, why: string): void {
     if (this.#alarms.raise(name, why)) this.#log.warn({ alarm: name }, `${name}: ${why}`);
   }
+}
+
+/** Finds objects that enter or leave quarantine, each once. */
+class QuarantineWatch {
+  #inside = new Map<string, string>();
+
+  /** Takes the current quarantine. @returns what changed, as Events on the objects */
+  now({ quarantine }: { readonly quarantine: readonly Quarantined[] }): readonly Notice[] {
+    const next = new Map(quarantine.map((item) => [item.object, wordsOf(item)]));
+    const entered = [...next].filter(([object, message]) => this.#inside.get(object) !== message);
+    const left = [...this.#inside.keys()].filter((object) => !next.has(object));
+    this.#inside = next;
+    return [
+      ...entered.map(([object, message]) => ({ object, reason: 'Quarantined', message }) as const),
+      ...left.map((object) => ({ object, reason: 'Released', message: releasedMessage }) as const),
+    ];
+  }
+}
+
+const releasedMessage = 'The object is valid and rendered again';
+
+function wordsOf({ rules, reasons }: Quarantined): string {
+  const kept = rules === 'none' ? 'it has no rules' : 'its last good rules are kept';
+  return `${kept}: ${reasons.map(({ code, message }) => `${message} [${code}]`).join('; ')}`;
 }

@@ -1,3 +1,4 @@
+import type { WaveSpec } from '@sluice/bundle';
 import { terminalText } from '@sluice/netfilter';
 import type { AdoptPlan } from '../../fleet/adopt-plan.ts';
 
@@ -11,4 +12,14 @@ export function adoptPlanText({ waves, blocked }: AdoptPlan): string {
   ];
   // A report may be from elsewhere, and reasons have its names and rules.
   return lines.map((line) => `${terminalText(line)}\n`).join('');
+}
+
+/** Prints a file of waves as `sluice release --wave` reads it. */
+export function printWaveSpecs(waves: readonly WaveSpec[]): string {
+  const lines = waves.map(({ name, nodes }) => {
+    const list =
+      nodes === 'rest' ? ' rest\n' : `\n${nodes.map((node) => `      - ${JSON.stringify(node)}\n`).join('')}`;
+    return `  - name: ${JSON.stringify(name)}\n    nodes:${list}`;
+  });
+  return `apiVersion: sluice.dev/v1alpha1\nkind: Waves\nwaves:\n${lines.join('')}`;
 }

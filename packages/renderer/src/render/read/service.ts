@@ -1,13 +1,23 @@
-import type { TrafficPolicy, ServiceType } from '../model/model.ts';
-import type { ReadService } from './read-service.ts';
-import type { Problem } from '@sluice/netfilter';
+import { compareText, type Problem } from '@sluice/netfilter';
 import type { KubeObject } from '../model/kube.ts';
+import type { ServiceType, TrafficPolicy } from '../model/model.ts';
 import { asksForHints, readScheduler, readTableSize, readWeights } from './annotations.ts';
-import { report, emptyIn, flagIn, mappingIn, type FieldSpot, valueIn, wordIn } from './fields.ts';
+import {
+  emptyIn,
+  type FieldSpot,
+  flagIn,
+  mappingIn,
+  numberIn,
+  pathText,
+  report,
+  textIn,
+  valueIn,
+  wordIn,
+} from './fields.ts';
 import { foreignLabelOfService, identify } from './names.ts';
 import { portIn } from './ports.ts';
+import type { ReadService } from './read-service.ts';
 import { readClusterAddresses, readExternalIPs, readSourceRanges } from './service-addresses.ts';
-import { readAffinity, readSelector } from './service-extras.ts';
 import { readIngress } from './service-ingress.ts';
 import { readPorts } from './service-ports.ts';
 
@@ -72,4 +82,43 @@ function readHealthPort(spec: FieldSpot, type: ServiceType): number {
     hint: 'Remove it, or set both',
   });
   return 0;
+}
+
+/** A selector as one text, independent of the order of its labels, for comparison. */
+function readSelector(spec: FieldSpot): string {
+  const selector = mappingIn(spec, 'selector');
+  if (!selector) return '';
+  const keys = Object.keys(selector.value).toSorted(compareText);
+  return keys.map((key) => `${key}=${textIn(selector, key) ?? ''}`).join(',');
+}
+
+/** Three hours: `DefaultClientIPServiceAffinitySeconds`. */
+const defaultAffinitySeconds = 10_800;
+/** A day: `MaxClientIPServiceAffinitySeconds`. */
+const affinitySecondsMax = 86_400;
+
+/** The time-out of sessionAffinity ClientIP in seconds; undefined: no affinity. */
+function readAffinity(spec: FieldSpot): number | undefined {
+  const affinity = wordIn(spec, 'sessionAffinity', ['None', 'ClientIP'], 'None');
+  const config = mappingIn(spec, 'sessionAffinityConfig');
+  if (affinity === 'None') {
+    if (config) {
+      report(spec, ['sessionAffinityConfig'], {
+        code: 'FIELD_VALUE',
+        message: 'Cannot use sessionAffinityConfig: sessionAffinity is None',
+        hint: 'Set sessionAffinity to ClientIP, or remove sessionAffinityConfig',
+      });
+    }
+    return undefined;
+  }
+  const clientIP = config && mappingIn(config, 'clientIP');
+  const seconds = clientIP && numberIn(clientIP, 'timeoutSeconds');
+  if (!clientIP || seconds === undefined) return defaultAffinitySeconds;
+  if (Number.isInteger(seconds) && seconds >= 1 && seconds <= affinitySecondsMax) return seconds;
+  report(clientIP, ['timeoutSeconds'], {
+    code: 'FIELD_VALUE',
+    message: `Cannot use ${seconds} as ${pathText(clientIP, ['timeoutSeconds'])}: it is not a valid time-out (1–${affinitySecondsMax} s)`,
+    hint: `Write whole seconds from 1 to ${affinitySecondsMax}`,
+  });
+  return undefined;
 }

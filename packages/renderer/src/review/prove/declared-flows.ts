@@ -1,23 +1,22 @@
-import { cidrContains, type Family, modeFacts } from '@sluice/netfilter';
 import { baseFile } from '@sluice/bundle';
+import { addressOfEndpoint, cidrContains, type Family, modeFacts } from '@sluice/netfilter';
+import { factOf, nodeOf, nodesOfProfile } from '../bundle/node.ts';
+import type { BundleView } from '../bundle/view.ts';
 import {
+  commonDestinations,
   compareDestinations,
   destinationsOf,
-  commonDestinations,
   loopback,
   otherPortOf,
   placeOf,
   unusedPort,
 } from '../flows/destinations.ts';
-import { nodesOfProfile, factOf, nodeOf } from '../bundle/node.ts';
 import type { Branch, Destination, FlowOutcome } from '../flows/flow.ts';
-import { flowRows, type FlowRow } from '../flows/flows.ts';
+import { type FlowRow, flowRows } from '../flows/flows.ts';
 import type { Distinctions } from '../flows/groups.ts';
-import type { BundleView } from '../bundle/view.ts';
-import type { ExpectedOutcome, ProfileTrafficPolicy } from './connection.ts';
-import { type Claim, claimsOf, type ServiceDeclaration, declaredIn } from './declared.ts';
+import type { DeclaredConnection, ExpectedOutcome, ProfileTrafficPolicy } from './connection.ts';
+import { type Claim, claimsOf, declaredIn, type ServiceDeclaration } from './declared.ts';
 import { distinctionsOf } from './distinctions.ts';
-import { expectedOf } from './expected.ts';
 import { provenModes } from './planes.ts';
 
 /** A flow, the outcome that the Services declare of it, and that of the bundle's rules. */
@@ -157,4 +156,23 @@ function isBranch(found: Branch, { verdict, to, masquerade, share }: Branch): bo
     found.masquerade === masquerade &&
     Math.abs(found.share - share) < 1e-6
   );
+}
+
+/** The outcome that a Service's declaration demands of a node. */
+function expectedOf(connection: DeclaredConnection): ExpectedOutcome {
+  const outcome = demandedOf(connection);
+  const { node, family, source } = connection;
+  if (outcome.kind !== 'endpoints' || source.in === undefined) return outcome;
+  // A packet from outside to an endpoint on the node's own address is delivered: it never leaves, where it would be masqueraded.
+  const own = factOf(node, family, 'address') ?? '';
+  const isOwn = ({ to = '' }: Branch): boolean => to.includes(own) && addressOfEndpoint(to) === own;
+  if (!outcome.branches.some(isOwn)) return outcome;
+  return { ...outcome, branches: outcome.branches.map((one) => (isOwn(one) ? { ...one, masquerade: false } : one)) };
+}
+
+function demandedOf(connection: DeclaredConnection): ExpectedOutcome {
+  const { mode } = connection.node.profile;
+  if (connection.claim.role === 'health-check')
+    return { kind: modeFacts[mode].healthChecks.areAccepted ? 'accept' : 'pass' };
+  return provenModes[mode].expected(connection);
 }
