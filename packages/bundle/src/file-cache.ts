@@ -2,7 +2,7 @@ import { addAll, type BundleTool, perObject, type Problem } from '@sluice/netfil
 import { type BundleFiles, changedFiles, sourceOf, type TextSource } from './source.ts';
 
 /** A value, or all problems that keep it from being made. */
-export type Made<T> = { readonly value: T } | { readonly problems: readonly Problem[] };
+type Made<T> = { readonly value: T } | { readonly problems: readonly Problem[] };
 
 /** How files of one format are read, and resolved for a node: `File` is what a text says, `Resolved` what it is on the node of `Scope`. */
 export interface FileFormat<File extends object, Resolved extends object, Scope extends object> {

@@ -7,7 +7,6 @@ export { ResolveCache, ruleFiles } from './resolve-cache.ts';
 export {
   type BundleFiles,
   changedFiles,
-  type SourcedFiles,
   SourceFiles,
   sourceOf,
   type TextSource,
@@ -44,5 +43,5 @@ export * from './certificate/certificate.ts';
 export * from './archive/archive.ts';
 export * from './archive/contents.ts';
 export { printTar } from './archive/tar.ts';
-export { readVirtualFile, serverName, type VirtualFile, type VirtualLine } from './virtual/file.ts';
+export { readVirtualFile, serverName, type VirtualFile } from './virtual/file.ts';
 export * from './virtual/resolve.ts';

@@ -34,7 +34,7 @@ export interface ServiceConnections extends Figures {
 }
 
 /** What was read. */
-export interface Readings {
+interface Readings {
   /** New connections; undefined: they are not counted. */
   readonly counts: readonly ServiceEndpointCount[] | undefined;
   /** Undefined: it was not read. */

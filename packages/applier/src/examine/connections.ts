@@ -51,7 +51,7 @@ const connecting =
   /^tcp .* SYN_SENT src=(\S+) dst=(\S+) sport=(\d+) dport=(\d+) (?:packets=\d+ bytes=\d+ )?\[UNREPLIED\] src=(\S+) dst=(\S+) sport=(\d+) dport=(\d+)/;
 
 /** Where a TCP connection wants to go that has no reply and is not translated: each retry of its client keeps it so. */
-export function untranslatedIn(line: string, family: Family): string | undefined {
+function untranslatedIn(line: string, family: Family): string | undefined {
   const [, , to = '', , port, from, , fromPort] = connecting.exec(line) ?? [];
   if (port === undefined || to !== from || port !== fromPort) return undefined;
   return printEndpoint(family === 'ipv6' ? (canonicalAddress(to) ?? to) : to, Number(port));

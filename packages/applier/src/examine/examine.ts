@@ -31,7 +31,7 @@ import { readRuleCounters } from './rule-counters.ts';
 import type { SavedTables } from './tables.ts';
 
 /** What is known of the node before it is examined. */
-export interface Subject {
+interface Subject {
   readonly config: SluicedConfig;
   readonly target: ExaminedTarget;
   readonly sluiced: SluicedFacts;

@@ -8,7 +8,7 @@ import { join } from 'node:path';
  */
 
 /** The calls of `writeAll`, for tests. */
-export interface Writes {
+interface Writes {
   writeSync(fd: number, bytes: Buffer, offset: number, length: number, position: number | null): number;
 }
 

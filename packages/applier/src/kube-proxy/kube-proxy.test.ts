@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { hasListener } from './kube-proxy.ts';
 import { heldPath, holdManifest, refuseManifest, releaseManifest } from './manifest.ts';
-import { isUnitName, removeDropIn } from './unit.ts';
+import { removeDropIn } from './unit.ts';
 
 describe('the manifest of a static pod', () => {
   let folder: string;
@@ -57,14 +57,6 @@ describe('the manifest of a static pod', () => {
     expect(refuseManifest(manifest)).toBeUndefined();
   });
 });
-
-test.each([
-  ['kube-proxy.service', true],
-  ['../../etc/passwd.service', false],
-  ['a b.service', false],
-  ['-x.service', false],
-  ['kube-proxy.timer', false],
-])('%s is the name of a unit: %s', (name, is) => expect(isUnitName(name)).toBe(is));
 
 describe('the condition of a unit', () => {
   let units: string;

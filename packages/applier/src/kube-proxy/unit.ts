@@ -15,9 +15,6 @@ const text = `# Written by \`sluiced adopt\`; \`sluiced adopt --undo\` removes i
 ConditionPathExists=!/
 `;
 
-/** The name of a service of systemd, without a template's parameter: no path can be made of it. */
-export const isUnitName = (name: string): boolean => /^[A-Za-z0-9][-A-Za-z0-9_.]{0,200}\.service$/.test(name);
-
 /** Why a unit cannot be stopped alone, or kept from starting, in words; undefined: it can. */
 export async function refuseUnit(unit: string, run: Run): Promise<string | undefined> {
   const file = findTool('systemctl');

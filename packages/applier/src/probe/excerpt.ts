@@ -5,7 +5,7 @@ import { limits } from '../limits.ts';
  * a terminal.
  * @returns empty for no output, else at most `limits.probeExcerptCharsMax` characters in quotes
  */
-export function excerpt(text: string): string {
+function excerpt(text: string): string {
   const plain = text
     .trim()
     .replaceAll(/\s+/g, ' ')

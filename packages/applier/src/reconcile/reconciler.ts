@@ -40,7 +40,7 @@ export interface ReconcilerOptions extends ChangeOptions, RepairOptions {
 }
 
 /** The end of a change is still to be tried again. */
-export class Pending extends Error {
+class Pending extends Error {
   override readonly name = 'Pending';
 }
 

@@ -4,7 +4,7 @@ import type { OpenTransaction } from '../ports/journal.ts';
 import { familyNames, type NodeState, tableOf, rootsOf } from '../ports/node-state.ts';
 
 /** Which program an entry chain falls back to when the switch is off. */
-export type Default = 'old' | 'new' | 'missing' | 'foreign';
+type Default = 'old' | 'new' | 'missing' | 'foreign';
 
 /** A transaction that an earlier process left open, and what the kernel shows of it. */
 export interface UnfinishedTransaction {
@@ -16,7 +16,7 @@ export interface UnfinishedTransaction {
 }
 
 /** What a starting process does about it. Each is idempotent. */
-export type Recovery =
+type Recovery =
   /** Compare the kernel with the active generation, as every scan does, and remove unused sets. */
   | { readonly do: 'check' }
   /** Return to the old program: begins with turning the switch off. */

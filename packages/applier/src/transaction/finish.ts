@@ -67,7 +67,7 @@ async function removeOld({ plan, owned }: PlannedChange, ports: Ports): Promise<
 const isOfIpvs = ({ kind }: Step): boolean => kind === 'ip' || kind === 'ipvsadm' || kind === 'ipset';
 
 /** Turns the switch on without a time-out, so that packets stay on the new program. Never before the commit record. */
-export async function pin({ kernel }: Pick<Ports, 'kernel'>): Promise<void> {
+async function pin({ kernel }: Pick<Ports, 'kernel'>): Promise<void> {
   await kernel.switch?.on(0);
 }
 

@@ -1,22 +1,12 @@
-import {
-  chainsOf,
-  changedChains,
-  differing,
-  emptyNft,
-  type Family,
-  type NftState,
-  readFrontend,
-  type TableName,
-  tableNames,
-  type TableProgram,
-} from '@sluice/netfilter';
+import { changedChains, type Family, type TableName, type TableProgram, tableNames } from '@sluice/netfilter';
 import { kindsOf } from '../ipvs/servers.ts';
-import { asKnown } from '../plan/ownership.ts';
-import { nodePlaneOf } from '../planes/planes.ts';
+import type { Rehearsal, Touched } from '../ports/rehearsal.ts';
 import type { Kernel } from '../ports/kernel.ts';
 import { familiesOf, type NodeState, tableOf } from '../ports/node-state.ts';
-import type { Rehearsal, Touched } from '../ports/rehearsal.ts';
-import { formOf, listForm } from './forms.ts';
+import { nodePlaneOf } from '../planes/planes.ts';
+import { asKnown } from '../plan/ownership.ts';
+import { formOf } from './forms.ts';
+import { nftForms } from './forms-nft.ts';
 import { rehearsalSample } from './rehearsal-sample.ts';
 
 /**
@@ -79,17 +69,4 @@ export class KnownForms implements Rehearsal {
 function* formsOfTable(family: Family, table: TableName, program: TableProgram): Generator<string> {
   for (const jump of program.jumps) yield formOf(family, table, jump);
   for (const rules of program.chains.values()) for (const rule of rules) yield formOf(family, table, rule);
-}
-
-/**
- * Of mode nftables: the table, and the kinds of chains of its lists. Elements are no rules.
- * @returns the forms of what differs from another state
- */
-function nftForms(nft: NftState | undefined, before = emptyNft): ReadonlySet<string> {
-  if (!nft) return new Set();
-  const forms = new Set([`nft ${nft.settings[0]}`]);
-  for (const key of differing(before.frontends, nft.frontends))
-    for (const chain of chainsOf(readFrontend(key, nft.frontends.get(key) ?? []), 'a'))
-      forms.add(`nft ${listForm(chain)}`);
-  return forms;
 }

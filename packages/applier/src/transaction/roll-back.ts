@@ -217,7 +217,7 @@ interface Newest {
 const waitingOf = new WeakMap<Ports['journal'], Waiting>();
 
 /** Whether the end of the open transaction was tried before. */
-export const isWaiting = (journal: Ports['journal']): boolean => journal.halted !== undefined || waitingOf.has(journal);
+const isWaiting = (journal: Ports['journal']): boolean => journal.halted !== undefined || waitingOf.has(journal);
 
 export const waitingFor = (journal: Ports['journal']): Waiting | undefined => waitingOf.get(journal);
 

@@ -50,7 +50,7 @@ interface Reading extends RuleContext {
   port: string | undefined;
 }
 
-export interface Word {
+interface Word {
   readonly text: string;
   readonly isQuoted: boolean;
 }

@@ -61,7 +61,7 @@ export function inSet(find: SetFinder, sides: readonly string[]): LiveTest {
   };
 }
 
-export type SetFinder = (hook: LiveHook) => LiveSet | undefined;
+type SetFinder = (hook: LiveHook) => LiveSet | undefined;
 
 /** `10.96.0.1,tcp:443`; a set of ports has no protocol, or any. */
 const hasBare = ({ type, entries }: LiveSet, value: string): boolean =>

@@ -8,7 +8,7 @@ import { printElements } from './print.ts';
 import type { NftState } from './state.ts';
 
 /** What a table shall hold. */
-export type Target = Pick<Placement, 'state' | 'inHalfB' | 'overlay'>;
+type Target = Pick<Placement, 'state' | 'inHalfB' | 'overlay'>;
 
 /** A change of the table in two transactions. */
 export interface PlacementChange {

@@ -27,12 +27,6 @@ export function take(cursor: Cursor): string {
   return word && !word.quoted ? word.text : '';
 }
 
-/** `take` without advancing. */
-export function peek(cursor: Cursor): string {
-  const word = cursor.words[cursor.at];
-  return word && !word.quoted ? word.text : '';
-}
-
 /** Takes the words of `expected` if they are next. */
 export function accept(cursor: Cursor, ...expected: readonly string[]): boolean {
   const found = expected.every((text, index) => {

@@ -11,7 +11,7 @@ import { isSwitch } from '../rules/parts.ts';
 import { isBuiltInTarget } from '../rules/read-target.ts';
 
 /** A hook of the kernel at which packets meet our rules of one table. */
-export interface ProgramHook extends Omit<LiveHook, 'type' | 'priority' | 'notes' | 'state' | 'outOf'> {
+interface ProgramHook extends Omit<LiveHook, 'type' | 'priority' | 'notes' | 'state' | 'outOf'> {
   readonly table: TableName;
   /** In mode ipvs: the sets that rules match. */
   readonly sets: ReadonlyMap<string, LiveSet> | undefined;

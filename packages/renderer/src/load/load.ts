@@ -19,7 +19,7 @@ import {
 import type { SourceFile } from './sources.ts';
 
 /** The objects of the input, in the order of the sources and of the documents in each. */
-export interface Loaded {
+interface Loaded {
   readonly objects: readonly KubeObject[];
   /** KubeProxyConfigurations, alone or inside their ConfigMap, for `readKubeProxy`. */
   readonly kubeProxy: readonly KubeProxyInput[];

@@ -48,9 +48,11 @@ export function addAdopt(program: Command, { terminal, finish }: CommandContext)
 
 const collect = (value: string, list: readonly string[] = []): readonly string[] => [...list, value];
 
+/** The name of a service of systemd, without a template's parameter: no path can be made of it. */
+export const isUnitName = (name: string): boolean => /^[A-Za-z0-9][-A-Za-z0-9_.]{0,200}\.service$/.test(name);
+
 function unit(text: string): string {
-  if (!/^[A-Za-z0-9][-A-Za-z0-9_.]{0,200}\.service$/.test(text))
-    throw new InvalidArgumentError('Write the name of a service, such as kube-proxy.service.');
+  if (!isUnitName(text)) throw new InvalidArgumentError('Write the name of a service, such as kube-proxy.service.');
   return text;
 }
 

@@ -5,7 +5,7 @@ import { toolEnvironment } from '../command.ts';
 import { activityOf, type Listener, listenerOf, listeningOf } from './netlink-sockets.ts';
 
 /** The paths of two tools. */
-export interface CountTools {
+interface CountTools {
   /** `xtables-monitor` */
   readonly monitor: string;
   readonly setpriv: string;

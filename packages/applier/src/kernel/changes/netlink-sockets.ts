@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
 /** What the kernel says of a socket that listens for changes of nf_tables. */
-export interface Listening {
+interface Listening {
   /** What was sent to it and not read. */
   readonly unreadBytes: number;
   /** Messages that did not fit. */

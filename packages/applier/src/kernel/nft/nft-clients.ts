@@ -6,7 +6,7 @@ import { familyNames } from '../../ports/node-state.ts';
 import type { Run } from '../command.ts';
 
 /** The tools that count clients. */
-export interface CountTools {
+interface CountTools {
   readonly nft: string;
   /** Bounds the memory of a listing; without it clients are counted only where nft and the kernel tell their number. */
   readonly prlimit: string | undefined;

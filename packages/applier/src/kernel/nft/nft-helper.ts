@@ -19,7 +19,7 @@ export interface HelperParts {
 }
 
 /** What became of a transaction. */
-export type Answer =
+type Answer =
   | { readonly kind: 'taken' }
   /** The kernel, or nft itself, took nothing of it. */
   | { readonly kind: 'refused'; readonly stderr: string }

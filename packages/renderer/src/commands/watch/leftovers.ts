@@ -7,9 +7,7 @@ const staleMs = 5_000;
 const lookMs = 100;
 
 /** Runs git in the directory. */
-export type Git = (
-  args: readonly string[],
-) => Promise<{ readonly exitCode: number | undefined; readonly stdout: string }>;
+type Git = (args: readonly string[]) => Promise<{ readonly exitCode: number | undefined; readonly stdout: string }>;
 
 /** The parts of a repository that a killed git may leave locked or in a rebase. */
 interface RepositoryState {

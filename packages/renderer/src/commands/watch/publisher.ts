@@ -10,7 +10,7 @@ import { thingsOf } from './message.ts';
 import type { Metrics } from './metrics.ts';
 
 /** Wall-clock and monotonic time, in milliseconds. */
-export interface Clock {
+interface Clock {
   readonly now: () => number;
   readonly monotonic: () => number;
 }
@@ -31,7 +31,7 @@ interface PublisherParts {
 }
 
 /** Which removals are held, and for how long. */
-export interface RemovalRules extends RemovalBound {
+interface RemovalRules extends RemovalBound {
   /** How long the cluster must have lacked the Services, in milliseconds; 0: none is held. */
   readonly holdMs: number;
   /** An operator said that the first publication may be one. */

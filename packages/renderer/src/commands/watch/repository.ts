@@ -16,7 +16,7 @@ interface GitOutput {
 }
 
 /** The changed objects of a commit, and the bundle in the directory. */
-export interface Recorded {
+interface Recorded {
   readonly about: readonly string[];
   readonly files: BundleFiles;
 }

@@ -49,7 +49,7 @@ export function pageFlow(flow: ChangedFlow): PageFlow {
 }
 
 /** The ends of connections of both sides: those that leave, then those that come, then those that stay. */
-export function branchesOf(old: FlowOutcome, fresh: FlowOutcome): readonly PageBranch[] {
+function branchesOf(old: FlowOutcome, fresh: FlowOutcome): readonly PageBranch[] {
   const [before, after] = [byEnd(old), byEnd(fresh)];
   const ends = [...new Set([...before.keys(), ...after.keys()])].toSorted(compareText);
   const order = ({ before: was, after: is }: PageBranch): number => (is === undefined ? 0 : was === undefined ? 1 : 2);

@@ -8,7 +8,7 @@ import type { NodeTrace } from '../../review/trace/trace-node.ts';
 import { printTrace } from './trace.ts';
 
 /** A trace in a commit. */
-export interface TraceAt {
+interface TraceAt {
   readonly commit: Commit;
   readonly trace: NodeTrace;
   /** With receipts. */

@@ -6,7 +6,7 @@ import { seedOf, serviceName, type Taken } from './request.ts';
 import type { Allocation } from './allocation.ts';
 
 /** A replaced number of a Service. */
-export interface Move {
+interface Move {
   /** `shop/web`. */
   readonly service: string;
   readonly from: string | number;

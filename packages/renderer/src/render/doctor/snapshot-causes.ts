@@ -12,7 +12,7 @@ import type { KubeObject } from '../model/kube.ts';
 import type { Endpoint, Model, PortOfFamily, Service, ServicePort } from '../model/model.ts';
 
 /** What a snapshot shows of a cluster. */
-export interface Snapshot {
+interface Snapshot {
   readonly model: Model;
   /** Those of reading and normalising. */
   readonly problems: readonly Problem[];

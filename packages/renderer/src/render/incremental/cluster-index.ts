@@ -13,7 +13,7 @@ export interface ListDifference<T> {
 }
 
 /** A Service with rules, and its numbers. */
-export interface IndexedService {
+interface IndexedService {
   readonly service: ReadService;
   readonly numbers: Allocation;
 }

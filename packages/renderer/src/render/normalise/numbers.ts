@@ -12,7 +12,7 @@ import { proxyNameLabel } from '../read/names.ts';
 import type { ReadService } from '../read/read-service.ts';
 
 /** The numbers of Services with addresses: ClusterIPs, node ports, health-check node port. */
-export interface Numbers {
+interface Numbers {
   /** By `namespace/name`. */
   readonly given: ReadonlyMap<string, Allocation>;
   /** Allocation files to write. */
@@ -109,7 +109,7 @@ function familiesOf(
 }
 
 /** Whether a Service gets node ports: types NodePort, and LoadBalancer unless `allocateLoadBalancerNodePorts` is false. */
-export function wantsNodePorts(service: ReadService): boolean {
+function wantsNodePorts(service: ReadService): boolean {
   return service.type === 'NodePort' || (service.type === 'LoadBalancer' && service.allocateNodePorts);
 }
 

@@ -52,7 +52,7 @@ export function viewOf(
 }
 
 /** Drops duplicates: several eras may find the same problem. */
-export function once(problems: readonly Problem[]): readonly Problem[] {
+function once(problems: readonly Problem[]): readonly Problem[] {
   const adapted = new Map(problems.map((problem) => [JSON.stringify(problem), problem]));
   return adapted.size === problems.length ? problems : [...adapted.values()];
 }

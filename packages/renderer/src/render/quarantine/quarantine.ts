@@ -4,7 +4,7 @@ import type { JsonObject, KubeObject } from '../model/kube.ts';
 import { titleOf } from '../read/names.ts';
 
 /** The reason of a quarantine: a problem of the object itself, or of one that belongs to it. */
-export type Reason = Pick<Problem, 'code' | 'object' | 'message'>;
+type Reason = Pick<Problem, 'code' | 'object' | 'message'>;
 
 /** The quarantined objects: Services with all their endpoints, and Nodes. The render leaves them out, so that the rest is valid. */
 export class Quarantine {

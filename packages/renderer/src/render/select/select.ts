@@ -21,7 +21,7 @@ interface Selected {
 }
 
 /** The lists that a Service port needs: kube-proxy's `UsesClusterEndpoints` and `UsesLocalEndpoints`. */
-export interface Uses {
+interface Uses {
   readonly cluster: boolean;
   readonly local: boolean;
 }

@@ -18,7 +18,7 @@ export interface NodeLoad {
 }
 
 /** The two kinds of iptables. */
-export const backends = ['nft', 'legacy'] as const;
+const backends = ['nft', 'legacy'] as const;
 export type IptablesBackend = (typeof backends)[number];
 
 /**

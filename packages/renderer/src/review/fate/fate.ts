@@ -37,7 +37,7 @@ export function fateIn(files: BundleFiles, question: TraceQuestion | ServiceQues
 }
 
 /** The fate that a trace shows: several paths to one end count as one. */
-export function fateOf({ ways }: Pick<NodeTrace, 'ways'>, aspect: FateAspect): Fate {
+function fateOf({ ways }: Pick<NodeTrace, 'ways'>, aspect: FateAspect): Fate {
   const ends = new Map<string, FateEnd>();
   for (const { verdict, to, masquerade, probability } of ways) {
     const key = `${verdict} ${to ?? ''} ${masquerade}`;

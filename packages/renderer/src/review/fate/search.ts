@@ -1,5 +1,5 @@
 /** What a search asks about one place of a history; `skip`: nothing can be said there. */
-export type Answer<Skip> = { readonly key: string } | { readonly skip: Skip };
+type Answer<Skip> = { readonly key: string } | { readonly skip: Skip };
 
 /** The place where a history changes from what it was at its start to what it is at its end. */
 export interface Change<Skip> {

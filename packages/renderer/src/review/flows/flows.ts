@@ -1,11 +1,11 @@
 import { compareText, type Family, type Packet, perKey, type Problem, TraceError } from '@sluice/netfilter';
-import { addressOf, destinationsOf, keyOf, loopback } from './destinations.ts';
+import { addressOf, keyOf, loopback } from './destinations.ts';
 import type { Destination, TrafficFlow, FlowOutcome, NodeGroup, FlowSource } from './flow.ts';
 import { type Distinctions, groupNodes, type Slice } from './groups.ts';
 import { type OwnNodes, ownNodesOf } from './own-nodes.ts';
 import { outcomeOf } from './outcome.ts';
 import { choosingPlaneOf } from './planes/planes.ts';
-import { factOf, type NodeOf, nodeOf, nodesOfProfile, ReviewStopped } from '../bundle/node.ts';
+import { factOf, type NodeOf, nodeOf, ReviewStopped } from '../bundle/node.ts';
 import { asSent, programOf } from './program.ts';
 import type { NodeProgram } from './planes/plane.ts';
 import { namedInRules, sourcesOf, withoutPlainEndpoints } from './sources.ts';
@@ -47,19 +47,6 @@ export function* flowRows(views: readonly BundleView[], question: FlowQuestion):
       yield* rowsOfGroup({ slices, nodes, family, ownNodes, distinctions, isShort }, unit.destinations);
     }
   }
-}
-
-/** All flows of a bundle, or those to the destinations of some files. */
-export function flowsOf(
-  view: BundleView,
-  profile: string,
-  family: Family,
-  paths?: readonly string[],
-): readonly TrafficFlow[] {
-  const index = view.index(profile, family);
-  const destinations = destinationsOf(family, [{ index, paths: paths ?? index.paths }]);
-  const question = { profiles: [profile], family, destinations, nodes: nodesOfProfile(view, profile) };
-  return [...flowRows([view], question)].map(({ outcomes, ...row }) => ({ ...row, outcome: outcomes[0]! }));
 }
 
 /** Destinations whose packets can match the same files, so that one program serves all of them. */

@@ -5,7 +5,7 @@ import type { NodeProgram } from './planes/plane.ts';
 import type { BundleView } from '../bundle/view.ts';
 
 /** The layouts that a node's rules can be linked in. */
-export const layouts = ['flat', 'tree'] as const;
+const layouts = ['flat', 'tree'] as const;
 export type Layout = (typeof layouts)[number];
 
 /**

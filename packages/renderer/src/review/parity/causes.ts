@@ -8,7 +8,7 @@ import { versionDifference, type VersionDifference } from './versions.ts';
 /** What differs between two outcomes. */
 type Aspect = 'frontend' | 'verdict' | 'endpoints' | 'shares' | 'affinity' | 'masquerade' | 'reject' | 'scheduler';
 
-export interface Cause {
+interface Cause {
   readonly cause: ParityCause;
   readonly aspect: Aspect;
   readonly code?: ModeDifference | VersionDifference | 'DIFFERS_NODE_PORTS';

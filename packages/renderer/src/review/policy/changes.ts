@@ -14,7 +14,7 @@ interface ServicePair {
 }
 
 /** The Services of both bundles by name and family. Where profiles differ, each one is a pair. */
-export function pairsOf({ services, base }: ChangeContext): readonly ServicePair[] {
+function pairsOf({ services, base }: ChangeContext): readonly ServicePair[] {
   const keys = [...new Set([...base.services.keys(), ...services.keys()])].toSorted(compareText);
   return keys.flatMap((key) => {
     const [old, fresh] = [base.services.get(key) ?? [], services.get(key) ?? []];
