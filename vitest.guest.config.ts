@@ -7,7 +7,11 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     name: 'guest',
-    include: ['test/vm/inside/**/*.test.ts', 'test/netns/{kernel,nftables-packets}.test.ts'],
+    include: [
+      'test/vm/inside/**/*.test.ts',
+      'test/netns/{kernel,nftables-packets}.test.ts',
+      'test/surroundings/surroundings.test.ts',
+    ],
     tags: ['quick', 'test', 'all', 'alone'].map((name) => ({ name })),
     pool: 'forks',
     maxWorkers: 1,

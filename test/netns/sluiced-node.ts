@@ -25,10 +25,11 @@ export const dataPlanes = [
   { backend: 'nft', layout: 'tree', mode: 'nftables' },
 ] as const;
 
-/** What forwards packets on a node: mode iptables on a rule store, or mode nftables beside one. */
+/** What forwards packets on a node: mode iptables or ipvs on a rule store, or mode nftables beside one. */
 export interface DataPlane {
   readonly backend: 'nft' | 'legacy';
-  readonly mode: 'iptables' | 'nftables';
+  /** Mode ipvs needs a kernel with its modules (`test/vm`). */
+  readonly mode: 'iptables' | 'nftables' | 'ipvs';
 }
 
 /** Mode iptables on each rule store in the default layout, and mode nftables. */
@@ -198,13 +199,15 @@ export class SluicedNode {
     return mode === 'nftables' ? this.frontends() : this.rules(backend);
   }
 
-  /** The endpoints in the kernel, those of a release on probation too: `10.244.0.2:8080`, IPv4, each once and sorted. */
+  /** The endpoints in the kernel, those of a release on probation too: `10.244.0.2:8080`, IPv4, each once and sorted. Those that drain do not count. */
   async endpoints({ backend, mode }: DataPlane): Promise<readonly string[]> {
-    const form =
-      mode === 'nftables' ? /(?<= : )(10\.244\.\S+) \. (\d+)/g : /(?<=--to-destination )(10\.244\.\S+):(\d+)/g;
-    const text =
-      mode === 'nftables' ? await this.tool(['sh', '-c', listTable]) : await this.tool([`iptables-${backend}-save`]);
-    return [...new Set([...text.matchAll(form)].map(([, address, port]) => `${address}:${port}`))].toSorted();
+    const [form, argv] = {
+      nftables: [/(?<= : )(10\.244\.\S+) \. (\d+)/g, ['sh', '-c', listTable]] as const,
+      ipvs: [/(?<= -r )(10\.244\.\S+):(\d+) -m -w [^0]/g, ['ipvsadm', '-Sn']] as const,
+      iptables: [/(?<=--to-destination )(10\.244\.\S+):(\d+)/g, [`iptables-${backend}-save`]] as const,
+    }[mode];
+    const found = [...(await this.tool(argv)).matchAll(form)];
+    return [...new Set(found.map(([, address, port]) => `${address}:${port}`))].toSorted();
   }
 
   /** The record of the journal; undefined before there is one, and while it is being made. */

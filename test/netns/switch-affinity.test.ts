@@ -119,8 +119,8 @@ describe.each(plainPlanes)('session affinity under $backend, mode $mode', { time
 
 /** The number of clients in the kernel's lists. */
 async function known(mode: DataPlane['mode']): Promise<number> {
-  const list = { iptables: 'cat /proc/self/net/xt_recent/*', nftables: 'nft list map inet sluice aff4' };
-  const text = await node.tool(['sh', '-c', list[mode]]);
+  const list = mode === 'nftables' ? 'nft list map inet sluice aff4' : 'cat /proc/self/net/xt_recent/*';
+  const text = await node.tool(['sh', '-c', list]);
   return new Set(text.match(/(?<=^src=|[\s,{])192\.0\.2\.\d+/gm)).size;
 }
 

@@ -24,7 +24,7 @@ export const phases = [
 export type Phase = (typeof phases)[number];
 
 /** Tools that are in trouble together: those that write rules, read them, or serve a release beside them; `every`: all. */
-export const groups = ['writers', 'readers', 'ipset', 'conntrack', 'every'] as const;
+export const groups = ['writers', 'readers', 'ipset', 'ipvsadm', 'ip', 'conntrack', 'every'] as const;
 export type Group = (typeof groups)[number];
 
 /** One run: a plane, the tools in trouble, the kind of trouble and the moment that it begins. */
@@ -46,12 +46,19 @@ export function toolsOf({ backend, mode }: DataPlane, group: Group): readonly st
       return isNftables ? [] : both('-save');
     case 'ipset':
       return isNftables ? [] : ['ipset'];
+    case 'ipvsadm':
+    case 'ip':
+      return mode === 'ipvs' ? [group] : [];
     case 'conntrack':
       return ['conntrack'];
     case 'every':
-      return [...both(''), ...both('-restore'), ...both('-save'), 'nft', 'ipset', 'conntrack'];
+      return [...both(''), ...both('-restore'), ...both('-save'), ...beside(mode)];
   }
 }
+
+/** Besides those of the rule store. */
+const beside = (mode: DataPlane['mode']): readonly string[] =>
+  mode === 'ipvs' ? ['ipset', 'ipvsadm', 'ip', 'conntrack'] : ['nft', 'ipset', 'conntrack'];
 
 /** The lock is that of legacy tools; a lock and a full directory are no fault of single tools. */
 const exists = ({ plane, group, trouble }: Cell): boolean => {

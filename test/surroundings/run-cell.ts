@@ -1,6 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isInGuest } from '../in-guest.ts';
 import { SluicedNode, until } from '../netns/sluiced-node.ts';
 import { confirmFirst, publish, publishRelease, reached } from '../netns/sluiced-probation.ts';
 import type { Cell, Trouble } from './cells.ts';
@@ -18,11 +19,14 @@ export const healSecondsMax: Readonly<Record<Trouble, number>> = {
   full: 30,
 };
 
+/** A kernel in user mode takes so many times as long for what it does. */
+export const slowness = isInGuest ? 3 : 1;
+
 /** A cell whose tool is not called in this time, as conntrack where no flow changes, has no trouble. */
-const meetMsMax = 10_000;
+const meetMsMax = 10_000 * slowness;
 
 /** So long may `/healthz` say 200 while clients of a Service reach nothing. */
-export const unknownSecondsMax = 15;
+export const unknownSecondsMax = 15 * slowness;
 
 /** What became of a cell. */
 export interface CellResult {
@@ -62,7 +66,7 @@ async function runOn(node: SluicedNode, cell: Cell, troubleSeconds: number): Pro
   );
   let daemon = node.start(tools.mount);
   const isHealthy = async (): Promise<boolean> => (await health(node)).startsWith('200');
-  await until('the daemon is healthy', isHealthy, 60_000);
+  await until('the daemon is healthy', isHealthy, 60_000 * slowness);
   const want = { bad: endpointsOf(bad), first: endpointsOf(first), second: endpointsOf(second) };
   const update = [1, 2];
   const goal =
@@ -123,13 +127,14 @@ async function runOn(node: SluicedNode, cell: Cell, troubleSeconds: number): Pro
     const isJudged = !isBad || Object.keys(record.quarantined).length > 0;
     return isJudged && (await isHealthy()) && answersOf(goal).has(await reached(node));
   };
+  const healMax = healSecondsMax[cell.trouble] * slowness;
   let healSeconds: number | undefined;
   try {
-    await until('it is healed', isHealed, healSecondsMax[cell.trouble] * 1000);
+    await until('it is healed', isHealed, healMax * 1000);
     healSeconds = (performance.now() - endMs) / 1000;
   } catch {
     wrong.add(
-      `not healed ${healSecondsMax[cell.trouble]} s after the end: ${JSON.stringify({
+      `not healed ${healMax} s after the end: ${JSON.stringify({
         endpoints: await node.endpoints(plane),
         open: node.journal()?.open?.version,
         held: node.journal()?.held,
@@ -161,16 +166,17 @@ const answersOf = (numbers: readonly number[]): ReadonlySet<string> => new Set(n
 
 /** Such as `200 ok`; empty without an answer. */
 async function health(node: SluicedNode): Promise<string> {
-  const curl = ['curl', '-s', '-m', '2', '-w', '\n%{http_code}', 'http://127.0.0.1:10276/healthz'];
+  const curl = ['curl', '-s', '-m', String(2 * slowness), '-w', '\n%{http_code}', 'http://127.0.0.1:10276/healthz'];
   const lines = (await node.tool(curl).catch(() => '')).split('\n');
   return lines.length === 0 ? '' : `${lines.at(-1)} ${lines.slice(0, -1).join(' ')}`;
 }
 
 /** Another program removes our rules. */
-const flush = async (node: SluicedNode, { plane: { backend, mode } }: Cell): Promise<unknown> =>
-  mode === 'nftables'
-    ? node.tool(['nft', 'delete', 'table', 'inet', 'sluice'])
-    : node.tool(['iptables-' + backend, '-t', 'nat', '-F']);
+const flush = async (node: SluicedNode, { plane: { backend, mode } }: Cell): Promise<unknown> => {
+  if (mode === 'nftables') return node.tool(['nft', 'delete', 'table', 'inet', 'sluice']);
+  if (mode === 'ipvs') await node.tool(['ipvsadm', '-C']);
+  return node.tool(['iptables-' + backend, '-t', 'nat', '-F']);
+};
 
 /** What may be seen meanwhile. */
 interface Allowed {
