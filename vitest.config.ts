@@ -34,13 +34,13 @@ const guestBooter = 'test/vm/vm.test.ts';
 const isInside = ({ path }: TestFile): boolean => path.startsWith('test/vm/inside/');
 const inside = selected(testFiles(root, 'vm').filter(isInside), named.includes(guestBooter) ? [] : named);
 const booters = filesOf('vm').filter((file) => !isInside(file) && file.path !== guestBooter);
-// The kernel contract runs in the guest, too: that is a second kernel. Surroundings of mode ipvs need one of their own.
+// The kernel contract runs in the guest, too: that is a second kernel. What else runs in each mode does so in mode ipvs there.
 const isWhole = named.length === 0 || named.includes(guestBooter);
-const surroundings = paths(inside).includes('test/vm/inside/parity.test.ts')
-  ? ['test/surroundings/surroundings.test.ts']
+const ofIpvs = paths(inside).includes('test/vm/inside/parity.test.ts')
+  ? ['test/surroundings/surroundings.test.ts', 'test/netns/node-promises.test.ts']
   : [];
 process.env['SLUICE_GUEST_FILES'] ??= [
-  ...(isWhole ? ['test/netns/kernel.test.ts', ...surroundings] : []),
+  ...(isWhole ? ['test/netns/kernel.test.ts', ...ofIpvs] : []),
   ...paths(inside),
 ].join(' ');
 

@@ -27,6 +27,9 @@ const row = (promise: string, tree: Cell, flat: Cell, legacy: Cell, ipvs: Cell, 
 const onKernels = (promise: string, real: Shown, flat: Cell, ipvs: Cell): PromiseRow =>
   row(promise, real, flat, real, ipvs, real);
 
+/** One test that runs in each column. */
+const everywhere = (promise: string, test: Shown): PromiseRow => row(promise, test, test, test, test, test);
+
 const differs = (why: string): Cell => ({ differs: why });
 
 export const promises: readonly PromiseRow[] = [
@@ -155,13 +158,21 @@ export const promises: readonly PromiseRow[] = [
     onFake('an endpoint at the ClusterIP of another Service is refused, and nothing changes'),
     applier('admission/endpoint-addresses', 'refuses an endpoint at %s, and claims nothing'),
   ),
-  row(
+  everywhere(
     'preflight finds Service addresses on interfaces of the node',
     applier('preflight/address-clashes', 'finds Service addresses of this node, and tells ClusterIPs'),
-    applier('preflight/address-clashes', 'finds Service addresses of this node, and tells ClusterIPs'),
-    applier('preflight/address-clashes', 'finds Service addresses of this node, and tells ClusterIPs'),
-    applier('preflight/address-clashes', 'finds Service addresses of this node, and tells ClusterIPs'),
-    applier('preflight/address-clashes', 'finds Service addresses of this node, and tells ClusterIPs'),
+  ),
+  everywhere(
+    'values of connection tracking are those of the release, and come back',
+    netns('node-promises', 'sets values of connection tracking, and a rollback restores those before'),
+  ),
+  everywhere(
+    'metrics say what serves',
+    netns('node-promises', 'metrics say what serves, and that a repair was needed'),
+  ),
+  everywhere(
+    'preflight finds what an apply would refuse, and changes nothing',
+    netns('node-promises', 'preflight names what an apply would meet, and changes nothing'),
   ),
   onKernels(
     'a boot restores the confirmed rules',
@@ -192,10 +203,7 @@ export const promises: readonly PromiseRow[] = [
       'reconcile/surroundings-faults',
       'does not quarantine for tools that fail again and again, and writes one entry for a row of tries',
     ),
-    applier(
-      'reconcile/surroundings-faults',
-      'does not quarantine for tools that fail again and again, and writes one entry for a row of tries',
-    ),
+    shown('test/surroundings/surroundings.test.ts', 'heals from %s'),
   ),
   onKernels(
     'a rollback of an operator keeps the newest endpoints',

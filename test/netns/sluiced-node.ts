@@ -7,6 +7,7 @@ import { execa } from 'execa';
 import { peek } from '../../packages/applier/src/state/peek.ts';
 import type { NodeRecord } from '../../packages/applier/src/state/record.ts';
 import { sampleBundle, sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { isInGuest } from '../in-guest.ts';
 import { NftListing } from './nft-listing.ts';
 
 export { until } from './until.ts';
@@ -38,6 +39,9 @@ export const plainPlanes = [
   { backend: 'legacy', mode: 'iptables' },
   { backend: 'nft', mode: 'nftables' },
 ] as const satisfies readonly DataPlane[];
+
+/** Those of this kernel: mode ipvs has one of its own, in user mode (`test/vm`). */
+export const planesHere: readonly DataPlane[] = isInGuest ? [{ backend: 'legacy', mode: 'ipvs' }] : plainPlanes;
 
 /** The data planes of `plainPlanes`, and layout flat on nf_tables. */
 export const layoutPlanes = dataPlanes.filter(({ backend, layout }) => layout === 'tree' || backend === 'nft');

@@ -3,7 +3,7 @@ import { atTier, replay, seed } from '@sluice/testing';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { isInGuest } from '../in-guest.ts';
 import { needBackend, needKernel } from '../netns/privileges.ts';
-import { type DataPlane, plainPlanes } from '../netns/sluiced-node.ts';
+import { planesHere } from '../netns/sluiced-node.ts';
 import { cellsOf, drawn, printCell } from './cells.ts';
 import { healSecondsMax, runCell, slowness } from './run-cell.ts';
 
@@ -11,9 +11,8 @@ import { healSecondsMax, runCell, slowness } from './run-cell.ts';
  * The tools of `sluiced` in trouble, at each moment of a release: packets and rules, healing, quarantine and health meanwhile. The seed of
  * the run draws the cells; `SLUICE_SURROUNDINGS='nft iptables: crash'` runs those that match. A kernel in user mode runs mode ipvs.
  */
-const planes: readonly DataPlane[] = isInGuest ? [{ backend: 'legacy', mode: 'ipvs' }] : plainPlanes;
 const wanted = process.env['SLUICE_SURROUNDINGS'];
-const all = cellsOf(planes);
+const all = cellsOf(planesHere);
 /** A hung tool takes a minute until it is killed: not in each run. */
 const usual = atTier({ quick: all.filter(({ trouble }) => trouble !== 'hang'), all });
 /** Cells that failed once, of each cause: they run each time. */

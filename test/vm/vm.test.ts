@@ -27,15 +27,19 @@ interface Suite {
 const inside = (...names: readonly string[]): ReadonlySet<string> =>
   new Set(names.map((name) => `test/vm/inside/${name}.test.ts`));
 /** Where it can run these are in a kernel in user mode, which is several times as fast. */
-const surroundings = 'test/surroundings/surroundings.test.ts';
+/** They are mode ipvs' share of tests of every mode. */
+const shared: ReadonlySet<string> = new Set([
+  'test/surroundings/surroundings.test.ts',
+  'test/netns/node-promises.test.ts',
+]);
 const inUserMode: ReadonlySet<string> =
-  whyNoUserMode() === undefined ? new Set([...inside('observed', 'parity'), surroundings]) : new Set();
+  whyNoUserMode() === undefined ? new Set([...inside('observed', 'parity'), ...shared]) : new Set();
 /** An emulator uses one processor, and the test machines have two: these files run in a second guest in parallel. */
 const second = inside('adopt', 'endpoints', 'kills', 'modes', 'take-over');
 /** Where other tests run in parallel, too, one emulated guest is enough. */
 const isSecond = (file: string): boolean => reaches('all') && second.has(file);
-/** An emulated one is too slow for the bounds of surroundings. */
-const emulated = files.filter((file) => !inUserMode.has(file) && file !== surroundings);
+/** An emulated one is too slow for their bounds. */
+const emulated = files.filter((file) => !inUserMode.has(file) && !shared.has(file));
 const runDate = process.env['SLUICE_RUN_DATE'];
 /** A soak compares so many clusters that two share them. */
 const shards = atTier({ quick: ['0/1'], soak: ['0/2', '1/2'] });
