@@ -60,10 +60,14 @@ export function toolsOf({ backend, mode }: DataPlane, group: Group): readonly st
 const beside = (mode: DataPlane['mode']): readonly string[] =>
   mode === 'ipvs' ? ['ipset', 'ipvsadm', 'ip', 'conntrack'] : ['nft', 'ipset', 'conntrack'];
 
-/** The lock is that of legacy tools; a lock and a full directory are no fault of single tools. */
+/**
+ * The lock is that of legacy tools; a lock and a full directory are no fault of single tools. Conntrack is looked for and never called, as no
+ * endpoint of UDP goes: so said a count of all calls in each phase of each plane.
+ */
 const exists = ({ plane, group, trouble }: Cell): boolean => {
   if (trouble === 'locked') return group === 'every' && plane.backend === 'legacy';
   if (trouble === 'full') return group === 'every';
+  if (group === 'conntrack') return trouble === 'missing';
   return toolsOf(plane, group).length > 0;
 };
 
