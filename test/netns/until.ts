@@ -7,6 +7,9 @@ const looksMin = 5;
 /** Between two looks: in the guest their tools would take the processor from what they wait for. */
 const pauseMs = isInGuest ? 1_000 : 50;
 
+/** A guest is slow, and slower beside other tests. */
+const usualMs = isInGuest ? 120_000 : 20_000;
+
 /**
  * Polls until `look` gives a value.
  * @param timeoutMs how long it looks at least
@@ -15,7 +18,7 @@ const pauseMs = isInGuest ? 1_000 : 50;
 export async function until<T>(
   what: string,
   look: () => Promise<T | undefined | false>,
-  timeoutMs = 20_000,
+  timeoutMs = usualMs,
 ): Promise<T> {
   const endMs = performance.now() + timeoutMs;
   for (let looks = 0; looks < looksMin || performance.now() < endMs; looks++) {
