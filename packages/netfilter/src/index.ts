@@ -90,10 +90,10 @@ export { ownerOf, ownerOfPolicy, type RuleOwner } from './live/owners.ts';
 export { LiveTables } from './live/tables.ts';
 export { iptablesTable, isProxysChain, readIptables } from './live/iptables.ts';
 export { type Decision, type Effort, judgeBase, type JudgedPacket } from './live/judge.ts';
-export { wordsOf } from './live/iptables-rule.ts';
+export { wordsOf } from './live/iptables-options.ts';
 export { printStatements } from './live/nft-print.ts';
 export { canonical, type Elements, elementsOf, type Json, objectOf } from './live/nft-values.ts';
-export { matchesInterface, networkIn, portsIn } from './live/tests.ts';
+export { conntrackPriority, matchesInterface, networkIn, portsIn } from './live/tests.ts';
 export { type ListedTable, placesInTable, readLiveTable } from './live/nft.ts';
 export { readLiveSets } from './live/sets.ts';
 export {

@@ -1,5 +1,6 @@
 import {
   type BaseChain,
+  conntrackPriority,
   type Decision,
   deletionOf,
   type Effort,
@@ -9,8 +10,12 @@ import {
   type JudgedPacket,
   type LiveRule,
   type LiveTable,
+  ownerOf,
+  ownerOfPolicy,
   parseAddress,
   readLiveTable,
+  type RuleHit,
+  type RuleOwner,
   traceNotes,
   type TransportProtocol,
   wordsOf,
@@ -26,6 +31,8 @@ export interface HookPacket {
   /** Of a request the destination port; a reply has it as source port. */
   readonly port: number;
   readonly isReply: boolean;
+  /** Where its connection was sent before translation. */
+  readonly original: { readonly destination: string; readonly port: number };
   /** `''`: a process of the node sends it, so that there is none. */
   readonly in: string | undefined;
   /** `''`: it is for the node itself. */
@@ -44,8 +51,10 @@ export interface Meeting {
   readonly isCertain: boolean;
   /** As a tool prints it, with the tool: `iptables-nft -t filter -A FORWARD -j DROP`. */
   readonly rule: string;
-  /** A command that removes it, or makes it harmless. */
+  /** A command that removes it, or makes it harmless; of a known owner one that shows why it is there. */
   readonly fix: string;
+  /** The program that wrote it, where it is recognised. */
+  readonly owner?: RuleOwner;
   /** The table of iptables that has it: `filter`. */
   readonly table?: string;
   /** How many packets it counted; left out: it has no counter, or that is read by the table. */
@@ -59,9 +68,6 @@ type IsOwn = (chain: string) => boolean;
 
 /** Where iptables translates destinations, as the kernel's headers say (`NF_IP_PRI_NAT_DST`). */
 export const dnatPriority = -100;
-
-/** Where packets get their connection, as the kernel's headers say (`NF_IP_PRI_CONNTRACK`). */
-const conntrackPriority = -200;
 
 /**
  * The foreign rules of one built-in chain that decide about a packet. Sluice's own chains are known: in nat they translate packets of
@@ -85,7 +91,8 @@ export function meetIptables(
     const [text, fix] = rule
       ? [rule.text, removal(table, rule.text)]
       : [`-P ${hook} DROP`, `${tool(table)} -P ${hook} ACCEPT`];
-    met.push({ kind, isCertain, rule: `${tool(table)} ${text}`, fix, table: table.table });
+    const owned = ownedIn(live, rule);
+    met.push({ kind, isCertain, rule: `${tool(table)} ${text}`, fix, table: table.table, ...owned });
   };
   for (const base of basesAt(live, hook)) {
     const one = judged(packet, base);
@@ -93,6 +100,17 @@ export function meetIptables(
   }
   return met;
 }
+
+/** The owner of a rule, and its command in place of a removal. Of a policy, and of a rule for all packets, the table tells it. */
+function ownedIn(table: LiveTable, rule: LiveRule | undefined): Partial<Pick<Meeting, 'owner' | 'fix'>> {
+  const isForAll = !rule || (rule.tests.length === 0 && rule.sources.length === 0);
+  const known = rule && ownerOf(rule.hit);
+  const owner = known ?? (isForAll ? ownerOfPolicy(foreignHits(table)) : undefined);
+  return owner ? { owner, fix: owner.inspect } : {};
+}
+
+const foreignHits = (table: LiveTable): readonly RuleHit[] =>
+  [...table.chains.values()].flatMap((chain) => chain.rules().flatMap(({ isProxys, hit }) => (isProxys ? [] : [hit])));
 
 /** What Sluice's rules in filter FORWARD accept. */
 const isOwnsPacket = ({ isTranslated, isMasqueraded, isReply }: HookPacket): boolean =>
@@ -125,7 +143,9 @@ export function meetNft(
         if (kind === 'notrack' && base.priority >= conntrackPriority) return;
         // Which of two chains with one priority comes first depends on who made them first.
         const isFirst = kind !== 'translate' || base.priority < servicesAt;
-        met.push({ kind, isCertain: isCertain && isFirst, ...placeIn(facts, base, rule) });
+        const owner = ownerOf(rule ? rule.hit : live.policyHit(base));
+        const owned = owner ? { owner, fix: owner.inspect } : {};
+        met.push({ kind, isCertain: isCertain && isFirst, ...placeIn(facts, base, rule), ...owned });
       };
       const one = judged(packet, base);
       if (one) judgeBase(live, base, one, meet, effort);
@@ -219,6 +239,8 @@ function judged(packet: HookPacket, { hook: name, type, priority }: BaseChain): 
       port,
       printed: undefined,
       mark: 0,
+      unknownMark: 0,
+      connectionMark: 0,
       priority: 'none',
       remembered: '',
       translated: isTranslated,
@@ -239,11 +261,12 @@ function judged(packet: HookPacket, { hook: name, type, priority }: BaseChain): 
       in: packet.in,
       hidden: { source: source === undefined, mark: true },
       isReply,
-      outOf: () => packet.out,
+      // What comes in by an interface comes by the route back to its source.
+      outOf: ({ text }) => (text === destination.text ? packet.out : packet.in || undefined),
       remembers: undefined,
       state: isReply ? 'ESTABLISHED' : 'NEW',
       isLocal: ({ text }) => (text === destination.text ? isToNode : packet.in === '' && !isReply),
-      original: { destination, port },
+      original: { destination: parseAddress(packet.original.destination) ?? destination, port: packet.original.port },
       notes: traceNotes(),
     },
   };

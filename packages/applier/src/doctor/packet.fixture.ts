@@ -7,6 +7,7 @@ export const forwardedPacket: HookPacket = {
   source: '10.244.1.9',
   destination: '10.244.2.6',
   port: 8080,
+  original: { destination: '10.96.0.10', port: 80 },
   isReply: false,
   in: 'cali1',
   out: 'eth0',

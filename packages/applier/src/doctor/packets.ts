@@ -119,6 +119,7 @@ function ofOrigin(origin: Origin, frontend: Frontend, desired: DesiredFacts, fac
     port,
     source,
     destination,
+    original: { destination, port },
     isReply: false,
     isTranslated: false,
     isMasqueraded: false,

@@ -99,7 +99,7 @@ test.each<[string, readonly object[]]>([
   ],
   [
     'ip daddr 10.0.0.1 limit rate 10/second accept',
-    [match(daddr, '10.0.0.1'), { text: 'limit rate 10/second accept' }],
+    [match(daddr, '10.0.0.1'), { limit: { rate: '10/second' } }, { accept: null }],
   ],
 ])('%s', (rule, expected) => {
   expect(expressionsOf(rule)).toEqual(expected);

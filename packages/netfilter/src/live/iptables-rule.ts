@@ -1,59 +1,9 @@
 import type { Family } from '../family.ts';
-import { readChance, readMark } from '../rules/parts.ts';
-import { familyOfBytecode } from '../rules/reflexive.ts';
-import { certain } from '../rules/rule.ts';
+import { readMark } from '../rules/parts.ts';
 import type { RuleHit } from '../packet/packet.ts';
-import type { Effect, LiveRule, LiveSet, LiveTest, SourceTest, UnreadEffect } from './rule.ts';
-import { inSet, sourcesIn } from './sets.ts';
-import {
-  addressIn,
-  always,
-  fromInterfaces,
-  fromNetworks,
-  hasMark,
-  hasPort,
-  isLocalDestination,
-  isLocalSource,
-  isProtocol,
-  isReflexive,
-  isState,
-  networkIn,
-  not,
-  portsIn,
-  remembers,
-  toInterfaces,
-  toNetworks,
-  unknown,
-} from './tests.ts';
-
-/** What a rule may refer to. */
-export interface RuleContext {
-  readonly family: Family;
-  readonly hasChain: (name: string) => boolean;
-  /** Undefined: of a program, whose hooks have them. */
-  readonly sets: ReadonlyMap<string, LiveSet> | undefined;
-}
-
-/** A rule that is being read. */
-interface Reading extends RuleContext {
-  readonly isProxys: boolean;
-  readonly words: readonly Word[];
-  at: number;
-  module: string;
-  readonly tests: LiveTest[];
-  readonly sources: SourceTest[];
-  effect: Effect;
-  unread: string | undefined;
-  /** For the index: exact ones. */
-  destination: string | undefined;
-  protocol: string | undefined;
-  port: string | undefined;
-}
-
-interface Word {
-  readonly text: string;
-  readonly isQuoted: boolean;
-}
+import { options, peek, type Reading, reversePath, type RuleContext, take, wordsOf } from './iptables-options.ts';
+import type { Effect, LiveRule, UnreadEffect } from './rule.ts';
+import { addressIn, always, not } from './tests.ts';
 
 /** Reads one line of `iptables-save`. Whatever is not understood stays in the rule, by name. @param hit its entry in a path */
 export function readIptablesRule(text: string, context: RuleContext, hit: RuleHit, isProxys: boolean): LiveRule {
@@ -77,19 +27,6 @@ export function readIptablesRule(text: string, context: RuleContext, hit: RuleHi
   return { text, hit, key, tests, sources, effect, unread, cost: 1, listed: undefined, isProxys };
 }
 
-/** The words of a line: `"…"` is one, in which a backslash quotes the next character. */
-export const wordsOf = (text: string): readonly Word[] =>
-  [...text.matchAll(/"((?:[^"\\]|\\.)*)"|(\S+)/g)].map(([, quoted, plain]) => ({
-    text: quoted?.replaceAll(/\\(.)/g, '$1') ?? plain ?? '',
-    isQuoted: quoted !== undefined,
-  }));
-
-const peek = ({ words, at }: Reading): string => (words[at]?.isQuoted === false ? words[at].text : '');
-
-function take(reading: Reading): string {
-  return reading.words[reading.at++]?.text ?? '';
-}
-
 function readOption(reading: Reading): void {
   const isNegated = peek(reading) === '!';
   if (isNegated) reading.at++;
@@ -100,6 +37,8 @@ function readOption(reading: Reading): void {
   }
   if (option === '-m') {
     reading.module = take(reading);
+    // It has no option that must be there.
+    if (reading.module === 'rpfilter') reading.tests.push(reversePath(reading));
     return;
   }
   const reader = Object.hasOwn(options, option) ? options[option] : undefined;
@@ -110,147 +49,6 @@ function readOption(reading: Reading): void {
   }
   reading.unread ??= `option ${option}${reading.module === '' ? '' : ` of -m ${reading.module}`} is not read`;
   while (reading.at < reading.words.length && !/^(?:-.|!$)/.test(peek(reading))) reading.at++;
-}
-
-type Reader = (reading: Reading, isNegated: boolean) => LiveTest | undefined;
-
-function unreadable(reading: Reading, name: string, given: string): undefined {
-  reading.unread ??= `${name} ${given} is not read`;
-  return undefined;
-}
-
-const withValue =
-  (name: string, make: (text: string, reading: Reading) => LiveTest | undefined): Reader =>
-  (reading) => {
-    const text = take(reading);
-    return make(text, reading) ?? unreadable(reading, name, text);
-  };
-
-const ports: Reader = (reading, isNegated) => {
-  const text = take(reading);
-  const ranges = portsIn(text);
-  if (ranges?.length === 1 && !isNegated && !text.includes(':')) reading.port = text;
-  return ranges ? hasPort('destination', ranges) : unreadable(reading, '--dport', text);
-};
-
-const sourcePorts = withValue('--sport', (text) => {
-  const ranges = portsIn(text);
-  return ranges && hasPort('source', ranges);
-});
-
-/** Who is not in a list is known of no packet. */
-function notNegated(name: string): Reader {
-  return (reading, isNegated) => (isNegated ? unreadable(reading, `! ${name}`, `of -m ${reading.module}`) : always);
-}
-
-const states = withValue('--ctstate', (text) => isState(text.split(',')));
-
-/** Options with what they ask. The negation of a test is made by the caller, that of a source by its reader. */
-const options: Readonly<Record<string, Reader>> = {
-  '-s': (reading, isNegated) => {
-    const text = take(reading);
-    const network = networkIn(text);
-    if (!network) return unreadable(reading, '-s', text);
-    reading.sources.push(fromNetworks([network], isNegated));
-    return undefined;
-  },
-  '-d': (reading, isNegated) => {
-    const text = take(reading);
-    const network = networkIn(text);
-    if (!network) return unreadable(reading, '-d', text);
-    const address = network.text.slice(0, network.text.indexOf('/'));
-    if (!isNegated && network.prefix === network.words.length * 16) reading.destination = address;
-    return toNetworks([network]);
-  },
-  '-i': (reading, isNegated) => {
-    reading.sources.push(fromInterfaces([take(reading)], isNegated));
-    return undefined;
-  },
-  '-o': withValue('-o', (text) => toInterfaces([text])),
-  '-p': (reading, isNegated) => {
-    const text = take(reading);
-    // The index knows the names of the three protocols that Services have.
-    if (!isNegated && /^(?:tcp|udp|sctp)$/.test(text)) reading.protocol = text;
-    return isProtocol([text]);
-  },
-  '--dport': ports,
-  '--dports': ports,
-  '--sport': sourcePorts,
-  '--sports': sourcePorts,
-  '--ctstate': states,
-  '--state': states,
-  '--mark': withValue('--mark', (text, { module }) => {
-    const mark = module === 'mark' ? readMark(text) : undefined;
-    return mark && hasMark(mark.value, mark.mask);
-  }),
-  '--dst-type': withValue('--dst-type', (text) => (text === 'LOCAL' ? isLocalDestination : outsideTypes(text))),
-  '--src-type': (reading, isNegated) => {
-    const text = take(reading);
-    const test = text === 'LOCAL' ? isLocalSource : outsideTypes(text);
-    if (!test) return unreadable(reading, '--src-type', text);
-    reading.sources.push({ test: isNegated ? not(test) : test, networks: () => [], interfaces: [] });
-    return undefined;
-  },
-  '--comment': withValue('--comment', () => always),
-  // It counts packets, and matches all.
-  '--nfacct-name': withValue('--nfacct-name', () => always),
-  '--match-set': (reading, isNegated) => {
-    const name = take(reading);
-    const sides = take(reading).split(',');
-    const { sets } = reading;
-    const set = sets?.get(name);
-    const test = inSet(sets ? () => set : ({ setNamed }) => setNamed?.(name), sides);
-    if (!sides.includes('src')) return test;
-    reading.sources.push({ test: isNegated ? not(test) : test, networks: sourcesIn(set, sides), interfaces: [] });
-    return undefined;
-  },
-  '--mode': withValue('--mode', (text) => (text === 'random' ? always : undefined)),
-  '--probability': withValue('--probability', (text) => {
-    const chance = readChance(text);
-    return chance === undefined ? undefined : () => chance / certain;
-  }),
-  '--name': withValue('--name', (name, reading) =>
-    reading.module === 'recent' ? recentTest(name, reading) : undefined,
-  ),
-  '--set': notNegated('--set'),
-  '--rcheck': notNegated('--rcheck'),
-  '--update': notNegated('--update'),
-  '--reap': () => always,
-  '--rsource': () => always,
-  '--seconds': withValue('--seconds', () => always),
-  '--mask': withValue('--mask', (text) => (/^(?:255\.){3}255$|^(?:ffff:){7}ffff$/.test(text) ? always : undefined)),
-  '--physdev-is-in': (reading, isNegated) =>
-    isNegated ? () => 0 : unreadable(reading, '--physdev-is-in', 'of a bridge'),
-  '--bytecode': withValue('--bytecode', (text) => (familyOfBytecode(text) ? isReflexive : undefined)),
-  '--vaddr': withValue('--vaddr', (text) => {
-    const network = networkIn(text);
-    const address = network?.text.slice(0, network.text.indexOf('/'));
-    return network && (({ by }) => (by?.address === address ? 1 : 0));
-  }),
-  '--vport': withValue(
-    '--vport',
-    (text) =>
-      ({ by }) =>
-        by?.port === Number(text) ? 1 : 0,
-  ),
-  '--vproto': withValue('--vproto', (text) => (flow, hook) => (flow.by ? isProtocol([text])(flow, hook) : 0)),
-  '--syn':
-    () =>
-    (_flow, { protocol, state }) =>
-      protocol === 'tcp' && state === 'NEW' ? 1 : 0,
-};
-
-/** Types of addresses that no Service and no client has. */
-const outsideTypes = (text: string): LiveTest | undefined =>
-  ['BROADCAST', 'MULTICAST', 'BLACKHOLE', 'UNREACHABLE', 'PROHIBIT'].includes(text) ? () => 0 : undefined;
-
-/** `-m recent`: a list that is only filled matches always. Whom the list of another program has is not known. */
-function recentTest(name: string, { words, at, isProxys }: Reading): LiveTest {
-  const isModule = ({ text, isQuoted }: Word): boolean => text === '-m' && !isQuoted;
-  const end = words.findIndex((word, index) => index >= at && (isModule(word) || word.text === '-j'));
-  const own = words.slice(words.slice(0, at).findLastIndex(isModule), end < 0 ? undefined : end);
-  if (own.some(({ text }) => text === '--set')) return always;
-  return isProxys ? remembers(name) : unknown;
 }
 
 function readTarget(reading: Reading, isGoto: boolean): void {
@@ -285,6 +83,12 @@ const optionOf = (words: readonly string[], name: string): string | undefined =>
 /** Targets that change nothing that decides about a packet of a Service. */
 const harmlessTargets: ReadonlySet<string> = new Set([
   'LOG',
+  'ULOG',
+  'SECMARK',
+  'CONNSECMARK',
+  'IDLETIMER',
+  'LED',
+  'TCPOPTSTRIP',
   'NFLOG',
   'TCPMSS',
   'TRACE',
@@ -327,13 +131,13 @@ function effectOf(name: string, rest: readonly string[], family: Family): Effect
       return to === undefined ? undefined : dnatOf(to);
     }
     case 'REDIRECT': {
-      const port = optionOf(rest, '--to-ports') ?? '';
+      const port = optionOf(rest, '--to-ports');
       const address = addressIn(family === 'ipv4' ? '127.0.0.1' : '::1');
-      return /^\d+$/.test(port) ? { kind: 'dnat', address, port: Number(port) } : undefined;
+      if (port !== undefined && !/^\d+$/.test(port)) return undefined;
+      return { kind: 'dnat', address, port: port === undefined ? undefined : Number(port) };
     }
     case 'CONNMARK':
-      // The mark of a new connection is 0; what is saved to it is for later packets.
-      return rest.includes('--restore-mark') ? undefined : { kind: 'none' };
+      return connectionMarkOf(rest);
     case 'CT':
       return { kind: rest.includes('--notrack') ? 'untrack' : 'none' };
     case 'NOTRACK':
@@ -341,6 +145,22 @@ function effectOf(name: string, rest: readonly string[], family: Family): Effect
     default:
       return undefined;
   }
+}
+
+/** `--save-mark --nfmask 0xff --ctmask 0xff`, `--restore-mark --mask 0x80`, `--set-xmark 0x80/0x80`. */
+function connectionMarkOf(rest: readonly string[]): Effect | undefined {
+  const [verb = ''] = rest;
+  if (verb !== '--save-mark' && verb !== '--restore-mark') {
+    const mark = markOf(rest);
+    return mark?.kind === 'mark' ? { ...mark, kind: 'connection-mark' } : undefined;
+  }
+  const bits = (name: string): number | undefined =>
+    readMark(optionOf(rest, name) ?? optionOf(rest, '--mask') ?? '0xffffffff')?.value;
+  const [ofPacket, ofConnection] = [bits('--nfmask'), bits('--ctmask')];
+  if (ofPacket === undefined || ofConnection === undefined) return undefined;
+  return verb === '--save-mark'
+    ? { kind: 'save-mark', from: ofPacket, to: ofConnection }
+    : { kind: 'restore-mark', from: ofConnection, to: ofPacket };
 }
 
 function markOf(rest: readonly string[]): Effect | undefined {

@@ -2,7 +2,8 @@ import type { Family } from '../family.ts';
 import type { HookName } from '../packet/flow.ts';
 import type { RuleHit } from '../packet/packet.ts';
 import { targetOf } from '../rules/words.ts';
-import { readIptablesRule, type RuleContext } from './iptables-rule.ts';
+import type { RuleContext } from './iptables-options.ts';
+import { readIptablesRule } from './iptables-rule.ts';
 import type { BaseChain, LiveChain, LiveRule, LiveSet, LiveTable } from './rule.ts';
 
 /** Priorities of the tables, at the hooks that they have (`netfilter_ipv4.h`). In nat those of destinations come before routing, those of sources last. */

@@ -95,6 +95,9 @@ function follow(at: At, rule: LiveRule, effect: Effect, isCertain: boolean): Lef
   switch (effect.kind) {
     case 'none':
     case 'mark':
+    case 'connection-mark':
+    case 'save-mark':
+    case 'restore-mark':
     case 'priority':
     case 'recall':
     case 'remember':

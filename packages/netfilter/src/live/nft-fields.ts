@@ -2,7 +2,7 @@ import type { Family } from '../family.ts';
 import type { TraceFlow } from '../packet/flow.ts';
 import { listOf, objectOf, textOf } from './nft-values.ts';
 import type { LiveHook } from './rule.ts';
-import { portAt, sourceOf } from './tests.ts';
+import { hasOwner, portAt, routeBack, sourceOf, stateOf } from './tests.ts';
 
 /** What an expression of a rule reads from a packet. */
 export interface Field {
@@ -27,15 +27,17 @@ const numbers = { tcp: '6', udp: '17', sctp: '132' } as const;
 
 /** @returns undefined for an expression that is not read */
 export function fieldOf(expression: unknown): Field | undefined {
-  const { payload, meta, ct, fib, '&': masked } = objectOf(expression);
+  const { payload, meta, ct, fib, exthdr, '&': masked } = objectOf(expression);
   if (Array.isArray(masked)) return zeroOf(masked);
   if (payload !== undefined)
     return payloadOf(textOf(objectOf(payload)['protocol']), textOf(objectOf(payload)['field']));
   if (meta !== undefined) return fieldIn(metas, objectOf(meta)['key']);
   if (ct !== undefined) return objectOf(ct)['dir'] === 'reply' ? undefined : fieldIn(connections, objectOf(ct)['key']);
-  if (fib !== undefined && textOf(objectOf(fib)['result']) === 'type')
-    return typeOf(listOf(objectOf(fib)['flags']).map(textOf));
-  return undefined;
+  // Whether there is one: first packets of Services have none.
+  if (exthdr !== undefined) return objectOf(exthdr)['field'] === undefined ? one(() => 'false') : absent;
+  if (fib === undefined) return undefined;
+  const flags = listOf(objectOf(fib)['flags']).map(textOf);
+  return objectOf(fib)['result'] === 'type' ? typeOf(flags) : routeOf(flags);
 }
 
 const fieldIn = (fields: Readonly<Record<string, Field>>, key: unknown): Field | undefined =>
@@ -90,6 +92,9 @@ const foreignHeaders: ReadonlySet<string> = new Set([
 ]);
 const absent: Field = { of: () => [], asks: 'else' };
 
+/** Of the socket that sends a packet. */
+const owner: Field = { of: (_flow, hook) => (hasOwner(hook) === false ? [] : undefined), asks: 'else' };
+
 const metas: Readonly<Record<string, Field>> = {
   l4proto: { of: (_flow, hook) => [hook.protocol, numbers[hook.protocol]], asks: 'else' },
   nfproto: one((_flow, { family }) => family),
@@ -98,7 +103,15 @@ const metas: Readonly<Record<string, Field>> = {
   iif: one((_flow, hook) => hook.in, 'interface-of-source'),
   oifname: one((flow, hook) => (hook.isLocal(flow.destination) ? 'lo' : hook.outOf(flow.destination))),
   oif: one((flow, hook) => (hook.isLocal(flow.destination) ? 'lo' : hook.outOf(flow.destination))),
-  mark: { ...one(({ mark }, { hidden }) => (hidden?.mark ? undefined : String(mark))), isNumber: true },
+  mark: {
+    ...one(({ mark, unknownMark }, { hidden }) => (hidden?.mark || unknownMark !== 0 ? undefined : String(mark))),
+    isNumber: true,
+  },
+  skuid: owner,
+  skgid: owner,
+  cgroup: owner,
+  // Broadcasts and multicasts are for no Service.
+  pkttype: one(() => 'host'),
   priority: one(({ priority }) => priority),
 };
 
@@ -107,13 +120,24 @@ const originalOf = (family: Family): Field => ({
   asks: 'else',
 });
 
+/** The other end of a reply began its connection. */
+const originalSource = (family: Family): Field => ({
+  of: (flow, hook) => {
+    if (hook.family !== family) return [];
+    const source = hook.isReply ? undefined : sourceOf(flow, hook);
+    return source && [source.text];
+  },
+  asks: 'address-of-source',
+});
+
 const connections: Readonly<Record<string, Field>> = {
+  'ip saddr': originalSource('ipv4'),
+  'ip6 saddr': originalSource('ipv6'),
   'ip daddr': originalOf('ipv4'),
   'ip6 daddr': originalOf('ipv6'),
   'proto-dst': { ...one((_flow, { original }) => String(original.port)), isNumber: true },
   protocol: { of: (_flow, hook) => [hook.protocol, numbers[hook.protocol]], asks: 'else' },
-  state: one(({ untracked }, { state }) => (untracked ? 'untracked' : state.toLowerCase())),
-  status: one(({ translated }) => (translated ? 'dnat' : '')),
+  state: one((flow, hook) => stateOf(flow, hook).toLowerCase()),
   direction: one((_flow, { isReply }) => (isReply ? 'reply' : 'original')),
 };
 
@@ -127,6 +151,19 @@ function typeOf(flags: readonly string[]): Field | undefined {
     // With `iif` an address counts only on the interface that the packet came by.
     return flags.includes('iif') ? undefined : 'local';
   });
+}
+
+/** `fib saddr . iif oif`: the reverse path. Marks may choose another table of routes, which is not followed. */
+function routeOf(flags: readonly string[]): Field | undefined {
+  if (!flags.includes('saddr') || flags.some((flag) => !['saddr', 'mark', 'iif'].includes(flag))) return undefined;
+  const isStrict = flags.includes('iif');
+  return {
+    of: (flow, hook) => {
+      const found = routeBack(flow, hook, isStrict);
+      return found === undefined ? undefined : found === false ? ['false', '0'] : ['true', found];
+    },
+    asks: 'else',
+  };
 }
 
 /** Every combination of the values of some fields; undefined: one is not known. */

@@ -1,36 +1,12 @@
 import { parseAddress } from '../rules/address.ts';
 import type { RuleHit } from '../packet/packet.ts';
 import { familyOfClient, isPriority, updateOf } from './nft-affinity.ts';
-import { type Field, fieldOf, keysOf, keysWithShares, type Spread, spreadOf } from './nft-fields.ts';
+import { type Field, fieldOf, keysWithShares, type Spread, spreadOf } from './nft-fields.ts';
+import { isNumber, nameAmong, type NftContext, readMatch, type Reading, refuse, sourcesNamed } from './nft-match.ts';
 import { printStatements } from './nft-print.ts';
-import { Elements, elementsOf, type Json, listOf, objectOf, textOf, widePart } from './nft-values.ts';
-import type { Chosen, Effect, ListedRule, LiveHook, LiveRule, LiveTest, SourceTest, UnreadEffect } from './rule.ts';
-import type { TraceFlow } from '../packet/flow.ts';
-import { always, hasMark, isLoopback, networkIn, not } from './tests.ts';
-
-/** What a rule of a table may refer to. */
-export interface NftContext {
-  readonly sets: ReadonlyMap<string, NftSet>;
-}
-
-export interface NftSet {
-  readonly elements: Elements;
-  /** Packets fill it: who is in it is not known. Of those of session affinity: for how long, in seconds. */
-  readonly fillsFor: number | undefined;
-}
-
-interface Reading {
-  readonly context: NftContext;
-  /** Whether the table is kube-proxy's or Sluice's: sets that packets fill are those of session affinity there alone. */
-  readonly isProxys: boolean;
-  readonly tests: LiveTest[];
-  readonly sources: SourceTest[];
-  readonly effects: Effect[];
-  recent: RuleHit['recent'];
-  reason: string | undefined;
-  unread: string | undefined;
-  cost: number;
-}
+import { Elements, type Json, listOf, objectOf, textOf } from './nft-values.ts';
+import type { Chosen, Effect, ListedRule, LiveRule, UnreadEffect } from './rule.ts';
+import { always } from './tests.ts';
 
 /** Reads the statements of a rule. Whatever is not understood stays in the rule, by name. */
 export function readNftRule(
@@ -82,10 +58,20 @@ function countedBy(statements: readonly unknown[]): number | undefined {
 }
 
 /** Statements that change nothing that decides about a packet of a Service. */
-const harmless: ReadonlySet<string> = new Set(['counter', 'log']);
+const harmless: ReadonlySet<string> = new Set([
+  'counter',
+  'log',
+  'last',
+  'dup',
+  'flow',
+  'secmark',
+  'ct helper',
+  'ct timeout',
+  'ct expectation',
+]);
 
 /** Statements that end a rule for some packets, and which ones is not known. */
-const chances: ReadonlySet<string> = new Set(['limit', 'quota', 'ct count']);
+const chances: ReadonlySet<string> = new Set(['limit', 'quota', 'ct count', 'meter']);
 
 /** What statements do whose values are not read. */
 const unreadStatements: ReadonlyMap<string, UnreadEffect['does']> = new Map([
@@ -93,6 +79,10 @@ const unreadStatements: ReadonlyMap<string, UnreadEffect['does']> = new Map([
   ['redirect', 'translate'],
   ['mangle', 'mark'],
 ]);
+
+/** A header that is written anew is a translation, too. */
+const doesUnread = (name: string, { key }: Json): UnreadEffect['does'] | undefined =>
+  name === 'mangle' && objectOf(key)['payload'] !== undefined ? 'translate' : unreadStatements.get(name);
 
 function pushUnread(reading: Reading, what: string, does: UnreadEffect['does'] = 'else'): void {
   refuse(reading, what);
@@ -126,136 +116,7 @@ function readStatement(statement: Json, reading: Reading): void {
   }
   const effect = effectOf(name, body, reading);
   if (effect) reading.effects.push(effect);
-  else pushUnread(reading, `statement ${name}`, unreadStatements.get(name));
-}
-
-function refuse(reading: Reading, what: string): void {
-  reading.unread ??= `${what} is not read`;
-}
-
-function readMatch({ op, left, right }: Json, reading: Reading): void {
-  const isNegated = op === '!=';
-  if (!['==', '!=', 'in'].includes(textOf(op))) return refuse(reading, `operator ${textOf(op)}`);
-  const marked = maskOf(left);
-  if (marked !== undefined) {
-    if (!isNumber(right) || !Number.isInteger(marked)) return refuse(reading, `test of ${JSON.stringify(left)}`);
-    const wanted = Number(textOf(right)) >>> 0;
-    const test = hasMark(wanted, marked);
-    reading.tests.push(isNegated ? not(test) : test);
-    return;
-  }
-  // A scheduler or another program may have set it before.
-  if (isPriority(left) && !reading.isProxys) return refuse(reading, 'test of the priority');
-  const concat = objectOf(left)['concat'];
-  const fields = (Array.isArray(concat) ? concat : [left]).map(fieldOf);
-  if (fields.some((field) => field === undefined)) return refuse(reading, `test of ${JSON.stringify(left)}`);
-  const all = fields as readonly Field[];
-  const named = typeof right === 'string' && right.startsWith('@') ? right.slice(1) : undefined;
-  const set = named === undefined ? undefined : reading.context.sets.get(named);
-  if (named !== undefined && set === undefined) return refuse(reading, `set ${named}`);
-  if (named !== undefined && set?.fillsFor !== undefined && !reading.isProxys)
-    return refuse(reading, `set ${named}, whose elements packets add or time removes,`);
-  if (named !== undefined && set?.fillsFor !== undefined) {
-    reading.recent = { action: 'rcheck', name: named, seconds: set.fillsFor };
-    const remembered: LiveTest = (_flow, hook) => (hook.remembers === named ? 1 : 0);
-    reading.tests.push(isNegated ? not(remembered) : remembered);
-    return;
-  }
-  const elements = set?.elements ?? elementsOf(right);
-  const odd = elements.unread ?? nameAmong(all, elements);
-  if (odd !== undefined) return refuse(reading, `element ${odd}`);
-  reading.cost += elements.wide;
-  addTest(all, elements, memberTest(all, elements, isNegated), reading);
-}
-
-/** A name where packets have a number: `nft -S` prints ports as `http`. */
-const nameAmong = (fields: readonly (Field | Spread)[], { all }: Elements): string | undefined =>
-  all.flatMap(({ parts }) =>
-    parts.filter((text, at) => {
-      const field = fields[at];
-      return field !== undefined && 'isNumber' in field && !/^\d+(?:-\d+)?$/.test(text);
-    }),
-  )[0];
-
-/** `meta mark & 0x4000`: the mask; `meta mark` alone: all bits. */
-function maskOf(left: unknown): number | undefined {
-  const masked = objectOf(left)['&'];
-  if (!Array.isArray(masked)) return undefined;
-  const [of, mask] = masked;
-  if (textOf(objectOf(objectOf(of)['meta'])['key']) !== 'mark') return undefined;
-  return isNumber(mask) ? Number(mask) >>> 0 : Number.NaN;
-}
-
-const isNumber = (value: unknown): boolean => /^\d+$/.test(textOf(value));
-
-/** A packet without a field, such as one of the other family, matches neither a test of it nor the negation. */
-function memberTest(fields: readonly Field[], elements: Elements, isNegated: boolean): LiveTest {
-  return (flow, hook) => {
-    const keys = keysOf(fields, flow, hook);
-    if (!keys) return isOfLoopback(fields, elements, hook) ? yesIf(isNegated) : undefined;
-    if (keys.length === 0) return 0;
-    return keys.some((key) => elements.find(key) !== undefined) === isNegated ? 0 : 1;
-  };
-}
-
-const yesIf = (is: boolean): 0 | 1 => (is ? 1 : 0);
-
-/** Whether a test asks for the node's own packets alone, by their interface. */
-const isOfLoopback = ([field, ...more]: readonly Field[], { all }: Elements, hook: LiveHook): boolean =>
-  hook.in === undefined &&
-  more.length === 0 &&
-  field?.asks === 'interface-of-source' &&
-  all.length > 0 &&
-  all.every(({ parts: [name = ''] }) => isLoopback(name));
-
-function addTest(fields: readonly Field[], elements: Elements, test: LiveTest, { tests, sources }: Reading): void {
-  const divides = sourcesNamed(fields, elements, test);
-  if (divides) sources.push(divides);
-  else tests.push(test);
-}
-
-/** Of what divides sources, the parts that elements name for packets to this destination; undefined: nothing does. */
-function sourcesNamed(fields: readonly (Field | Spread)[], elements: Elements, test: LiveTest): SourceTest | undefined {
-  const at = fields.findIndex((field) => 'asks' in field && field.asks !== 'else');
-  const asked = fields[at];
-  if (!asked || 'count' in asked) return undefined;
-  const others = fields.flatMap((field, index) => (index === at || 'count' in field ? [] : [{ field, index }]));
-  let index: ReadonlyMap<string, Elements['all']> | undefined;
-  const named = (flow: TraceFlow, hook: LiveHook): readonly string[] => {
-    // Tables have a hundred thousand elements, of which few are for one destination.
-    index ??= elements.byParts(others.map((other) => other.index));
-    const keys = keysOf(
-      others.map((other) => other.field),
-      flow,
-      hook,
-    );
-    if (!keys) return [];
-    const isHere = (key: readonly string[], { holds }: Elements['all'][number]): boolean =>
-      others.every((other, place) => holds(other.index, key[place] ?? ''));
-    const wide = index.get(widePart) ?? [];
-    const found = keys.flatMap((key) => [
-      ...(index?.get(key.join(' . ')) ?? []),
-      ...wide.filter((element) => isHere(key, element)),
-    ]);
-    return found.map(({ parts }) => parts[at] ?? '');
-  };
-  if (asked.asks === 'interface-of-source')
-    return {
-      test,
-      networks: () => [],
-      interfaces: elements.all
-        .map(({ parts }) => (parts[at] ?? '').replace(/\*$/, '0'))
-        .filter((name) => name !== 'lo'),
-    };
-  return {
-    test,
-    // Of a range from one address to another its first stands for all.
-    networks: (flow, hook) =>
-      named(flow, hook)
-        .map((text) => text.replace(/-.*$/, ''))
-        .filter((text) => (networkIn(text)?.prefix ?? 0) > 0),
-    interfaces: [],
-  };
+  else pushUnread(reading, `statement ${name}`, doesUnread(name, objectOf(body)));
 }
 
 const verdicts: ReadonlySet<string> = new Set(['accept', 'drop', 'return', 'continue', 'jump', 'goto']);
@@ -290,6 +151,8 @@ function effectOf(name: string, body: unknown, reading: Reading): Effect | undef
       return isPriority(objectOf(body)['key']) ? priorityOf(objectOf(body)['value'], reading) : markOf(objectOf(body));
     case 'vmap':
       return chooseOf(objectOf(body)['key'], objectOf(body)['data'], reading, verdictOf);
+    case 'redirect':
+      return redirectOf(objectOf(body)['port']);
     case 'dnat':
       return dnatOf(objectOf(body), reading);
     default:
@@ -310,8 +173,17 @@ function priorityOf(value: unknown, reading: Reading): Effect | undefined {
 }
 
 function markOf({ key, value }: Json): Effect | undefined {
-  if (textOf(objectOf(objectOf(key)['ct'])['key']) === 'mark') return { kind: 'none' };
+  const ct = objectOf(objectOf(key)['ct'])['key'];
+  if (ct === 'mark') return connectionMarkOf(value);
+  // Of a connection, labels, zones and helpers decide nothing here.
+  if (ct !== undefined && ct !== 'zone') return { kind: 'none' };
+  if (harmlessMetas.has(textOf(objectOf(objectOf(key)['meta'])['key']))) return { kind: 'none' };
+  // The size of segments, the time to live and the class of service lead a packet nowhere else.
+  if (objectOf(key)['tcp option'] !== undefined) return { kind: 'none' };
+  if (harmlessFields.has(textOf(objectOf(objectOf(key)['payload'])['field']))) return { kind: 'none' };
   if (textOf(objectOf(objectOf(key)['meta'])['key']) !== 'mark') return undefined;
+  const restored = bitsOfMark(value, 'ct');
+  if (restored !== undefined) return { kind: 'restore-mark', from: restored, to: all };
   const { '|': or, '^': xor, '&': and } = objectOf(value);
   const operands = listOf(or ?? xor ?? and);
   const isOfMark = textOf(objectOf(objectOf(operands[0])['meta'])['key']) === 'mark' && isNumber(operands[1]);
@@ -321,6 +193,28 @@ function markOf({ key, value }: Json): Effect | undefined {
   if (xor !== undefined) return { kind: 'mark', value: operand(xor), mask: 0 };
   if (and !== undefined) return { kind: 'mark', value: 0, mask: ~operand(and) >>> 0 };
   return /^\d+$/.test(textOf(value)) ? { kind: 'mark', value: Number(value), mask: 0xffffffff } : undefined;
+}
+
+const all = 0xffffffff;
+const harmlessMetas: ReadonlySet<string> = new Set(['nftrace', 'pkttype', 'priority', 'secmark']);
+const harmlessFields: ReadonlySet<string> = new Set(['ttl', 'hoplimit', 'dscp', 'ecn']);
+
+/** `meta mark`, `ct mark & 0x80`: the bits that are read. @returns undefined for another expression */
+function bitsOfMark(value: unknown, of: 'meta' | 'ct'): number | undefined {
+  const [bare, mask] = listOf(objectOf(value)['&']).length > 0 ? listOf(objectOf(value)['&']) : [value];
+  if (objectOf(objectOf(bare)[of])['key'] !== 'mark') return undefined;
+  return mask === undefined ? all : isNumber(mask) ? Number(textOf(mask)) >>> 0 : undefined;
+}
+
+/** `ct mark set meta mark`, `ct mark set 0x80`, `ct mark set ct mark | 0x80`. */
+function connectionMarkOf(value: unknown): Effect | undefined {
+  const saved = bitsOfMark(value, 'meta');
+  if (saved !== undefined) return { kind: 'save-mark', from: saved, to: all };
+  const { '|': or } = objectOf(value);
+  const [bare, bits] = or === undefined ? [undefined, value] : listOf(or);
+  if (!isNumber(bits) || (or !== undefined && bitsOfMark(bare, 'ct') === undefined)) return undefined;
+  const set = Number(textOf(bits)) >>> 0;
+  return { kind: 'connection-mark', value: set, mask: or === undefined ? all : set };
 }
 
 function dnatOf({ addr, port }: Json, reading: Reading): Effect | undefined {
@@ -333,6 +227,17 @@ function dnatOf({ addr, port }: Json, reading: Reading): Effect | undefined {
     });
   }
   return translation(textOf(addr), port);
+}
+
+/** To the node itself; a table of both families has one rule for both. */
+function redirectOf(port: unknown): Effect | undefined {
+  if (port !== undefined && !isNumber(port)) return undefined;
+  const to = (loopback: string): Chosen => ({
+    share: 1,
+    effect: { kind: 'dnat', address: parseAddress(loopback), port: port === undefined ? undefined : Number(port) },
+    element: port === undefined ? 'redirect' : `redirect to :${textOf(port)}`,
+  });
+  return { kind: 'choose', of: (_flow, { family }) => [to(family === 'ipv4' ? '127.0.0.1' : '::1')] };
 }
 
 function translation(to: string, port: unknown): Effect | undefined {

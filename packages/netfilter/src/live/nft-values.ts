@@ -1,6 +1,6 @@
 import { isInCidr } from '../rules/cidr.ts';
 import { parseAddress } from '../rules/address.ts';
-import { networkIn } from './tests.ts';
+import { networkIn, withoutDots } from './tests.ts';
 
 /** Values of libnftables-json(5): scalars, prefixes, ranges, and concatenations of these. */
 
@@ -121,7 +121,8 @@ function partOf(value: unknown): ElementPart {
 }
 
 /** Addresses in one spelling. */
-export const canonical = (text: string): string => (text.includes(':') ? (parseAddress(text)?.text ?? text) : text);
+export const canonical = (text: string): string =>
+  text.includes(':') ? (parseAddress(withoutDots(text))?.text ?? text) : text;
 
 /** Numbers, or addresses by their words. */
 function compareValues(a: string, b: string): number {

@@ -1,6 +1,7 @@
 import type { HookName } from '../packet/flow.ts';
 import type { RuleHit } from '../packet/packet.ts';
-import { type NftContext, type NftSet, readNftRule } from './nft-rule.ts';
+import type { NftContext, NftSet } from './nft-match.ts';
+import { readNftRule } from './nft-rule.ts';
 import { Elements, type Json, listOf, objectOf, textOf } from './nft-values.ts';
 import type { BaseChain, LiveChain, LiveRule, LiveTable } from './rule.ts';
 

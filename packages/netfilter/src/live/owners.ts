@@ -6,7 +6,9 @@ export interface RuleOwner {
   readonly name: string;
   /** A sentence part: `rules of Calico, for network policy`. */
   readonly does: string;
-  /** It sets the policy of built-in chains of `filter`, where it has rules in that table. */
+  /** A command that shows why it has its rules. To remove one helps for as long as the owner does not write it again. */
+  readonly inspect: string;
+  /** It sets the policy of built-in chains of `filter`, or ends them with a rule for all packets, where it has rules in that table. */
   readonly setsPolicy?: boolean;
   /** Bundles have the same rules, so that a comparison has to follow them on both sides. */
   readonly isInBundles?: boolean;
@@ -32,57 +34,80 @@ interface Signs {
  */
 const owners: readonly (readonly [RuleOwner, Signs])[] = [
   [
-    { name: 'Calico', does: 'network policy of pods' },
+    { name: 'Calico', does: 'network policy of pods', inspect: 'kubectl get networkpolicies -A' },
     { chain: /^(?:cali|felix)-/, comment: /^cali:/, table: /^calico$/ },
   ],
   [
-    { name: 'Cilium', does: 'the way of packets between pods and its proxy' },
+    {
+      name: 'Cilium',
+      does: 'the way of packets between pods and its proxy',
+      inspect: 'kubectl get networkpolicies,ciliumnetworkpolicies -A',
+    },
     { chain: /^(?:OLD_)?CILIUM_/, comment: /^cilium(?:-feeder)?: /, table: /^cilium/ },
   ],
   [
-    { name: 'kube-router', does: 'network policy of pods' },
+    { name: 'kube-router', does: 'network policy of pods', inspect: 'kubectl get networkpolicies -A' },
     { chain: /^KUBE-(?:POD-FW|NWPLCY|ROUTER|DEFAULT-NETPOL)/, table: /^kube-router/ },
   ],
   [
-    { name: 'Docker', does: 'networks of containers', setsPolicy: true },
+    { name: 'Docker', does: 'networks of containers', inspect: 'iptables -S DOCKER-USER', setsPolicy: true },
     { chain: /^DOCKER(?:$|-)/, test: / -[io] (?:docker\d+|br-[0-9a-f]{12}) /, table: /^docker-bridges$/ },
   ],
   [
-    { name: 'firewalld', does: 'the firewall of the host' },
+    { name: 'firewalld', does: 'the firewall of the host', inspect: 'firewall-cmd --list-all-zones', setsPolicy: true },
     {
       chain:
         /^(?:INPUT|FORWARD|PREROUTING|POSTROUTING|OUTPUT)_(?:direct|(?:(?:IN|OUT)_)?ZONES(?:_SOURCE)?|POLICIES_(?:pre|post))$|^(?:IN|FWDI|FWDO|FWD|PRE|POST|PRE)_(?:public|trusted|internal|external|dmz|drop|block|home|work|docker|libvirt|nm-shared|allow-host-ipv6)(?:_(?:pre|log|deny|allow|post))?$/,
       table: /^firewalld/,
     },
   ],
-  [{ name: 'ufw', does: 'the firewall of the host', setsPolicy: true }, { chain: /^ufw6?-/ }],
   [
-    { name: 'NodeLocal DNSCache', does: 'packets to the DNS cache of the node' },
+    { name: 'ufw', does: 'the firewall of the host', inspect: 'ufw status verbose', setsPolicy: true },
+    { chain: /^ufw6?-/ },
+  ],
+  [
+    {
+      name: 'NodeLocal DNSCache',
+      does: 'packets to the DNS cache of the node',
+      inspect: 'kubectl -n kube-system get daemonset node-local-dns',
+    },
     { comment: /^NodeLocal DNS Cache/, table: /^node-?local-?dns/ },
   ],
   [
-    { name: 'Istio', does: 'packets to the proxies of pods' },
+    { name: 'Istio', does: 'packets to the proxies of pods', inspect: 'istioctl analyze -A' },
     { chain: /^ISTIO_/, comment: /^istio/, table: /^istio/ },
   ],
   [
-    { name: 'EKS (aws-node)', does: 'addresses of pods, and the interface of answers to node ports' },
+    {
+      name: 'EKS (aws-node)',
+      does: 'addresses of pods, and the interface of answers to node ports',
+      inspect: 'kubectl -n kube-system describe daemonset aws-node',
+    },
     { chain: /^AWS-(?:SNAT|CONNMARK)-CHAIN/, comment: /^AWS,/ },
   ],
   [
-    { name: 'Antrea', does: 'the way of packets of pods' },
+    { name: 'Antrea', does: 'the way of packets of pods', inspect: 'kubectl get networkpolicies -A' },
     { chain: /^ANTREA-/, comment: /^Antrea: /, table: /^antrea/ },
   ],
   [
-    { name: 'Flannel', does: 'forwarding of the network of pods' },
+    { name: 'Flannel', does: 'forwarding of the network of pods', inspect: 'kubectl get daemonsets -A -l app=flannel' },
     { chain: /^FLANNEL-/, comment: /^flanneld /, table: /^flannel/ },
   ],
-  [{ name: 'Weave Net', does: 'network policy of pods' }, { chain: /^WEAVE(?:$|-)/ }],
   [
-    { name: 'the CNI plugins', does: 'host ports and masquerading of pods' },
+    { name: 'Weave Net', does: 'network policy of pods', inspect: 'kubectl get networkpolicies -A' },
+    { chain: /^WEAVE(?:$|-)/ },
+  ],
+  [
+    { name: 'the CNI plugins', does: 'host ports and masquerading of pods', inspect: 'ls /etc/cni/net.d' },
     { chain: /^CNI-/, table: /^cni_/ },
   ],
   [
-    { name: 'the kubelet', does: 'packets to localhost, and a hint which rule store the node uses', isInBundles: true },
+    {
+      name: 'the kubelet',
+      does: 'packets to localhost, and a hint which rule store the node uses',
+      inspect: 'journalctl -u kubelet -n 50',
+      isInBundles: true,
+    },
     { chain: /^KUBE-(?:FIREWALL|KUBELET-CANARY|IPTABLES-HINT)$/ },
   ],
 ];

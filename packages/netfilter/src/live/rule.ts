@@ -65,6 +65,12 @@ export type Effect =
   | { readonly kind: 'jump' | 'goto'; readonly chain: string }
   /** The mark becomes `(mark & ~mask) ^ value`. */
   | { readonly kind: 'mark'; readonly value: number; readonly mask: number }
+  /** The mark of the connection becomes `(mark & ~mask) ^ value`, of which the packet's own one is no part. */
+  | { readonly kind: 'connection-mark'; readonly value: number; readonly mask: number }
+  /** `CONNMARK --save-mark`: the bits `to` of the connection's mark become the bits `from` of the packet's. */
+  | { readonly kind: 'save-mark'; readonly from: number; readonly to: number }
+  /** `CONNMARK --restore-mark`: the other way round. */
+  | { readonly kind: 'restore-mark'; readonly from: number; readonly to: number }
   /** `meta priority` becomes a class. */
   | { readonly kind: 'priority'; readonly value: string }
   /** Session affinity of mode nftables: `meta priority` becomes the class that a map has for the client, or the rule does not match. */

@@ -55,9 +55,13 @@ export class LiveTables {
       this.family,
       this.tables.map((table): LiveTable => {
         const isNat = table.bases.some(({ type }) => type === 'nat');
-        const chains = new Map([...table.chains].map(([name, chain]) => [name, withoutOwnedIn(chain, isNat)]));
+        const closed = table.bases.filter((base) => base.policy === 'drop' || hasEnd(table.chains.get(base.chain)));
+        const ends = new Set(closed.flatMap((base) => (isOwnedPolicy(table, base) ? [base.chain] : [])));
+        const chains = new Map(
+          [...table.chains].map(([name, chain]) => [name, withoutOwnedIn(chain, isNat, ends.has(name))]),
+        );
         const bases = table.bases.map((base) =>
-          base.policy === 'drop' && isOwnedPolicy(table, base) ? { ...base, policy: 'accept' as const } : base,
+          base.policy === 'drop' && ends.has(base.chain) ? { ...base, policy: 'accept' as const } : base,
         );
         return { ...table, chains, bases };
       }),
@@ -124,16 +128,34 @@ function withoutProxys(chain: LiveChain): LiveChain {
   return { name: chain.name, rules: () => (kept ??= chain.rules().filter(({ isProxys }) => !isProxys)) };
 }
 
-function withoutOwnedIn(chain: LiveChain, isNat: boolean): LiveChain {
+const hasEnd = (chain: LiveChain | undefined): boolean => chain?.rules().some(isEnd) === true;
+
+/** A rule of another program that refuses all packets. */
+const isEnd = ({ isProxys, tests, sources, effect }: LiveRule): boolean =>
+  !isProxys && tests.length === 0 && sources.length === 0 && (effect.kind === 'drop' || effect.kind === 'reject');
+
+/** @param isEnded the owner of rules here also ends the chain with a rule for all packets */
+function withoutOwnedIn(chain: LiveChain, isNat: boolean, isEnded: boolean): LiveChain {
   let kept: readonly LiveRule[] | undefined;
-  const isLeftOut = ({ isProxys, hit, effect }: LiveRule): boolean => {
+  const isLeftOut = (rule: LiveRule): boolean => {
+    if (isEnded && isEnd(rule)) return true;
+    const { isProxys, hit, effect } = rule;
     const owner = !isProxys && staysAlike(effect, isNat) ? ownerOf(hit) : undefined;
     return owner !== undefined && owner.isInBundles !== true;
   };
   return { ...chain, rules: () => (kept ??= chain.rules().filter((rule) => !isLeftOut(rule))) };
 }
 
-const refusing: ReadonlySet<Effect['kind']> = new Set(['drop', 'reject', 'mark', 'untrack', 'priority']);
+const refusing: ReadonlySet<Effect['kind']> = new Set([
+  'drop',
+  'reject',
+  'mark',
+  'untrack',
+  'priority',
+  'connection-mark',
+  'save-mark',
+  'restore-mark',
+]);
 
 function staysAlike(effect: Effect, isNat: boolean): boolean {
   if (effect.kind === 'unread') return effect.does !== 'translate';

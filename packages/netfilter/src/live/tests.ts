@@ -15,10 +15,18 @@ export const not =
     return found === undefined ? undefined : 1 - found;
   };
 
+/** `::ffff:0.0.0.0/96`, as tools print IPv4 addresses in those of IPv6, with groups of four digits. */
+export const withoutDots = (text: string): string =>
+  text.replace(/^([0-9a-f:]*:)(\d+)\.(\d+)\.(\d+)\.(\d+)/i, (_all, head: string, ...rest: readonly string[]) => {
+    const [a, b, c, d] = rest.map(Number);
+    const group = (high = 0, low = 0): string => (high * 256 + low).toString(16);
+    return `${head}${group(a, b)}:${group(c, d)}`;
+  });
+
 /** `10.0.0.0/255.0.0.0` and `10.0.0.0/8`; undefined for what is neither an address nor a network. */
 export function networkIn(text: string): Cidr | undefined {
   const [address = '', mask = ''] = text.split('/');
-  if (!mask.includes('.')) return networkOf(text);
+  if (!mask.includes('.')) return networkOf(withoutDots(text));
   const bits = mask
     .split('.')
     .map((part) => Number(part).toString(2).padStart(8, '0'))
@@ -94,10 +102,21 @@ export const isProtocol =
 
 const numbers = { tcp: '6', udp: '17', sctp: '132' } as const;
 
+/** The state of a packet's connection, in capitals. Before connection tracking it has none, which counts as INVALID (`xt_conntrack.c`). */
+export const stateOf = ({ untracked }: TraceFlow, hook: LiveHook): string =>
+  untracked ? 'UNTRACKED' : isTracked(hook) || hook.in === 'lo' ? hook.state : 'INVALID';
+
+/** Where packets get their connection, as the kernel's headers say (`NF_IP_PRI_CONNTRACK`). */
+export const conntrackPriority = -200;
+
+/** Whether a packet has its connection already: then `notrack` does nothing. */
+export const isTracked = ({ name, priority }: Pick<LiveHook, 'name' | 'priority'>): boolean =>
+  priority >= conntrackPriority || (name !== 'PREROUTING' && name !== 'OUTPUT');
+
 export const isState =
   (states: readonly string[]): LiveTest =>
   (flow, hook) => {
-    const state = flow.untracked ? 'UNTRACKED' : hook.state;
+    const state = stateOf(flow, hook);
     return yes(
       states.some(
         (one) =>
@@ -106,10 +125,24 @@ export const isState =
     );
   };
 
-export const hasMark =
-  (value: number, mask: number): LiveTest =>
-  ({ mark }, { hidden }) =>
-    hidden?.mark ? undefined : yes((mark & mask) >>> 0 === value);
+/** The user of the socket that sends a packet: forwarded ones and first ones of a client have no socket. Undefined: it has one of an unknown user. */
+export const hasOwner = ({ name, in: incoming, state }: LiveHook): false | undefined =>
+  incoming === '' || (name === 'INPUT' && state !== 'NEW') ? undefined : false;
+
+/**
+ * The interface that leads back to the source of a packet, where it is the one that the packet came by; `false`: another one does.
+ * @param isStrict false: any interface is enough @returns undefined: not known
+ */
+export function routeBack(flow: TraceFlow, hook: LiveHook, isStrict: boolean): string | false | undefined {
+  const source = sourceOf(flow, hook);
+  const { in: incoming } = hook;
+  if (!source || incoming === undefined || incoming === '') return undefined;
+  if (incoming === 'lo') return 'lo';
+  // A wire brings no packet from the node itself.
+  if (hook.isLocal(source)) return false;
+  const out = hook.outOf(source);
+  return out === undefined || !isStrict || out === incoming ? out : false;
+}
 
 export const isLocalDestination: LiveTest = ({ destination }, { isLocal }) => yes(isLocal(destination));
 

@@ -4,6 +4,7 @@ import { TraceError } from '../packet/packet.ts';
 import type { Trail, TraceFlow } from '../packet/flow.ts';
 import type { RuleHit } from '../packet/packet.ts';
 import type { BaseChain, Effect, LiveChain, LiveHook, LiveRule, LiveTable } from './rule.ts';
+import { isTracked } from './tests.ts';
 
 /** Deeper than any program that the kernel accepts: it refuses chains that form a loop. */
 const depthMax = 64;
@@ -160,7 +161,16 @@ function apply(
       left.falling.push(flow);
       break;
     case 'mark':
-      next.push({ ...flow, mark: ((flow.mark & ~effect.mask) ^ effect.value) >>> 0 });
+      next.push({
+        ...flow,
+        mark: ((flow.mark & ~effect.mask) ^ effect.value) >>> 0,
+        unknownMark: (flow.unknownMark & ~effect.mask) >>> 0,
+      });
+      break;
+    case 'connection-mark':
+    case 'save-mark':
+    case 'restore-mark':
+      next.push(withConnectionMark(effect, flow, at.hook));
       break;
     case 'priority':
       next.push({ ...flow, priority: effect.value });
@@ -230,11 +240,25 @@ function applyInTurn(
   return flows;
 }
 
-/** Whether a packet has its connection already (`NF_IP_PRI_CONNTRACK`): then `notrack` does nothing. */
-const isTracked = ({ name, priority }: LiveHook): boolean =>
-  priority >= conntrackPriority || (name !== 'PREROUTING' && name !== 'OUTPUT');
-
-const conntrackPriority = -200;
+/** Marks move between a packet and its connection. What rules gave the connection of an earlier packet is not known. */
+function withConnectionMark(
+  effect: Extract<Effect, { kind: 'connection-mark' | 'save-mark' | 'restore-mark' }>,
+  flow: TraceFlow,
+  { state }: LiveHook,
+): TraceFlow {
+  const { mark, connectionMark } = flow;
+  switch (effect.kind) {
+    case 'connection-mark':
+      return { ...flow, connectionMark: ((connectionMark & ~effect.mask) ^ effect.value) >>> 0 };
+    case 'save-mark':
+      return { ...flow, connectionMark: ((connectionMark & ~effect.to) ^ (mark & effect.from)) >>> 0 };
+    case 'restore-mark': {
+      const restored = { ...flow, mark: ((mark & ~effect.to) ^ (connectionMark & effect.from)) >>> 0 };
+      const lost = state === 'NEW' ? 0 : effect.from;
+      return { ...restored, unknownMark: ((flow.unknownMark & ~effect.to) | lost) >>> 0 };
+    }
+  }
+}
 
 function choose(
   at: At,

@@ -14,6 +14,10 @@ export interface TraceFlow {
   readonly printed: PrintedEndpoint | undefined;
   /** 32 bits, unsigned. */
   readonly mark: number;
+  /** Bits of the mark that are not known, as a rule restored them from that of an established connection. */
+  readonly unknownMark: number;
+  /** The mark of its connection, as far as rules set it for this packet: that of a new connection is 0. */
+  readonly connectionMark: number;
   /** `meta priority`, in which observed rules of mode nftables keep the endpoint of a client: a class as nft prints it, `none` for 0. */
   readonly priority: string;
   /** What session affinity in such rules has for the client: the map and the class, `aff4 3f2a:91c0`; `''`: nothing. */

@@ -1,6 +1,7 @@
 import type { Family, TableName } from '../family.ts';
 import type { TableProgram } from '../link/program.ts';
-import { readIptablesRule, type RuleContext } from '../live/iptables-rule.ts';
+import type { RuleContext } from '../live/iptables-options.ts';
+import { readIptablesRule } from '../live/iptables-rule.ts';
 import type { LiveChain, LiveHook, LiveRule, LiveSet, RuleNotes } from '../live/rule.ts';
 import { walkBase, type WalkedTable } from '../live/walk.ts';
 import type { HookName, TraceFlow } from '../packet/flow.ts';

@@ -132,6 +132,8 @@ function firstFlow(packet: Packet): TraceFlow {
     port: packet.port,
     printed: undefined,
     mark: 0,
+    unknownMark: 0,
+    connectionMark: 0,
     priority: 'none',
     remembered: packet.remembers ?? '',
     translated: false,

@@ -2,8 +2,9 @@
 import { expect, test } from 'vitest';
 import type { DesiredFacts, Facts, Frontend, SavedTable } from '../facts.ts';
 import type { FollowedPacket, Origin } from '../packets.ts';
-import type { HookPacket } from '../meetings.ts';
-import { foreignRules } from './foreign-rules.ts';
+import { type HookPacket, meetIptables } from '../meetings.ts';
+import { forwardedPacket as packet } from '../packet.fixture.ts';
+import { foreignRules, ownedBy } from './foreign-rules.ts';
 
 const frontend = {
   family: 'ipv4',
@@ -18,6 +19,7 @@ const request: HookPacket = {
   source: '10.244.1.9',
   destination: '10.96.0.10',
   port: 80,
+  original: { destination: '10.96.0.10', port: 80 },
   isReply: false,
   in: 'cali1',
   out: undefined,
@@ -158,4 +160,28 @@ test('a reply of an endpoint on the node passes OUTPUT, where NOTRACK keeps it f
   const table = { ...untracked, chains: new Map([['OUTPUT', { policy: 'ACCEPT', rules }]]) };
   const facts = { tables: [table], nftTables: [] } as unknown as Facts;
   expect(foreignRules([local], desired, facts).findings.map(({ code }) => code)).toEqual(['FOREIGN_NOTRACK']);
+});
+
+test('a rule of a known owner is not to be removed', () => {
+  const drop = '-A FORWARD -i eth0 -m comment --comment "cali:d" -j DROP';
+  expect(
+    ownedBy({ name: 'Calico', does: 'network policy of pods', inspect: 'kubectl get networkpolicies -A' }),
+  ).toEqual(['it belongs to Calico, for network policy of pods: change it there']);
+  const chains = new Map([['FORWARD', { policy: 'ACCEPT', rules: [drop] }]]);
+  const table = { store: 'nft', family: 'ipv4', table: 'filter', chains } as const;
+  const [met] = meetIptables(table, 'FORWARD', { ...packet, in: 'eth0' }, () => false, { left: 100 });
+  expect(met).toMatchObject({ kind: 'drop', owner: { name: 'Calico' }, fix: 'kubectl get networkpolicies -A' });
+});
+
+test.each([
+  ['-A DOCKER-USER -j RETURN', 'iptables -S DOCKER-USER'],
+  ['-A ufw-before-forward -j RETURN', 'ufw status verbose'],
+])('a policy of a table with rules such as %s is of their owner', (rule, fix) => {
+  const chain = rule.split(' ')[1] ?? '';
+  const chains = new Map([
+    ['FORWARD', { policy: 'DROP', rules: [] }],
+    [chain, { policy: '-', rules: [rule] }],
+  ]);
+  const table = { store: 'nft', family: 'ipv4', table: 'filter', chains } as const;
+  expect(meetIptables(table, 'FORWARD', packet, () => false, { left: 100 })).toMatchObject([{ kind: 'drop', fix }]);
 });

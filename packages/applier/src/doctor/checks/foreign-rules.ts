@@ -4,6 +4,7 @@ import {
   type Effort,
   type Finding,
   nftDnatPriority,
+  type RuleOwner,
   type Unread,
 } from '@sluice/netfilter';
 import type { DesiredFacts, Facts, SavedTable } from '../facts.ts';
@@ -106,7 +107,7 @@ const origins = {
 } as const satisfies Record<Origin, string>;
 
 function findingOf({ meeting, packets }: Deciding, counters: Facts['ruleCounters']): Finding {
-  const { kind, rule, fix, counted = counters?.get(rule) } = meeting;
+  const { kind, rule, fix, owner, counted = counters?.get(rule) } = meeting;
   const ways = [
     ...new Set(
       packets.map(
@@ -115,9 +116,13 @@ function findingOf({ meeting, packets }: Deciding, counters: Facts['ruleCounters
       ),
     ),
   ];
-  const evidence = [rule, ...counts(counted), ...ways.toSorted(compareText)];
+  const evidence = [rule, ...ownedBy(owner), ...counts(counted), ...ways.toSorted(compareText)];
   return { code: codes[kind], certainty: 'certain', about: rule, evidence, fix };
 }
+
+/** Rules of a known owner are changed there: it writes them again, and they may be there on purpose. */
+export const ownedBy = (owner: RuleOwner | undefined): readonly string[] =>
+  owner ? [`it belongs to ${owner.name}, for ${owner.does}: change it there`] : [];
 
 /** What the rule has done besides the prediction: other packets may meet it, too. */
 const counts = (counted: number | undefined): readonly string[] =>

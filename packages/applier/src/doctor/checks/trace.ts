@@ -1,6 +1,7 @@
-import { type Finding, isOwnChain, targetOf } from '@sluice/netfilter';
+import { type Finding, isOwnChain, ownerOf, type RuleOwner, targetOf } from '@sluice/netfilter';
 import type { DesiredFacts, Facts, LiveFacts, SavedTable } from '../facts.ts';
 import { removal, tool } from '../meetings.ts';
+import { ownedBy } from './foreign-rules.ts';
 
 /** `trace id 5f3a2b1c inet fw out rule tcp dport 80 drop (verdict drop)`; the same with `policy drop` at the end of a base chain. */
 const nftLine = /^trace id \S+ (\S+) (\S+) (\S+) (?:rule (.*) \(verdict drop\)|(policy) drop)\s*$/;
@@ -21,13 +22,16 @@ export function traceChecks(
     ? (dropOfNft(live.trace) ?? dropOfKnownLegacy(live, tables) ?? dropOfLegacy(live, desired))
     : undefined;
   if (!found) return [];
-  const evidence = [`${found.rule} dropped a packet of this node to ${live?.traced ?? about}`];
-  return [{ code: 'FOREIGN_DROP', certainty: 'certain', about: found.rule, evidence, fix: found.fix }];
+  const evidence = [`${found.rule} dropped a packet of this node to ${live?.traced ?? about}`, ...ownedBy(found.owner)];
+  return [
+    { code: 'FOREIGN_DROP', certainty: 'certain', about: found.rule, evidence, fix: found.owner?.inspect ?? found.fix },
+  ];
 }
 
 interface Dropped {
   readonly rule: string;
   readonly fix: string;
+  readonly owner?: RuleOwner | undefined;
 }
 
 function dropOfNft(trace: readonly string[]): Dropped | undefined {
@@ -37,6 +41,7 @@ function dropOfNft(trace: readonly string[]): Dropped | undefined {
     const what = policy === undefined ? `rule ${rule ?? ''}` : 'policy drop';
     return {
       rule: `nft ${family} ${table} ${chain} ${what}`,
+      owner: ownerOf({ table: 'nftables', chain: `${table} ${chain}`, rule: rule ?? '' }),
       fix:
         policy === undefined
           ? `nft -a list chain ${family} ${table} ${chain}`
@@ -75,7 +80,11 @@ function dropOfKnownLegacy(live: LiveFacts, tables: readonly SavedTable[]): Drop
     const text = kind === 'rule' ? chain.rules[Number(number) - 1] : undefined;
     const target = text === undefined ? undefined : targetOf(text);
     if (text !== undefined && (target === 'DROP' || target === 'REJECT'))
-      return { rule: `${tool(table)} ${text}`, fix: removal(table, text) };
+      return {
+        rule: `${tool(table)} ${text}`,
+        fix: removal(table, text),
+        owner: ownerOf({ table: 'filter', chain: met, rule: text }),
+      };
   }
   return undefined;
 }

@@ -1,7 +1,9 @@
 import { type Json, UnreadWords, valueOf, type Word, type Words } from './words.ts';
 
-const metaWords = ['iifname', 'oifname', 'iif', 'oif'] as const;
-const protocols = ['ip', 'ip6', 'tcp', 'udp', 'sctp', 'th'] as const;
+const metaWords = ['iifname', 'oifname', 'iif', 'oif', 'iifgroup', 'oifgroup', 'iiftype', 'oiftype'] as const;
+const protocols = ['ip', 'ip6', 'tcp', 'udp', 'sctp', 'th', 'icmp', 'icmpv6', 'igmp', 'ether', 'vlan', 'arp'] as const;
+/** Headers of extensions: `rt type 0`. */
+const extensions = ['rt', 'frag', 'hbh', 'dst', 'mh'] as const;
 
 /** What a rule reads from a packet, as `ip daddr . meta l4proto . th dport`. @throws UnreadWords */
 export function readExpression(words: Words): Json {
@@ -13,18 +15,37 @@ export function readExpression(words: Words): Json {
 function readPart(words: Words): Json {
   const part = readBare(words);
   const sign = words.takeIf('&');
-  return sign === undefined ? part : { [sign]: [part, valueOf(words.take())] };
+  return sign === undefined ? part : { [sign]: [part, inParentheses(words) ?? valueOf(words.take())] };
+}
+
+/** `(fin | syn | rst | ack)`: names of bits. @returns undefined: none opens here */
+function inParentheses(words: Words): Json | undefined {
+  if (!words.next.startsWith('(')) return undefined;
+  const names: string[] = [];
+  for (let isOpen = true; isOpen; ) {
+    const { text } = words.take();
+    isOpen = !text.endsWith(')');
+    if (text !== '|') names.push(text.replaceAll(/[()]/g, ''));
+  }
+  return names;
 }
 
 function readBare(words: Words): Json {
   const { text: word } = words.take();
   if (metaWords.some((one) => one === word)) return { meta: { key: word } };
+  if (word === 'tcp' && words.takeIf('option') !== undefined)
+    return { 'tcp option': { name: words.take().text, field: words.take().text } };
   if (protocols.some((one) => one === word)) return { payload: { protocol: word, field: fieldOf(words.take()) } };
+  if (extensions.some((one) => one === word)) return { exthdr: { name: word, field: words.take().text } };
   switch (word) {
     case 'meta':
       return { meta: { key: words.take().text } };
     case 'ct':
       return readConnection(words);
+    case 'exthdr':
+      return { exthdr: { name: words.take().text } };
+    case 'socket':
+      return { socket: { key: words.take().text } };
     case 'fib': {
       const flags = [words.take().text];
       while (words.takeIf('.') !== undefined) flags.push(words.take().text);
@@ -45,7 +66,12 @@ function readBare(words: Words): Json {
   }
 }
 
-const fields: ReadonlySet<string> = new Set(['saddr', 'daddr', 'protocol', 'nexthdr', 'dport', 'sport']);
+const fields: ReadonlySet<string> = new Set(
+  (
+    'saddr daddr protocol nexthdr dport sport flags type code id pcp version length ttl hoplimit dscp ecn frag-off ' +
+    'sequence checksum window doff mtu operation'
+  ).split(' '),
+);
 
 function fieldOf({ text }: Word): string {
   if (!fields.has(text)) throw new UnreadWords(`field ${text} is not read`);
@@ -76,6 +102,8 @@ function readConnection(words: Words): Json {
 export function readRight(words: Words, isMap: boolean): Json {
   if (words.next === '{') return { set: readElements(words, isMap) };
   const word = words.take();
+  // Of a field that a packet has or not.
+  if (!word.isQuoted && (word.text === 'missing' || word.text === 'exists')) return word.text === 'exists';
   const list = word.isQuoted || word.text.startsWith('@') ? [] : word.text.split(',');
   return list.length > 1 ? list.map((text) => valueOf({ text, isQuoted: false })) : concatenated(word, words);
 }

@@ -58,7 +58,32 @@ const readers: Readonly<Record<string, Reader>> = {
   update: (words) => readUpdate('update', words),
   add: (words) => readUpdate('add', words),
   delete: (words) => readUpdate('delete', words),
+  limit: (words) => readLimit(words),
+  meter: (words) => {
+    const { text: name } = words.take();
+    if (words.takeIf('size') !== undefined) words.takeNumber();
+    words.expect('{');
+    const key = readExpression(words);
+    words.expect('limit');
+    const stmt = readLimit(words);
+    words.expect('}');
+    return { meter: { key, stmt, name } };
+  },
 };
+
+/** `rate over 10/second burst 5 packets`; how much it admits does not matter. @throws UnreadWords for one with a name */
+function readLimit(words: Words): Json {
+  words.expect('rate');
+  const inv = words.takeIf('over') !== undefined;
+  const rate = words.take().text;
+  if (words.takeIf('bytes/second', 'kbytes/second', 'mbytes/second') === undefined && !/^\d+\/\w+$/.test(rate))
+    throw new UnreadWords(`limit ${rate} is not read`);
+  if (words.takeIf('burst') !== undefined) {
+    words.takeNumber();
+    words.expect('packets');
+  }
+  return { limit: { rate, ...(inv ? { inv } : {}) } };
+}
 
 const ofLog = ['prefix', 'level', 'group', 'snaplen', 'queue-threshold', 'flags'] as const;
 
@@ -93,12 +118,15 @@ function readUpdate(op: string, words: Words): Json {
   words.expect('{');
   const val = readExpression(words);
   const time = words.takeIf('timeout') === undefined ? undefined : words.take().text;
+  const limit = words.takeIf('limit') === undefined ? undefined : readLimit(words);
   const timeout = time === undefined ? undefined : secondsOf(time);
   if (time !== undefined && timeout === undefined) throw new UnreadWords(`time ${time} is not read`);
   const elem = timeout === undefined ? val : { elem: { val, timeout } };
   const data = words.takeIf(':') === undefined ? undefined : readExpression(words);
   words.expect('}');
-  return data === undefined ? { set: { op, elem, set: name } } : { map: { op, elem, data, map: name } };
+  return data === undefined
+    ? { set: { op, elem, set: name, ...(limit === undefined ? {} : { stmt: [limit] }) } }
+    : { map: { op, elem, data, map: name } };
 }
 
 function readStatement(words: Words): Json {
@@ -109,11 +137,19 @@ function readStatement(words: Words): Json {
     words.take();
     return reader(words);
   }
+  if (words.startsWith('ct', 'count')) {
+    for (const one of ['ct', 'count']) words.expect(one);
+    const inv = words.takeIf('over') !== undefined;
+    return { 'ct count': { val: words.takeNumber(), ...(inv ? { inv } : {}) } };
+  }
   const left = readExpression(words);
   if (words.takeIf('vmap') !== undefined) return { vmap: { key: left, data: readRight(words, true) } };
   if (words.takeIf('set') !== undefined) return { mangle: { key: left, value: readSum(words) } };
   const op = words.takeIf('==', '!=', '!', '<', '>', '<=', '>=');
   const right = readRight(words, false);
+  // `tcp flags syn / fin,syn,rst,ack`: some of these bits.
+  if (words.takeIf('/') !== undefined)
+    return { match: { op: op ?? '==', left: { '&': [left, readRight(words, false)] }, right } };
   return { match: { op: op ?? usualOp(left, right), left, right } };
 }
 
@@ -130,6 +166,7 @@ function readSum(words: Words): Json {
 
 /** Of states, which are bits, one of several is enough. */
 const usualOp = (left: Json, right: Json): string =>
-  /^\{"ct":\{"key":"(?:state|status)"/.test(JSON.stringify(left)) && !JSON.stringify(right).startsWith('{"set"')
+  /^\{"ct":\{"key":"(?:state|status)"|^\{"payload":\{"protocol":"tcp","field":"flags"/.test(JSON.stringify(left)) &&
+  !JSON.stringify(right).startsWith('{"set"')
     ? 'in'
     : '==';

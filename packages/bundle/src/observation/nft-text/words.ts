@@ -1,5 +1,5 @@
 /** Values of libnftables-json(5). */
-export type Json = string | number | null | readonly Json[] | { readonly [name: string]: Json };
+export type Json = string | number | boolean | null | readonly Json[] | { readonly [name: string]: Json };
 
 /** A part of a rule that is not read: it stays in the rule as a text. */
 export class UnreadWords extends Error {
@@ -18,8 +18,8 @@ export interface Word {
   readonly isQuoted: boolean;
 }
 
-/** `"…"` is one word, and so is each brace and comma that no other character follows. */
-const wordForm = /"([^"]*)"|([{}])|([^\s{}",]+(?:,[^\s{}",]+)*)|(,)/g;
+/** `"…"` is one word, also `"08:00"-"17:00"`, and so is each brace and comma that no other character follows. */
+const wordForm = /"([^"]*(?:"-"[^"]*)?)"|([{}])|([^\s{}",]+(?:,[^\s{}",]+)*)|(,)/g;
 
 export const wordsOf = (text: string): readonly Word[] =>
   [...text.matchAll(wordForm)].map(([, quoted, brace, plain, comma]) => ({
@@ -55,6 +55,11 @@ export class Words {
     const word = this.#all[this.#at++];
     if (!word) throw new UnreadWords('it ends here');
     return word;
+  }
+
+  /** Whether the next two words are these. */
+  startsWith(first: string, second: string): boolean {
+    return this.next === first && this.#all[this.#at + 1]?.text === second;
   }
 
   /** Takes the next word if it is one of these. */

@@ -283,7 +283,7 @@ test.each<[string, (saved: SavedFiles) => void]>([
     'two tables at one place, of which the second has a translation that is not read',
     (saved) => {
       const of = { type: 'nat', hook: 'prerouting', prio: -100 };
-      nft({ chain: of, rules: [[match({ meta: { key: 'skuid' } }, 0), { dnat: { addr: '192.0.2.99' } }]] })(saved);
+      nft({ chain: of, rules: [[match({ meta: { key: 'rtclassid' } }, 0), { dnat: { addr: '192.0.2.99' } }]] })(saved);
     },
   ],
   [
