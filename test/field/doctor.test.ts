@@ -58,3 +58,15 @@ test('27: SYNs that are older than the Service are stale connections', async () 
   expect(diagnoses.map(({ cause }) => cause?.code)).toEqual(['STALE_CONNECTIONS', 'STALE_CONNECTIONS']);
   expect(diagnoses[0]?.cause?.fix).toBe('conntrack -D -p tcp --orig-dst 203.0.113.60 --orig-port-dst 8080');
 });
+
+test('18: a rule that iptables cannot print is named, and no rule of Sluice is called missing', async () => {
+  const { asked, diagnoses, calls } = await runCase('case-18');
+  expect(asked.map(isServed)).toEqual([true]);
+  expect(diagnoses.map(codesOf)).toEqual([['?TABLE_NOT_PRINTED']]);
+  expect(diagnoses[0]?.cause?.evidence.join(' ')).toMatch(/ip filter INPUT .*established.* a table of its own/);
+  expect(diagnoses[0]?.unread.map(({ what }) => what)).toEqual(['rules of table ipv4 filter in store nft']);
+  const parity = calls.find(({ args }) => args[0] === 'parity');
+  expect(parity).toMatchObject({ exitCode: 2, json: { result: 'incomplete', differences: [] } });
+  const saved = calls.find(({ args }) => args.includes('--from'));
+  expect(saved?.stdout).toContain("Table `filter' is incompatible, use 'nft' tool.");
+});

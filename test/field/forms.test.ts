@@ -55,7 +55,7 @@ const forms: readonly Form[] = [
   ['passes', 'iptables-nft -t mangle -A PREROUTING -p tcp ! --syn -m conntrack --ctstate NEW -j DROP'],
   ['passes', 'iptables-nft -t raw -A PREROUTING -m rpfilter --validmark --invert -j DROP'],
   ['passes', 'iptables-nft -A FORWARD -m conntrack --ctdir ORIGINAL -m conntrack --ctstate INVALID -j DROP'],
-  ['drop', 'iptables-nft -A FORWARD -p tcp -m conntrack --ctdir REPLY -j DROP'],
+  ['drop', 'iptables-nft -t mangle -A FORWARD -p tcp -m conntrack --ctdir REPLY -j DROP'],
   ['drop', 'iptables-nft -t mangle -A PREROUTING -m iprange --src-range 198.51.100.1-198.51.100.250 -j DROP'],
   ['passes', 'iptables-nft -A FORWARD -m pkttype --pkt-type broadcast -j DROP'],
   ['drop', 'iptables-nft -t mangle -A PREROUTING -p tcp -m multiport --dports 80,30000:32767 -j DROP'],

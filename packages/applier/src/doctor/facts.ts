@@ -15,6 +15,8 @@ export interface Facts {
   readonly differences?: readonly string[];
   /** All tables of both rule stores, without the chains of single Services. */
   readonly tables?: readonly SavedTable[];
+  /** Tables of store nft that iptables cannot print, with the rules of other programs that it has no form for. */
+  readonly unprinted?: readonly UnprintedTable[];
   /** Packets that foreign rules of iptables have counted which decide about followed packets, by `Meeting.rule`. */
   readonly ruleCounters?: ReadonlyMap<string, number>;
   /** The tables of nftables that neither iptables nor Sluice made. */
@@ -98,6 +100,17 @@ export interface SavedTable {
   readonly family: Family;
   readonly table: string;
   readonly chains: ReadonlyMap<string, SavedChain>;
+}
+
+export interface UnprintedTable {
+  /** `ipv4 filter`, as differences name it. */
+  readonly table: string;
+  readonly rules: readonly {
+    /** `ip filter INPUT` */
+    readonly chain: string;
+    /** `ip filter INPUT handle 3 (ct state established : related accept)` */
+    readonly rule: string;
+  }[];
 }
 
 interface SavedChain {

@@ -26,7 +26,7 @@ import {
   readSysctls,
 } from './network.ts';
 import { desiredFacts } from './node.ts';
-import { readNftTables } from './nft-tables.ts';
+import { readNftTables, readUnprinted } from './nft-tables.ts';
 import { readRuleCounters } from './rule-counters.ts';
 import type { SavedTables } from './tables.ts';
 
@@ -80,9 +80,12 @@ export async function examine(subject: Subject, run: Run): Promise<Facts> {
     modules: readModules(),
     cannotWrite: reads.one('whether nft can write', subject.cannotWrite),
   });
+  const unprinted = await reads.one('tables that iptables cannot print', () =>
+    Promise.all(subject.saved.unprinted().map((table) => readUnprinted(table, run))),
+  );
   // Afterwards, so that nothing of it is taken for the node's own.
   const live = subject.isLive ? await reads.one('own packets', () => observeLive(asked, [...own], run)) : undefined;
-  const seen = present({ node: config.node, sluiced, desired, interfaces, ...facts, unread: [] });
+  const seen = present({ node: config.node, sluiced, desired, interfaces, unprinted, ...facts, unread: [] });
   const ruleCounters = await reads.one('counters of rules', () => readRuleCounters(decidingRules(target, seen), run));
   const unread = reads.unread.toSorted((a, b) => compareText(a.what, b.what));
   return present({ ...seen, ruleCounters, live, unread });

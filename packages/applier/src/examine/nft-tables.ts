@@ -1,5 +1,5 @@
-import { addAll } from '@sluice/netfilter';
-import type { NftChainFacts, NftRuleFacts, NftTableFacts } from '../doctor/facts.ts';
+import { addAll, type Family, objectOf, printStatements } from '@sluice/netfilter';
+import type { NftChainFacts, NftRuleFacts, NftTableFacts, UnprintedTable } from '../doctor/facts.ts';
 import type { Run } from '../kernel/command.ts';
 import { findTool } from '../kernel/tools.ts';
 import { bounds } from './bounds.ts';
@@ -46,6 +46,39 @@ export async function readNftTables(run: Run): Promise<readonly NftTableFacts[]>
       };
     }),
   );
+}
+
+/** Rules of one table that are named; more say nothing new. */
+const namedMax = 5;
+
+/**
+ * The rules of a table of iptables that its own tool has no form for. It writes none without a counter, and asks for states through
+ * extensions, so that such rules are another program's.
+ * @throws Error when nft fails
+ */
+export async function readUnprinted(
+  { family, table }: { readonly family: Family; readonly table: string },
+  run: Run,
+): Promise<UnprintedTable> {
+  const ip = family === 'ipv4' ? 'ip' : 'ip6';
+  const nft = findTool('nft');
+  const objects = nft === undefined ? [] : await jsonOf(nft, ['-a', 'list', 'table', ip, table], run);
+  const foreign = (pick(objects, 'rule') as readonly ListedRule[]).filter(({ expr }) => !isOfTool(expr));
+  const rules = foreign.slice(0, namedMax).map(({ chain, handle, expr }) => ({
+    chain: `${ip} ${table} ${chain}`,
+    rule: `${ip} ${table} ${chain} handle ${handle} (${printStatements(expr)})`,
+  }));
+  return { table: `${family} ${table}`, rules };
+}
+
+/** Statements and matches that `iptables-nft` writes itself; the rest of its matches and targets are extensions. */
+function isOfTool(expr: readonly unknown[]): boolean {
+  const names = expr.map((one) => Object.keys(objectOf(one))[0] ?? '');
+  const isPlain = expr.every((one) => {
+    const { left, right } = objectOf(objectOf(one)['match']);
+    return left === undefined || (objectOf(left)['ct'] === undefined && objectOf(right)['set'] === undefined);
+  });
+  return names.includes('counter') && isPlain && !names.includes('vmap');
 }
 
 /** What may be an argument. */

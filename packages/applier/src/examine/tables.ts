@@ -27,6 +27,14 @@ export class SavedTables {
     };
   }
 
+  /** The tables of store nft that its tool cannot print, of those that were read. */
+  unprinted(): readonly { readonly family: Family; readonly table: string }[] {
+    return (['ipv4', 'ipv6'] as const).flatMap((family) => {
+      const file = findTool(`${family === 'ipv4' ? 'iptables' : 'ip6tables'}-nft-save`) ?? '';
+      return (this.#read.get(file)?.unprinted ?? []).map((table) => ({ family, table }));
+    });
+  }
+
   /**
    * All tables of a rule store and family, from what was kept, else from its tool. Without that tool there are none.
    * @throws Error when the tool fails
@@ -42,11 +50,16 @@ export class SavedTables {
   }
 }
 
+/** `# Table `filter' is incompatible, use 'nft' tool.` */
+const unprinted = /^# Table `(\w+)' is incompatible/;
+
 type Building = Map<string, { policy: string; rules: string[]; isCut?: true }>;
 
 /** Reads the output of `iptables-save` in parts, within bounds: a chain that has more rules is marked. */
 export class TableReader {
   readonly #tables = new Map<string, Building>();
+  /** Tables of which the tool says that it cannot print them. */
+  readonly unprinted: string[] = [];
   #table: Building | undefined;
   #rest = '';
   /** How many more rules and chains are kept. */
@@ -67,6 +80,11 @@ export class TableReader {
     if (line.startsWith('*')) {
       this.#table = new Map();
       this.#tables.set(line.slice(1).trim(), this.#table);
+      return;
+    }
+    if (line.startsWith('#')) {
+      const [, left] = unprinted.exec(line) ?? [];
+      if (left !== undefined) this.unprinted.push(left);
       return;
     }
     if (line.startsWith(':')) {

@@ -18,6 +18,8 @@ export const causes = {
   RULES_IN_BOTH_STORES: 'both rule stores hold rules for Services: packets meet both',
   // Sluice's own part of the kernel
   RULES_DIFFER: 'the kernel does not hold the rules of the active generation',
+  TABLE_NOT_PRINTED:
+    'iptables cannot print a table in which another program has rules: those of Sluice there are not known',
   SYSCTL_DIFFERS: 'a sysctl does not have the value that the active generation sets',
   // the path of packets, from the first hook to the endpoint
   FORWARDING_OFF: 'the kernel does not forward packets of this family',

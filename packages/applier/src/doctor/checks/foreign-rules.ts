@@ -38,10 +38,18 @@ export function foreignRules(
 ): { readonly findings: readonly Finding[]; readonly unread: readonly Unread[] } {
   const { rules, lost } = deciding(packets, desired, facts);
   const findings = rules.map((one) => findingOf(one, facts.ruleCounters));
-  if (lost === 0) return { findings, unread: cutChains(facts) };
+  const partial = [...cutChains(facts), ...unprintedTables(facts)];
+  if (lost === 0) return { findings, unread: partial };
   const because = `${lost} of ${packets.length} packets meet more rules than are judged`;
-  return { findings, unread: [...cutChains(facts), { what: 'foreign rules to their end', because }] };
+  return { findings, unread: [...partial, { what: 'foreign rules to their end', because }] };
 }
+
+/** What packets meet in these is not known. */
+const unprintedTables = ({ unprinted = [] }: Facts): readonly Unread[] =>
+  unprinted.map(({ table, rules }) => ({
+    what: `rules of table ${table} in store nft`,
+    because: `iptables-nft-save cannot print it beside ${rules[0]?.rule ?? 'rules of another program'}`,
+  }));
 
 /** Of these the first rules are judged, and what follows is not known. */
 function cutChains({ tables = [], nftTables = [] }: Facts): readonly Unread[] {

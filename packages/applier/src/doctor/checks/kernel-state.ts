@@ -14,7 +14,7 @@ function differenceChecks(desired: DesiredFacts, facts: Facts): readonly Finding
   // During a change the kernel holds more than the active generation.
   if (sluiced.open !== undefined) return [];
   const sysctls = differences.filter((one) => /sysctl|hash/i.test(one));
-  const hidden = hiddenTables(desired, facts);
+  const hidden = [...hiddenTables(desired, facts), ...unprintedTables(facts)];
   const unprinted = differences.filter((one) => hidden.some(({ table }) => one.startsWith(`${table}: `)));
   const rules = differences.filter((one) => !sysctls.includes(one) && !unprinted.includes(one));
   const fix = sluiced.isDaemonRunning ? 'journalctl -u sluiced -n 50' : 'systemctl start sluiced';
@@ -28,25 +28,41 @@ function differenceChecks(desired: DesiredFacts, facts: Facts): readonly Finding
     });
   else if (unprinted.length > 0)
     found.push({
-      code: 'RULES_DIFFER',
+      code: 'TABLE_NOT_PRINTED',
       certainty: 'likely',
-      evidence: hidden.map(
-        ({ table, chain }) => `iptables-nft-save prints nothing of ${table} beside nft chain ${chain}`,
-      ),
-      fix: `nft list chain ${hidden[0]?.chain ?? ''}`,
+      evidence: [
+        ...hidden.map(
+          ({ table, chain, rule = `chain ${chain}` }) =>
+            `iptables-nft-save prints nothing of ${table} beside nft ${rule}`,
+        ),
+        'whether rules of Sluice are missing there cannot be known; give the program that wrote it a table of its own',
+      ],
+      fix: hidden[0]?.chain ? `nft -a list chain ${hidden[0].chain}` : 'nft -a list ruleset',
     });
   if (sysctls.length > 0) found.push({ code: 'SYSCTL_DIFFERS', certainty: 'certain', evidence: sysctls, fix });
   return found;
 }
 
+interface HiddenTable {
+  readonly table: string;
+  readonly chain: string;
+  /** Left out: the chain itself. */
+  readonly rule?: string;
+}
+
+/** The same for rules that another program added to chains of iptables. */
+const unprintedTables = ({ unprinted = [] }: Facts): readonly HiddenTable[] =>
+  unprinted.flatMap(({ table, rules }) =>
+    rules.length === 0
+      ? { table, chain: '', rule: 'rules of another program' }
+      : rules.map(({ chain, rule }) => ({ table, chain, rule: `rule ${rule}` })),
+  );
+
 /**
  * Tables of iptables in which another program has chains of nftables: iptables-nft-save prints none of their rules (`Table is incompatible,
  * use 'nft' tool`) where it has no form for one of them, so that all of Sluice's seem to be missing.
  */
-function hiddenTables(
-  { mode, store }: DesiredFacts,
-  { tables = [], nftTables = [] }: Facts,
-): readonly { readonly table: string; readonly chain: string }[] {
+function hiddenTables({ mode, store }: DesiredFacts, { tables = [], nftTables = [] }: Facts): readonly HiddenTable[] {
   if (mode === 'nftables' || store !== 'nft') return [];
   return nftTables.flatMap(({ family, name, chains }) => {
     const own = family === 'ip' ? 'ipv4' : 'ipv6';
