@@ -54,7 +54,7 @@ export interface Reading extends RuleContext {
   port: string | undefined;
 }
 
-export interface Word {
+interface Word {
   readonly text: string;
   readonly isQuoted: boolean;
 }

@@ -183,7 +183,7 @@ function markOf({ key, value }: Json): Effect | undefined {
   if (harmlessFields.has(textOf(objectOf(objectOf(key)['payload'])['field']))) return { kind: 'none' };
   if (textOf(objectOf(objectOf(key)['meta'])['key']) !== 'mark') return undefined;
   const restored = bitsOfMark(value, 'ct');
-  if (restored !== undefined) return { kind: 'restore-mark', from: restored, to: all };
+  if (restored !== undefined) return { kind: 'restore-mark', from: restored, to: allBits };
   const { '|': or, '^': xor, '&': and } = objectOf(value);
   const operands = listOf(or ?? xor ?? and);
   const isOfMark = textOf(objectOf(objectOf(operands[0])['meta'])['key']) === 'mark' && isNumber(operands[1]);
@@ -195,7 +195,7 @@ function markOf({ key, value }: Json): Effect | undefined {
   return /^\d+$/.test(textOf(value)) ? { kind: 'mark', value: Number(value), mask: 0xffffffff } : undefined;
 }
 
-const all = 0xffffffff;
+const allBits = 0xffffffff;
 const harmlessMetas: ReadonlySet<string> = new Set(['nftrace', 'pkttype', 'priority', 'secmark']);
 const harmlessFields: ReadonlySet<string> = new Set(['ttl', 'hoplimit', 'dscp', 'ecn']);
 
@@ -203,18 +203,18 @@ const harmlessFields: ReadonlySet<string> = new Set(['ttl', 'hoplimit', 'dscp', 
 function bitsOfMark(value: unknown, of: 'meta' | 'ct'): number | undefined {
   const [bare, mask] = listOf(objectOf(value)['&']).length > 0 ? listOf(objectOf(value)['&']) : [value];
   if (objectOf(objectOf(bare)[of])['key'] !== 'mark') return undefined;
-  return mask === undefined ? all : isNumber(mask) ? Number(textOf(mask)) >>> 0 : undefined;
+  return mask === undefined ? allBits : isNumber(mask) ? Number(textOf(mask)) >>> 0 : undefined;
 }
 
 /** `ct mark set meta mark`, `ct mark set 0x80`, `ct mark set ct mark | 0x80`. */
 function connectionMarkOf(value: unknown): Effect | undefined {
   const saved = bitsOfMark(value, 'meta');
-  if (saved !== undefined) return { kind: 'save-mark', from: saved, to: all };
+  if (saved !== undefined) return { kind: 'save-mark', from: saved, to: allBits };
   const { '|': or } = objectOf(value);
   const [bare, bits] = or === undefined ? [undefined, value] : listOf(or);
   if (!isNumber(bits) || (or !== undefined && bitsOfMark(bare, 'ct') === undefined)) return undefined;
   const set = Number(textOf(bits)) >>> 0;
-  return { kind: 'connection-mark', value: set, mask: or === undefined ? all : set };
+  return { kind: 'connection-mark', value: set, mask: or === undefined ? allBits : set };
 }
 
 function dnatOf({ addr, port }: Json, reading: Reading): Effect | undefined {

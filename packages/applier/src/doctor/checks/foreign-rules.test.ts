@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { DesiredFacts, Facts, Frontend, SavedTable } from '../facts.ts';
 import type { FollowedPacket, Origin } from '../packets.ts';
 import { type HookPacket, meetIptables } from '../meetings.ts';
-import { forwardedPacket as packet } from '../packet.fixture.ts';
+import { forwardedPacket } from '../packet.fixture.ts';
 import { foreignRules, ownedBy } from './foreign-rules.ts';
 
 const frontend = {
@@ -169,7 +169,7 @@ test('a rule of a known owner is not to be removed', () => {
   ).toEqual(['it belongs to Calico, for network policy of pods: change it there']);
   const chains = new Map([['FORWARD', { policy: 'ACCEPT', rules: [drop] }]]);
   const table = { store: 'nft', family: 'ipv4', table: 'filter', chains } as const;
-  const [met] = meetIptables(table, 'FORWARD', { ...packet, in: 'eth0' }, () => false, { left: 100 });
+  const [met] = meetIptables(table, 'FORWARD', { ...forwardedPacket, in: 'eth0' }, () => false, { left: 100 });
   expect(met).toMatchObject({ kind: 'drop', owner: { name: 'Calico' }, fix: 'kubectl get networkpolicies -A' });
 });
 
@@ -183,5 +183,7 @@ test.each([
     [chain, { policy: '-', rules: [rule] }],
   ]);
   const table = { store: 'nft', family: 'ipv4', table: 'filter', chains } as const;
-  expect(meetIptables(table, 'FORWARD', packet, () => false, { left: 100 })).toMatchObject([{ kind: 'drop', fix }]);
+  expect(meetIptables(table, 'FORWARD', forwardedPacket, () => false, { left: 100 })).toMatchObject([
+    { kind: 'drop', fix },
+  ]);
 });
