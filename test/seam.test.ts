@@ -101,6 +101,7 @@ const reading: Readonly<Record<string, string>> = {
     'applier/src/kube-proxy/rules.ts',
     'bundle/src/observation/digest.ts',
     'bundle/src/observation/rule-lines.ts',
+    'bundle/src/observation/saved-doubts.ts',
     'bundle/src/read-rulefile.ts',
     'renderer/src/commands/input/observation.ts',
   ]),

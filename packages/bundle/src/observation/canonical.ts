@@ -38,10 +38,11 @@ export function canonicalRoutes(text: string): readonly string[] {
   return [...new Set(routes)].toSorted(compareText);
 }
 
-/** `sysctl -a`, or files of it: `net.ipv4.ip_forward = 1`. Those of the path of Service packets, by name. */
+/** `sysctl -a`, files of it, or `grep . /proc/sys/…`: `net.ipv4.ip_forward = 1`. Those of the path of Service packets, by name. */
 export function canonicalSysctls(text: string): Readonly<Record<string, string>> {
   const found = linesOf(text).flatMap((line): (readonly [string, string])[] => {
-    const [, name = '', value = ''] = /^(?:sysctl )?([a-z0-9_./-]+) ?= ?(.*)$/i.exec(line.trim()) ?? [];
+    const [, key = '', value = ''] = /^(?:sysctl )?([a-z0-9_./-]+) ?[=:] ?(.*)$/i.exec(line.trim()) ?? [];
+    const name = key.startsWith('/proc/sys/') ? key.slice('/proc/sys/'.length).replaceAll('/', '.') : key;
     return isOfServicePath(name) ? [[name, value.trim()]] : [];
   });
   return Object.fromEntries(found.toSorted(([a], [b]) => compareText(a, b)));

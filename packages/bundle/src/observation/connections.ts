@@ -53,10 +53,17 @@ const placeOf = (address: string, port: string): string =>
 
 /**
  * @param text of `conntrack -L`, with `-o extended` or `-o id`, too, or of /proc/net/nf_conntrack; of one family or both
- * @returns undefined: it is none of these, so that nothing is known of connections
+ * @returns why nothing is known of connections, as a clause: it is none of these, or not whole
  */
-export function connectionsIn(text: string): ConnectionSummary | undefined {
-  if (text.trim() !== '' && !/ src=\S+ dst=\S+/.test(text)) return undefined;
+export function connectionsIn(text: string): ConnectionSummary | { readonly why: string } {
+  if (text.trim() === '') return { why: 'it is empty: save `conntrack -L` as root' };
+  if (!/^(?:ipv[46] +\d+ )?\S+ +\d+ .*src=\S+ dst=\S+/m.test(text))
+    return { why: 'it is not what `conntrack -L` prints' };
+  if (!text.endsWith('\n')) return { why: 'it may be truncated: its last line has no end' };
+  const lines = text.split('\n').filter((line) => / src=\S+ dst=\S+/.test(line)).length;
+  // The tool says it on its other output, which a redirection of both has.
+  const said = /(\d+) flow entries have been shown/.exec(text)?.[1];
+  if (said !== undefined && Number(said) > lines) return { why: `it has ${lines} of ${said} connections` };
   const counter = new ConnectionCounter();
   counter.take(text);
   return counter.end();

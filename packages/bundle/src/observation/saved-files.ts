@@ -1,4 +1,4 @@
-import { canonicalAddress, compareText, type Family } from '@sluice/netfilter';
+import { canonicalAddress, compareText, type Family, type Json, objectOf } from '@sluice/netfilter';
 import { canonicalRoutes, canonicalServers, canonicalSets, canonicalSysctls, isOfServicePath } from './canonical.ts';
 import { tablesOf } from './nft-objects.ts';
 import { serverLines, setLines } from './listings.ts';
@@ -16,6 +16,7 @@ import {
 } from './observation.ts';
 import { readRuleText, savedRuleText } from './rule-lines.ts';
 import { type PartText, type RuleFile, type RulePart, sortRules } from './saved-rules.ts';
+import { doubtfulParts } from './saved-doubts.ts';
 import { isShallow } from './shallow.ts';
 import { UnreadText } from './unread-text.ts';
 
@@ -79,14 +80,22 @@ export function textsOf(files: ReadonlyMap<string, string>): ToolTexts {
 
 const isRulePart = (part: SavedPart): part is RulePart => part.startsWith('rules-');
 
-/** Without what editors and other systems add: a byte order mark, `\r` at the ends of lines. */
-const plainText = (text: string): string => text.replace(/^\uFEFF/, '').replaceAll('\r\n', '\n');
+/** What `ip -c` and `grep` write to terminals: ESC and its number. */
+const colours = new RegExp(`${String.fromCodePoint(27)}\\[[0-9;]*[mK]`, 'g');
+
+/** Without what editors, terminals and other systems add: a byte order mark, `\r` at the ends of lines, colours. */
+const plainText = (text: string): string =>
+  text
+    .replace(/^\uFEFF/, '')
+    .replaceAll('\r\n', '\n')
+    .replaceAll(colours, '');
 
 /** A line of these that is cut may be one that means something else, and nothing but its end says that it is whole. */
-const endsWithLine: ReadonlySet<SavedPart> = new Set(['sets', 'servers']);
+const endsWithLine: ReadonlySet<SavedPart> = new Set(['sets', 'servers', 'addresses', 'routes', 'sysctls']);
 
 function wholeText(part: SavedPart, { file, text }: { readonly file: string; readonly text: string }): PartText {
-  const isCut = endsWithLine.has(part) && text !== '' && !text.endsWith('\n');
+  const isJson = /^\s*[[{]/.test(text);
+  const isCut = endsWithLine.has(part) && text !== '' && !isJson && !text.endsWith('\n');
   if (!isCut) return { text, file };
   return { why: `${file}: it may be truncated: its last line has no end; if it is whole, add a line break` };
 }
@@ -128,19 +137,16 @@ export function observationOf(identity: ObservedIdentity, texts: ToolTexts): Obs
   const tables = read('nft-tables', nftTablesOf, []);
   const sets = read('sets', (text) => canonicalSets(setLines(text)), []);
   const servers = read('servers', (text) => canonicalServers(serverLines(text)), []);
-  const routes = read('routes', canonicalRoutes, []);
-  const sysctls = read('sysctls', canonicalSysctls, {});
+  const routes = read('routes', routesIn, []);
+  const sysctls = read('sysctls', sysctlsIn, {});
+  const { bound: serverAddresses, interfaces } = addresses;
+  const found = { rules: stores, sets, servers, serverAddresses, interfaces, nftTables: tables, routes, sysctls };
   return {
     ...identity,
-    rules: stores,
-    sets,
-    servers,
-    serverAddresses: addresses.bound,
-    interfaces: addresses.interfaces,
-    nftTables: tables,
-    routes,
-    sysctls,
-    missing: missing.toSorted((a, b) => parts.indexOf(a.part) - parts.indexOf(b.part)),
+    ...found,
+    missing: [...missing, ...doubtfulParts(found, texts, missing)].toSorted(
+      (a, b) => parts.indexOf(a.part) - parts.indexOf(b.part),
+    ),
   };
 }
 
@@ -163,11 +169,31 @@ function nftTablesOf(text: string, file?: string): Observation['nftTables'] {
   const objects = isEmpty || text.startsWith('{') ? objectsInJson(text, file) : readNftText(text);
   if (!objects.every((one) => isShallow(one)))
     throw new UnreadText(`it has an object nested deeper than ${observationLimits.nftDepthMax}`);
+  if (file !== undefined) refusePartOfTables(text, objects);
   const { tables, notFollowed } = tablesOf(objects);
   if (notFollowed.length > 0) throw new UnreadText(`hooks of ${notFollowed.join(', ')} are not followed`);
   if (tables.length > observationLimits.nftTablesMax) throw new UnreadText(`it has ${tables.length} tables`);
   return tables;
 }
+
+/** Forms of `nft list` that leave out what decides, or print protocols as numbers. */
+function refusePartOfTables(text: string, objects: readonly NftObject[]): void {
+  const isNumeric = numericForm.test(text);
+  const all = 'save `nft list ruleset`';
+  if (isNumeric) throw new UnreadText(`it was printed with -n, which writes protocols as numbers: ${all} without it`);
+  for (const name of ['kube-proxy', 'sluice']) {
+    const of = objects.filter((one) => objectOf(Object.values(one)[0] as Json)['table'] === name);
+    if (of.length === 0) continue;
+    if (!of.some((one) => 'rule' in one)) throw new UnreadText(`table ${name} is listed without its rules: ${all}`);
+    const isFilled = of.some(({ set, map }) => listedElements(set ?? map) > 0);
+    if (!isFilled) throw new UnreadText(`the sets and maps of table ${name} have no elements: ${all} without -t`);
+  }
+}
+
+const numericForm =
+  /\bl4proto (?:6|17|132)\b|\bfib [\w .]+ type \d|"concat": ?\["[^"]+", ?(?:6|17|132), ?\d+\]|[\da-f] \. (?:6|17|132) \. \d/;
+
+const listedElements = (value: unknown): number => [objectOf(value as Json)['elem'] ?? []].flat().length;
 
 /** Of a node without tables the tool prints its version, so that a file without it is no listing. */
 function objectsInJson(text: string, file: string | undefined): readonly NftObject[] {
@@ -177,17 +203,38 @@ function objectsInJson(text: string, file: string | undefined): readonly NftObje
   return nftables;
 }
 
+/** Of a machine an empty text is none of these tools'; a file is not what it printed. */
+function refuseOther(text: string, file: string | undefined, form: RegExp, tool: string): void {
+  if (file === undefined || form.test(text)) return;
+  if (text.trim() === '') throw new UnreadText(`it is empty: save \`${tool}\``);
+  throw new UnreadText(`it is not what \`${tool}\` prints`);
+}
+
+function routesIn(text: string, file?: string): Observation['routes'] {
+  refuseOther(text, file, /^[^\s[{].* dev \S/m, 'ip route show table all');
+  return canonicalRoutes(text);
+}
+
+function sysctlsIn(text: string, file?: string): Observation['sysctls'] {
+  refuseOther(text, file, /^\s*(?:sysctl )?[a-z0-9_./-]+ ?[=:] ?\S/im, 'sysctl -a');
+  return canonicalSysctls(text);
+}
+
 interface LinkAddresses {
   readonly ifname?: string;
   readonly addr_info?: readonly { readonly local?: string; readonly prefixlen?: number }[];
 }
 
 /** `ip -json addr show`, or the text of `ip addr`. */
-function addressesOf(text: string): {
+function addressesOf(
+  text: string,
+  file?: string,
+): {
   readonly bound: Observation['serverAddresses'];
   readonly interfaces: readonly string[];
 } {
   const found = /^\s*\[/.test(text) ? fromJson(text) : fromText(text);
+  if (file !== undefined && found.length === 0) throw new UnreadText('it has no address as `ip addr` prints them');
   const bound = (family: Family): readonly string[] =>
     found
       .flatMap(([name, address]) =>
@@ -224,7 +271,6 @@ function fromText(text: string): readonly (readonly [string, string])[] {
     const address = /^(?:\d+: \S+)?\s+inet6? (\S+)/.exec(line)?.[1];
     return address === undefined || name === '' ? [] : [[name, address]];
   });
-  if (found.length === 0 && text.trim() !== '') throw new UnreadText('it has no address as `ip addr` prints them');
   return found;
 }
 

@@ -1,4 +1,4 @@
-import type { Family } from '@sluice/netfilter';
+import { type Family, isProxysChain } from '@sluice/netfilter';
 import { canonicalRules } from './canonical.ts';
 import type { RuleStoreName } from './observation.ts';
 
@@ -97,8 +97,8 @@ function agreed(known: PartText, text: string, file: string): PartText {
 /** `iptables-save -t nat` prints one table: what a Service rule needs besides is in the other one. */
 function whole(text: string, file: string): PartText {
   const has = (line: RegExp): boolean => line.test(text);
-  const lacks = (table: string): boolean =>
-    has(/^:(?:KUBE|SLUICE)-SERVICES /m) && !has(new RegExp(`^\\*${table}$`, 'm'));
+  const chains = text.match(/(?<=^:)\S+(?= )/gm) ?? [];
+  const lacks = (table: string): boolean => chains.some(isProxysChain) && !has(new RegExp(`^\\*${table}$`, 'm'));
   const [table] = ['nat', 'filter'].filter(lacks);
   // Then the tool left the table out, which the reader repeats.
   return table === undefined || has(/^# Table .*\bincompatible\b/m)

@@ -76,12 +76,18 @@ test.each([
   ['/proc/net/nf_conntrack', `ipv4     2 ${entry.replace(' use=1', ' zone=0 use=2')}`],
   ['conntrack -L -o id', `${entry} id=3456789`],
 ])('connections are read as `%s` prints them', (_tool, text) => {
-  expect(connectionsIn(`${text}\n`)?.pairs).toMatchObject([
-    { frontend: '10.96.0.10:80', endpoint: '10.244.1.5:8080', count: 1 },
-  ]);
+  expect(connectionsIn(`${text}\n`)).toMatchObject({
+    pairs: [{ frontend: '10.96.0.10:80', endpoint: '10.244.1.5:8080', count: 1 }],
+  });
 });
 
-test('of a text that lists no connections nothing is known', () => {
-  expect(connectionsIn('conntrack: command not found\n')).toBeUndefined();
-  expect(connectionsIn('')).toEqual({ pairs: [], left: 0 });
+test.each([
+  ['none of its lines', 'conntrack: command not found\n'],
+  ['nothing', ''],
+  ['events', `    [NEW] ${entry}\n`],
+  ['commands that restore entries', '-A -s 10.244.1.9 -d 10.96.0.10 -p tcp\n'],
+  ['a part of a line', entry.slice(0, 60)],
+  ['fewer entries than it counts', `${entry}\nconntrack v1.4.7 (conntrack-tools): 2 flow entries have been shown.\n`],
+])('of a text that has %s nothing is known of connections', (_title, text) => {
+  expect(connectionsIn(text)).toEqual({ why: expect.any(String) });
 });

@@ -74,14 +74,12 @@ function ofSavedFiles(node: string, directory: string): Observation {
   const [proxy] = /^Kubernetes v1\.\d{1,3}\.\S{1,40}/.exec(files.get(proxyVersionFileName) ?? '') ?? [];
   const text = files.get(connectionsFileName);
   const tracked = text === undefined ? undefined : connectionsIn(text);
-  return observationOf(
-    {
-      node,
-      tools: proxy === undefined ? {} : { 'kube-proxy': proxy },
-      ...(tracked === undefined ? {} : { connections: tracked }),
-    },
-    textsOf(files),
-  );
+  const identity = { node, tools: proxy === undefined ? {} : { 'kube-proxy': proxy } };
+  const seen = observationOf(identity, textsOf(files));
+  if (tracked === undefined) return seen;
+  if (!('why' in tracked)) return { ...seen, connections: tracked };
+  const why = `${connectionsFileName}: ${tracked.why}`;
+  return { ...seen, missing: [...seen.missing, { part: 'connections', why }] };
 }
 
 async function factsOf(config: SluicedConfig): Promise<HostFacts> {

@@ -125,7 +125,7 @@ function affinityOf(
         ...keptBesideRules(traceClient, outcome, program),
       ];
       return outcome.verdict === 'dnat' || kept.length > 0
-        ? [[outcome.to ?? outcome.verdict, kept.join(' and ') || none] as const]
+        ? [[outcome.to ?? outcome.verdict, [...new Set(kept)].join(' and ') || none] as const]
         : [];
     }),
   );

@@ -47,8 +47,16 @@ const usesIpvs = ({ servers, serverAddresses: { ipv4, ipv6 }, rules }: Observati
   ipv4.length + ipv6.length > 0 ||
   rules.some(({ lines }) => lines.some((line) => line.includes('--match-set KUBE-')));
 
-/** Parts of an observation that are missing, or those of another node, and whether a comparison needs them. */
-export function missingParts(seen: Observation, view: BundleView, name: string): readonly NotCovered[] {
+/**
+ * Parts of an observation that are missing, or those of another node, and whether a comparison needs them.
+ * @param hasNodePorts whether either side has a frontend at each address of the node
+ */
+export function missingParts(
+  seen: Observation,
+  view: BundleView,
+  name: string,
+  hasNodePorts: boolean,
+): readonly NotCovered[] {
   const { families } = nodeOf(view, name).profile;
   // What is read of a family that the bundle lacks may be served, where the node has it: its rules would go with those of the proxy.
   const isServed = (family: Family): boolean => families.includes(family) || hasGlobalAddress(seen, family);
@@ -57,10 +65,16 @@ export function missingParts(seen: Observation, view: BundleView, name: string):
     const isRules = part.startsWith('rules-');
     const matters = isRules
       ? allFamilies.some((family) => part.endsWith(family) && isServed(family))
-      : part === 'nft-tables' || ((part === 'servers' || part === 'addresses') && usesIpvs(seen));
+      : part === 'nft-tables' ||
+        (part === 'addresses' && hasNodePorts) ||
+        ((part === 'servers' || part === 'addresses') && usesIpvs(seen));
     return { what: part, why, cases: 0, matters: matters || needed.has(part) };
   });
-  return [...missing, ...serversOfMarks(seen), ...allFamilies.flatMap((family) => otherNode(seen, view, name, family))];
+  return [
+    ...missing,
+    ...serversOfMarks(seen),
+    ...allFamilies.flatMap((family) => otherNode(seen, view, name, family, hasNodePorts)),
+  ];
 }
 
 /** Virtual servers of other programs for packets with a mark, at any address: where one is, no frontend is certain. */
@@ -80,14 +94,24 @@ const hasGlobalAddress = ({ interfaces }: Observation, family: Family): boolean 
     return name !== 'lo' && address?.family === family && !/^(?:fe[89ab][0-9a-f]:|169\.254\.)/.test(address.text);
   });
 
-/** Another node of the bundle whose address an interface has, where none has that of this one: rules alone do not tell nodes apart. */
-function otherNode({ interfaces }: Observation, view: BundleView, name: string, family: Family): readonly NotCovered[] {
+/** The address of the node, where no interface has it: another node's may have one, as rules alone do not tell nodes apart. */
+function otherNode(
+  { interfaces, host }: Observation,
+  view: BundleView,
+  name: string,
+  family: Family,
+  hasNodePorts: boolean,
+): readonly NotCovered[] {
   const bound = new Set(interfaces.map((line) => parseAddress(line.split(' ')[1]?.split('/')[0] ?? '')?.text));
   const addressOf = (node: string): string | undefined => factOf(nodeOf(view, node), family, 'address');
   const own = addressOf(name);
   if (own === undefined || bound.has(own)) return [];
   const other = [...view.nodes.keys()].find((node) => bound.has(addressOf(node) ?? ''));
-  if (other === undefined) return [];
+  // Without its own address node ports are asked of another one: a file that was cut may lack it.
+  const isCut = hasNodePorts && host === undefined && interfaces.some((line) => !line.startsWith('lo '));
+  if (other === undefined && !isCut) return [];
+  const ofNone = 'no interface that was observed has it: save `ip addr` of all interfaces';
+  if (other === undefined) return [{ what: `address ${own} of node ${name}`, why: ofNone, cases: 0, matters: true }];
   const why = `no interface that was observed has it, and one has that of node ${other}: is this of ${other}?`;
   return [{ what: `address ${own} of node ${name}`, why, cases: 0, matters: true }];
 }

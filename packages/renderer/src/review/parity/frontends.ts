@@ -1,5 +1,12 @@
 import { type NftTable, nftTableIn, type Observation } from '@sluice/bundle';
-import { type Family, placeOfServer, placesIn, placesInTable, type TransportProtocol } from '@sluice/netfilter';
+import {
+  type Family,
+  objectOf,
+  placeOfServer,
+  placesIn,
+  placesInTable,
+  type TransportProtocol,
+} from '@sluice/netfilter';
 import type { BundleView } from '../bundle/view.ts';
 import { commonDestinations, compareDestinations, destinationsOf, placeOf } from '../flows/destinations.ts';
 import type { Destination } from '../flows/flow.ts';
@@ -55,6 +62,10 @@ export function titleOf({ kind, address, port, protocol }: Destination): string 
   return `${address.includes(':') ? `[${address}]` : address}:${port}/${protocol}`;
 }
 
-/** Sluice's table has both families. */
-const placesOf = (table: NftTable, family: Family): readonly string[] =>
-  placesInTable(table).filter((place) => place.includes('  ') || place.includes(':') === (family === 'ipv6'));
+/** Sluice's table has both families: its maps are named by them. */
+function placesOf(table: NftTable, family: Family): readonly string[] {
+  const other = family === 'ipv4' ? '6' : '4';
+  const isOther = (name: unknown): boolean => typeof name === 'string' && name.endsWith(other);
+  const objects = table.objects.filter(({ map }) => !isOther(objectOf(map)['name']));
+  return placesInTable({ ...table, objects });
+}

@@ -19,6 +19,8 @@ export function savedFiles(files: BundleFiles, name: string, layout: Layout = 'f
   );
   saved.set('nft.json', nftJson([]));
   saved.set('sysctl.txt', 'net.ipv4.conf.all.route_localnet = 1\n');
+  const loopback = '1: lo: <LOOPBACK,UP>\n    inet 127.0.0.1/8 scope host lo\n';
+  saved.set('ip-addr.txt', loopback);
   const states: IpvsState[] = [];
   for (const family of families.filter((one) => hasFamily(view, node.file.profile, one))) {
     const { rules, ipvs } = wholeProgram(view, node, family, layout);
@@ -34,7 +36,7 @@ export function savedFiles(files: BundleFiles, name: string, layout: Layout = 'f
     (one) =>
       `    ${one.includes(':') ? 'inet6' : 'inet'} ${one}/${one.includes(':') ? 128 : 32} scope global kube-ipvs0\n`,
   );
-  if (bound.length > 0) saved.set('ip-addr.txt', `4: kube-ipvs0: <BROADCAST,NOARP>\n${lines.join('')}`);
+  if (bound.length > 0) saved.set('ip-addr.txt', `${loopback}4: kube-ipvs0: <BROADCAST,NOARP>\n${lines.join('')}`);
   return saved;
 }
 

@@ -44,8 +44,9 @@ export function parityOf(
     const compared = familiesOf(view, node.file.profile).map((family) =>
       compareFamily({ view, node, seen, family, modes }),
     );
+    const hasNodePorts = compared.some(({ tracked }) => tracked.destinations.some(({ kind }) => kind === 'node-port'));
     const notCovered = [
-      ...missingParts(seen, view, name),
+      ...missingParts(seen, view, name, hasNodePorts),
       ...familiesWithout(view, node.file.profile, seen),
       ...compared.flatMap((one) => gapsOf(one, placeOf)),
     ];
