@@ -54,7 +54,7 @@ export class Clients {
       now: first[at] as string,
     }));
     const open = known.filter(({ question, before, now }) => !question.stays || endpointOf(before) !== endpointOf(now));
-    const answers = await this.#examiner.askWidely(open.map(({ question }) => question));
+    const answers = await this.#examiner.askWidely(open.map(({ question }) => ofManySources(question, questions)));
     let clients = open.map((client, at) => ({ ...client, met: endpointsOf(answers[at] as AnswerCounts) }));
     for (;;) {
       const faults = clients.flatMap(faultOf);
@@ -93,8 +93,28 @@ export class Clients {
   }
 }
 
-const keyOf = ({ about, frontend, from, target, port, protocol, stays }: Question): string =>
-  [about, frontend, from, target, port, protocol, stays].join(' ');
+/** The source belongs to it: with other endpoints another one of them is `endpoint itself`, and a new client. */
+const keyOf = ({ about, frontend, from, target, port, protocol, stays, sources }: Question): string =>
+  [about, frontend, from, target, port, protocol, stays, sources[0]].join(' ');
+
+/**
+ * A client with affinity meets one endpoint, however often it asks: which ones there are, other pods of its node find out, whose packets
+ * rules treat alike.
+ */
+function ofManySources(question: Question, all: readonly Question[]): Question {
+  if (!question.stays || question.from !== 'endpoint itself') return question;
+  const { about, frontend, target, port, protocol } = question;
+  const pods = all.find(
+    (one) =>
+      one.from === 'pod here' &&
+      one.about === about &&
+      one.frontend === frontend &&
+      one.target === target &&
+      one.port === port &&
+      one.protocol === protocol,
+  );
+  return pods ? { ...question, sources: pods.sources } : question;
+}
 
 const hasClient = ({ protocol, stays, frontend }: Question): boolean =>
   (protocol === 'udp' || stays) && frontend !== 'unassigned port';

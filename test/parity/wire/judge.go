@@ -85,13 +85,15 @@ func (j *judge) sendOne(id uint32, probe Probe) error {
 func (j *judge) waitForQuiet(quiet time.Duration) {
 	for {
 		j.mutex.Lock()
-		missing := false
+		missing, refused := false, false
 		for _, one := range j.waiting {
+			// A closed port of the node refuses, too, and that may be seen before the packet itself.
+			refused = refused || one.outcome.Kind == "reject"
 			missing = missing || one.outcome.Kind == "" || (one.outcome.Kind == "forward" && !one.outcome.Back)
 		}
 		idle := time.Since(j.heard)
 		j.mutex.Unlock()
-		if !missing || idle >= quiet {
+		if idle >= quiet || (!missing && (!refused || idle >= quiet/8)) {
 			return
 		}
 		time.Sleep(2 * time.Millisecond)
