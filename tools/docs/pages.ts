@@ -223,7 +223,7 @@ const decisions: Section = {
     page(
       'docs/decisions/0026-node-ports-on-localhost-in-the-table.md',
       '26. Localhost',
-      'node ports on 127.0.0.1 in mode nftables, and why `::1` has none',
+      'node ports on 127.0.0.1 in mode nftables, and why `::1` has a listener',
     ),
     page(
       'docs/decisions/0027-rules-stay-unpacked.md',

@@ -247,6 +247,14 @@ export const limits = {
   statusConnectionsMax: 64,
   /** To all health-check node ports together. */
   healthConnectionsMax: 256,
+  /** Through all node ports on ::1 together: two file descriptors each, and some 100 kB where bytes wait in both directions. */
+  relaysMax: 512,
+  /** To an endpoint (`dialTimeout` in kube-proxy's `pkg/proxy/localnodeportproxy`). */
+  relayConnectMs: 5_000,
+  /** Silence after which the kernel asks whether the far end is there: nothing else ends a connection that both sides keep open. */
+  relayKeepAliveMs: 30_000,
+  /** How exactly it is known which connection was silent longest. */
+  relayNoticeMs: 1_000,
 
   /** Attempts of a rollback in a row. Then the node is halted if the kernel refuses, else it is tried again after a pause. */
   rollbackAttemptsMax: 5,

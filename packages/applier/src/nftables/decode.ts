@@ -46,7 +46,9 @@ function tableLineOf(observed: ObservedNft): string | undefined {
   const localhost = localhostOf((chain) => observed.chains.has(chain));
   return [false, true]
     .flatMap((masqueradeAll) =>
-      [false, true].map((tcpReset) => tableLine({ detector, masqueradeAll, tcpReset, endpointCounters, ...localhost })),
+      [false, true].flatMap((tcpReset) =>
+        localhost.map((own) => tableLine({ detector, masqueradeAll, tcpReset, endpointCounters, ...own })),
+      ),
     )
     .find((line) => hasTable(observed, [line]));
 }

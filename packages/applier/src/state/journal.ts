@@ -85,11 +85,13 @@ export class DiskJournal implements Journal {
   get record(): NodeRecord {
     return this.#file.record;
   }
-
   get active(): Generation | undefined {
     return this.#active;
   }
-
+  /** What this process is bringing into the kernel, or has on probation there, before it is decided; undefined: nothing. */
+  get undecided(): Generation | undefined {
+    return this.record.open?.phase === 'open' ? this.#inFlight.next : undefined;
+  }
   /** A node that was halted before waits for an operator anyway. */
   get damaged(): Journal['damaged'] {
     const { number } = this.record.current ?? {};
@@ -121,11 +123,9 @@ export class DiskJournal implements Journal {
     this.#stands(target, current);
   }
 
-  /** Starts anew from the rules in the kernel, where their history is not known. */
   async recognised(state: NodeState, because: string): Promise<Generation> {
     const target: Generation = { number: 1, revision: 0, version: 'recognised', state };
-    await this.rescue(target, because);
-    return target;
+    return this.rescue(target, because).then(() => target);
   }
 
   get notBeforeMs(): number {

@@ -136,6 +136,11 @@ export const alarms = {
     meaning: 'a health-check node port cannot be opened',
     next: 'find the program that has the port',
   },
+  LOCALHOST_PORT: {
+    ...lasting,
+    meaning: 'mode nftables: a node port cannot be opened on ::1; the rules of the node are right',
+    next: 'find the program that has the port; a port below 1024 needs a capability that the unit does not have',
+  },
   STATE_DAMAGED: {
     ...lasting,
     meaning: 'files of the state directory were damaged within the last hour, or could not be written anew',

@@ -16,7 +16,6 @@ const own = (name: string, note?: string): MetricFate => ({
 const same = (note?: string): MetricFate => ({ kind: 'same', ...(note === undefined ? {} : { note }) });
 
 const windows = none('Windows only');
-const localhost = none('in mode nftables no node port is served on loopback addresses');
 
 /** Every metric of kube-proxy 1.37 and 1.38, which have the same (`pkg/proxy/metrics/metrics.go`), by its name. */
 export const kubeProxyMetrics: Readonly<Record<string, MetricFate>> = {
@@ -65,9 +64,15 @@ export const kubeProxyMetrics: Readonly<Record<string, MetricFate>> = {
   kubeproxy_sync_proxy_rules_winkernel_lb_update_failures_total: windows,
   kubeproxy_sync_proxy_rules_winkernel_lb_delete_failures_total: windows,
   kubeproxy_iptables_localhost_nodeports_accepted_packets_total: none('no rule uses nfacct objects'),
-  kubeproxy_nftables_localhost_nodeport_listeners: localhost,
-  kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total: localhost,
-  kubeproxy_nftables_localhost_nodeport_rejected_packets_total: localhost,
+  kubeproxy_nftables_localhost_nodeport_listeners: own(
+    'sluice_localhost_listeners',
+    'on ::1 alone: 127.0.0.1 is served by the table',
+  ),
+  kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total: own(
+    'sluice_localhost_listener_failures',
+    'on ::1 alone; the alarm `LOCALHOST_PORT` names the port',
+  ),
+  kubeproxy_nftables_localhost_nodeport_rejected_packets_total: none('the table counts no refusals'),
   kubeproxy_conntrack_reconciler_sync_duration_seconds: none(
     'bounded to 0.25 % of a processor, so its duration tells nothing',
   ),

@@ -78,6 +78,11 @@ export class StatusMetrics {
     this.#gauges.owned.set(isOwned ? 1 : 0);
   }
 
+  localhost(open: number, failures: number): void {
+    this.#gauges.localhost.set(open);
+    this.#gauges.localhostFailures.set(failures);
+  }
+
   affinity(fills: readonly AffinityFill[]): void {
     for (const { family, clients, size } of fills) {
       this.#gauges.clients.set({ family }, clients);
@@ -148,6 +153,11 @@ function gauges(report: () => Told) {
     owned: gauge(
       'sluice_nft_table_owned',
       '1 while only sluiced can change the table of mode nftables, 0 while other programs can, or in other modes',
+    ),
+    localhost: gauge('sluice_localhost_listeners', 'Node ports that sluiced serves on ::1, in mode nftables'),
+    localhostFailures: gauge(
+      'sluice_localhost_listener_failures',
+      'How many times one of them could not be opened since sluiced started',
     ),
     clients: familyGauge('sluice_affinity_clients', 'Clients of session affinity that mode nftables remembers'),
     clientsMax: familyGauge('sluice_affinity_clients_max', 'How many of them it can remember'),

@@ -193,6 +193,11 @@ export class Status {
     this.#metrics.activate(generation);
   }
 
+  /** Node ports on ::1. @param open how many are @param failures how often one could not be opened */
+  localhost(open: number, failures: number): void {
+    this.#metrics.localhost(open, failures);
+  }
+
   /** Sets whether the kernel lacks the bundle of the directory. @param begins a change to it begins now */
   pending(isPending: boolean, begins = false): void {
     this.#metrics.pending(isPending);

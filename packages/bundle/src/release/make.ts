@@ -38,6 +38,7 @@ export function makeRelease(files: BundleFiles, terms: ReleaseTerms): Release | 
   const features = new Set<ReleaseFeature>(Object.values(profiles.found).map(({ mode }) => `mode-${mode}` as const));
   if (hasTableWith(files, ' counter; }\n')) features.add('endpoint-counters');
   if (hasTableWith(files, 'chain refuse-localhost {\n')) features.add('localhost-node-ports');
+  if (hasTableWith(files, '    meta l4proto tcp return\n')) features.add('localhost-listener');
   if (profiles.hasPrimary) features.add('primary-node-ports');
   if (hasSchedulers(files)) features.add('nft-schedulers');
   if (terms.hasWaves) features.add('waves');

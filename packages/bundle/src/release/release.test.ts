@@ -91,7 +91,7 @@ test('a release with unsupported features is refused with their names and a hint
   const text = printRelease(release).replace('requires: [mode-iptables]', 'requires: [mode-iptables, mode-none]');
   expect(readRelease(text)).toMatchObject({
     message: expect.stringContaining(
-      'it requires mode-none, but this version supports accept-removal, endpoint-counters, localhost-node-ports',
+      'it requires mode-none, but this version supports accept-removal, endpoint-counters, localhost-listener',
     ),
     hint: expect.stringContaining('Upgrade sluiced first'),
   });

@@ -8,6 +8,7 @@ import { isInstant } from './signers.ts';
 export const releaseFeatures = [
   'accept-removal',
   'endpoint-counters',
+  'localhost-listener',
   'localhost-node-ports',
   'mode-iptables',
   'mode-ipvs',

@@ -20,8 +20,9 @@ test.each<[string, NftTableOptions]>([
   ['table 4 address counters', { ...plain, endpointCounters: true }],
   ['table 4 address localhost-refused', { ...plain, localhost: 'refused' }],
   ['table 4 address localhost-served', { ...plain, localhost: 'served' }],
+  ['table 4 address localhost-refused localhost-listener', { ...plain, localhost: 'refused', localhostListener: true }],
   [
-    'table 4 interface ${profile.interfaceNamePrefix}* masquerade-all tcp-reset clients 16777216 counters localhost-served',
+    'table 4 interface ${profile.interfaceNamePrefix}* masquerade-all tcp-reset clients 16777216 counters localhost-served localhost-listener',
     {
       detector: { interface: '${profile.interfaceNamePrefix}*' },
       masqueradeAll: true,
@@ -29,6 +30,7 @@ test.each<[string, NftTableOptions]>([
       affinityClients: 16_777_216,
       endpointCounters: true,
       localhost: 'served',
+      localhostListener: true,
     },
   ],
 ])('reads the table of the profile: %s', (line, options) => {

@@ -18,6 +18,8 @@ export interface NftTableOptions {
    * the node. What is served needs `route_localnet`, and the table keeps other hosts out.
    */
   readonly localhost?: LocalhostNodePorts;
+  /** `sluiced` listens for TCP on ::1 at node ports: the table leaves that to it. Only with `localhost`. */
+  readonly localhostListener?: boolean;
 }
 
 export type LocalhostNodePorts = 'refused' | 'served';
@@ -184,8 +186,9 @@ function serviceChains(words: Words, options: NftTableOptions): readonly string[
   ];
 }
 
-/** The loopback address with node ports: that of kube-proxy's listener. */
+/** The loopback addresses with node ports: those of kube-proxy's listeners, of which `sluiced` has that of IPv6. */
 export const localhostAddress = '127.0.0.1';
+export const localhostListenerAddress = '::1';
 
 /** IPv6 has no `route_localnet`. */
 const servesLocalhost = ({ n }: Words, { localhost }: NftTableOptions): boolean => n === '4' && localhost === 'served';
@@ -198,7 +201,7 @@ const localhostLists = (words: Words, prefix: '' | 't'): readonly string[] => {
 
 /**
  * Every node port has a policy, with endpoints or without. kube-proxy refuses TCP on loopback addresses only where it has no listener, and
- * its listener is on one of them.
+ * its listener is on one of them. Where ours is one, a port without it is refused by the kernel.
  */
 function localhostRefusals(words: Words, options: NftTableOptions): readonly string[] {
   const [key, { n, ip }] = [packetKey(words, true), words];
@@ -206,6 +209,7 @@ function localhostRefusals(words: Words, options: NftTableOptions): readonly str
   return [
     'ct status dnat return',
     ...(servesLocalhost(words, options) ? [`meta l4proto tcp ${ip} daddr != ${localhostAddress} return`] : []),
+    ...(n === '6' && options.localhostListener === true ? ['meta l4proto tcp return'] : []),
     ...sets.map((set) => `${key} @${set} goto refuse-localhost`),
   ];
 }
@@ -330,7 +334,7 @@ const interfaceForm = /iifname != "(\$\{profile\.(?:bridgeInterface\}|interfaceN
 
 /**
  * The table of a profile in one line: `table 4 address`, `table 4 interface cali*`; then the options that are not as by default:
- * ` masquerade-all`, ` tcp-reset`, ` clients 65536`, ` counters`, ` localhost-refused`, ` localhost-served`. The number is the edition: versions of nodes are digests of resolved
+ * ` masquerade-all`, ` tcp-reset`, ` clients 65536`, ` counters`, ` localhost-refused`, ` localhost-served`, ` localhost-listener`. The number is the edition: versions of nodes are digests of resolved
  * lines, and those of old bundles stay the same.
  * @param text of `base/first.nft`, of any edition
  * @returns undefined if `sluice` writes no such text
@@ -342,30 +346,35 @@ export function readNftTable(text: string): string | undefined {
   const endpointCounters = countsEndpoints(text);
   const localhost = localhostOf((wanted) => text.includes(`  chain ${wanted} {\n`));
   for (const masqueradeAll of [false, true])
-    for (const tcpReset of [false, true]) {
-      const options = { detector, masqueradeAll, tcpReset, affinityClients, endpointCounters, ...localhost } as const;
-      const edition = tableEditions.find((one) => printNftTable(options, one) === text);
-      if (edition !== undefined) return tableLine(options, edition);
-    }
+    for (const tcpReset of [false, true])
+      for (const own of localhost) {
+        const options = { detector, masqueradeAll, tcpReset, affinityClients, endpointCounters, ...own } as const;
+        const edition = tableEditions.find((one) => printNftTable(options, one) === text);
+        if (edition !== undefined) return tableLine(options, edition);
+      }
   return undefined;
 }
 
 /** Whether elements count connections. @param text as `printNftTable` prints it */
 export const countsEndpoints = (text: string): boolean => text.includes(' counter; }\n');
 
-/** What a table does on loopback addresses. @param hasChain whether it has a chain of a name */
-export function localhostOf(hasChain: (name: string) => boolean): Pick<NftTableOptions, 'localhost'> {
-  if (hasChain('localhost4')) return { localhost: 'served' };
-  return hasChain('unserved-localhost4') ? { localhost: 'refused' } : {};
+/** What a table may do on loopback addresses: one of these. @param hasChain whether it has a chain of a name */
+export function localhostOf(
+  hasChain: (name: string) => boolean,
+): readonly Pick<NftTableOptions, 'localhost' | 'localhostListener'>[] {
+  if (!hasChain('unserved-localhost4')) return [{}];
+  const localhost = hasChain('localhost4') ? 'served' : 'refused';
+  return [{ localhost }, { localhost, localhostListener: true }];
 }
 
 /** The table in one line. `tableOptions([tableLine(options)])` is `options`. */
 export function tableLine(options: NftTableOptions, edition = tableEdition): string {
-  const { detector, masqueradeAll, tcpReset, affinityClients, endpointCounters, localhost } = options;
+  const { detector, masqueradeAll, tcpReset, affinityClients, endpointCounters, localhost, localhostListener } =
+    options;
   const how = detector === 'address' ? 'address' : `interface ${detector.interface}`;
   const clients =
     affinityClients === undefined || affinityClients === affinityClientsDefault ? '' : ` clients ${affinityClients}`;
-  return `table ${edition} ${how}${masqueradeAll ? ' masquerade-all' : ''}${tcpReset === true ? ' tcp-reset' : ''}${clients}${endpointCounters === true ? ' counters' : ''}${localhost === undefined ? '' : ` localhost-${localhost}`}`;
+  return `table ${edition} ${how}${masqueradeAll ? ' masquerade-all' : ''}${tcpReset === true ? ' tcp-reset' : ''}${clients}${endpointCounters === true ? ' counters' : ''}${localhost === undefined ? '' : ` localhost-${localhost}`}${localhostListener === true ? ' localhost-listener' : ''}`;
 }
 
 /** Settings with the newest edition of the table: states that differ in it alone are equal. */
@@ -386,5 +395,6 @@ export function tableOptions([table = '']: readonly string[]): NftTableOptions {
     affinityClients: clients < 0 ? affinityClientsDefault : Number(words[clients + 1]),
     endpointCounters: words.includes('counters'),
     ...(localhost && { localhost }),
+    ...(words.includes('localhost-listener') && { localhostListener: true }),
   };
 }

@@ -1,15 +1,13 @@
-import { endpointIds, listNames, slotOf } from '../nftables/elements.ts';
 import { familySuffix } from '../rules/nft-family.ts';
-import { anyAddress, frontendKey, type NftFrontend, printNftEndpoint, readFrontend } from '../nftables/frontend.ts';
-import { slotsOf } from '../nftables/slots.ts';
+import { anyAddress, frontendKey, type NftFrontend, readFrontend } from '../nftables/frontend.ts';
 import type { NftState } from '../nftables/state.ts';
-import { localhostAddress, type NftTableOptions, tableOptions } from '../nftables/table.ts';
+import { localhostAddress, localhostListenerAddress, type NftTableOptions, tableOptions } from '../nftables/table.ts';
 import { perObject } from '../per-object.ts';
-import { compareText } from '../problem.ts';
-import { type Address, isLoopback, parseAddress } from '../rules/address.ts';
+import { type Address, isLoopback } from '../rules/address.ts';
 import { type Cidr, isInCidr, networkOf } from '../rules/cidr.ts';
-import type { PrintedEndpoint, TraceFlow, Trail } from '../packet/flow.ts';
-import type { Packet, RuleHit } from '../packet/packet.ts';
+import type { TraceFlow, Trail } from '../packet/flow.ts';
+import type { Packet } from '../packet/packet.ts';
+import { type Choice, hitOf, type List, type Lists, listsOf } from './nft-lists.ts';
 
 type Kind = 'pods' | 'keep' | 'node' | 'cidr';
 
@@ -39,80 +37,6 @@ function sharedOf(frontends: NftState['frontends']): SharedAddresses {
     for (const address of one.here ?? []) here.add(address);
   }
   return { clusterIPs, here };
-}
-
-/** The first slot of each endpoint, and how many it has. */
-function placesOf(slots: readonly string[]): ReadonlyMap<string, { first: number; count: number }> {
-  const places = new Map<string, { first: number; count: number }>();
-  for (const [slot, endpoint] of slots.entries()) {
-    const place = places.get(endpoint);
-    if (place) place.count++;
-    else places.set(endpoint, { first: slot, count: 1 });
-  }
-  return places;
-}
-
-/** What a list of a frontend does to packets: one of these. */
-interface Choice {
-  /** Of new clients. */
-  readonly share: number;
-  /** `10.244.1.5:8080`: what session affinity remembers. */
-  readonly endpoint: PrintedEndpoint;
-  /** The element of the map that decides. */
-  readonly hit: RuleHit;
-}
-
-/** A list of a frontend: the element that leads to its chain, and what that chooses from. */
-interface List {
-  readonly hit: RuleHit;
-  readonly choices: readonly Choice[];
-}
-
-/** Both lists of a frontend. */
-interface Lists {
-  readonly all: List;
-  readonly ofNode: List;
-}
-
-function listsOf(frontend: NftFrontend): Lists {
-  const { key, family } = frontend;
-  const { list, localList } = listNames(frontend, 'a');
-  const n = familySuffix[family];
-  return {
-    all: { hit: hitOf(`svc${n}`, `${key} : goto ${list}`), choices: choicesIn(frontend, false) },
-    ofNode: { hit: hitOf(`out${n}`, `${key} : goto ${localList}`), choices: choicesIn(frontend, true) },
-  };
-}
-
-const hitOf = (chain: string, rule: string): RuleHit => ({ table: 'nftables', chain, rule });
-
-/** One choice per endpoint that has slots, its share by their number; the first of them is shown. */
-function choicesIn(frontend: NftFrontend, isLocal: boolean): readonly Choice[] {
-  const { key, address, protocol, port: from, affinitySeconds, family } = frontend;
-  const n = familySuffix[family];
-  const list = isLocal ? frontend.local : frontend.endpoints;
-  const slots = slotsOf(frontend, list);
-  const ids = affinitySeconds === undefined ? undefined : endpointIds(list);
-  const placed = placesOf(slots);
-  const choices = list.flatMap((endpoint): readonly Choice[] => {
-    const end = endpoint.indexOf(' ');
-    const destination = parseAddress(endpoint.slice(0, end));
-    const place = placed.get(endpoint);
-    if (!destination || !place) return [];
-    const slot = slotOf(place.first, 'a', isLocal);
-    const port = Number(endpoint.slice(endpoint.lastIndexOf(' ') + 1));
-    return [
-      {
-        share: place.count / slots.length,
-        endpoint: { destination, port, text: printNftEndpoint(endpoint) },
-        hit: ids
-          ? hitOf(`${isLocal ? 'lid' : 'id'}${n}`, `${key} . ${ids.get(endpoint)} : ${endpoint}`)
-          : hitOf(`${protocol}${n}`, `${address} . ${from} . ${slot} : ${endpoint}`),
-      },
-    ];
-  });
-  // As outcomes are sorted.
-  return choices.toSorted((a, b) => compareText(a.endpoint.text, b.endpoint.text));
 }
 
 /** What is read once for all packets through a table. */
@@ -204,6 +128,7 @@ export class NftTable {
     const found = own && this.#serve(flow, own);
     if (found) return found;
     if (this.#servesLocalhost() && flow.destination.text === localhostAddress) return this.#localhost(flow) ?? [flow];
+    if (this.#isListenedOn(flow.destination)) return this.#listener(flow) ?? [flow];
     const nodePort = this.#hasNodePorts(flow.destination) ? this.#nodePortAt(flow) : undefined;
     return (nodePort && this.#serve(flow, nodePort)) ?? [flow];
   }
@@ -218,9 +143,29 @@ export class NftTable {
     return [this.#hit(flow, 'out', `${nodePort.key} : accept`)];
   }
 
+  /**
+   * The listener of `sluiced` on ::1: it accepts a connection, and opens one to an endpoint, from an address of the node.
+   * @returns undefined without an endpoint: the kernel refuses it, unless another program listens there
+   */
+  #listener(flow: TraceFlow): readonly TraceFlow[] | undefined {
+    const nodePort = this.#nodePortAt(flow);
+    if (!nodePort) return undefined;
+    const isLocal = nodePort.outside === 'local';
+    const { all, ofNode } = this.#listsOf(nodePort);
+    const { choices } = isLocal ? ofNode : all;
+    const list = { hit: hitOf('listener6', `${nodePort.key} : sluiced accepts it on ::1`), choices };
+    return choices.length === 0 ? undefined : this.#choose(flow, nodePort, list);
+  }
+
+  #isListenedOn({ text }: Address): boolean {
+    const { table } = this.#settings;
+    return table.localhostListener === true && this.#packet.protocol === 'tcp' && text === localhostListenerAddress;
+  }
+
   /** Chain `unserved-localhost`: every node port, with endpoints or without, and whatever the table does without. */
   #refuseLocalhost(flow: TraceFlow): TraceFlow {
     const isOtherAddress = this.#servesLocalhost() && flow.destination.text !== localhostAddress;
+    if (this.#isListenedOn(flow.destination)) return flow;
     const nodePort = this.#nodePortAt(flow);
     if (nodePort?.outside === undefined || (isOtherAddress && this.#packet.protocol === 'tcp')) return flow;
     return this.#end(flow, 'reject', nodePort.outside === 'cluster' ? 'always' : 'near', nodePort.key);
@@ -266,6 +211,7 @@ export class NftTable {
       return this.#masquerade(flow, 'loop', `${source.text} . ${destination.text}`);
     const { protocol, port } = this.#packet;
     const meant = this.#meant;
+    if (this.#isListenedOn(meant)) return this.#masquerade(flow, 'listener', 'sluiced connects from the node');
     if (this.#shared.clusterIPs.has(meant.text)) {
       const why = this.#clusterMasquerade(flow);
       return why === undefined ? flow : this.#masquerade(flow, ...why);

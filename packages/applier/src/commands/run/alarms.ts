@@ -7,6 +7,7 @@ import type { Status } from '../../status/status.ts';
 type MachineAlarm =
   | 'STATUS_PORT'
   | 'HEALTH_PORT'
+  | 'LOCALHOST_PORT'
   | 'BUNDLE_UNWATCHED'
   | 'FOREIGN_RULE_FIRST'
   | 'BACKEND_DOUBTFUL'

@@ -37,7 +37,7 @@ interface Surroundings {
 /** The daemon of a node, before it runs. */
 export function daemonOf(node: RunningNode, around: Surroundings): Daemon {
   const { config, log, monotonicMs, scanIntervalMs, session, status } = node;
-  const { health } = around.sockets;
+  const { health, localhost } = around.sockets;
   const tidier = new Tidier(around.heap, monotonicMs);
   return new Daemon({
     reconciler: session.reconciler,
@@ -52,11 +52,15 @@ export function daemonOf(node: RunningNode, around: Surroundings): Daemon {
     releaseWaitMsMax: config.probation.seconds * 1000 + limits.releaseWaitMs,
     drift: new Drift(around.changes, monotonicMs),
     ready: around.ready,
-    taken: (files) => {
+    taken: async (files) => {
       tidier.worked();
-      return health.taken(files);
+      await localhost.refresh();
+      await health.taken(files);
     },
-    earlyEndpoints: (files) => health.earlyEndpoints(files, session.journal.active?.state ?? { families: {} }),
+    earlyEndpoints: (files) => {
+      void localhost.refresh();
+      health.earlyEndpoints(files, session.journal.active?.state ?? { families: {} });
+    },
     ended: async (ending, tree, onlyEndpoints) => {
       const account = accountOf(ending);
       noteRelease(account, onlyEndpoints ? null : releaseOf(tree?.seal, config.node), session.journal);

@@ -32,6 +32,7 @@ interface DaemonHost {
 /** The daemon of now: events, orders and signals may come before there is one. */
 interface Current {
   daemon?: Daemon;
+  sockets?: Sockets;
   isStopped: boolean;
 }
 
@@ -45,9 +46,10 @@ export async function run(options: CommonOptions, host: DaemonHost): Promise<num
   const current: Current = { isStopped: false };
   heedSignals(host, log, current);
   do {
-    const node = await openNode(config, log, host.monotonicMs, (event, details) =>
-      current.daemon?.onEvent(event, details),
-    );
+    const node = await openNode(config, log, host.monotonicMs, (event, details) => {
+      current.daemon?.onEvent(event, details);
+      void current.sockets?.localhost.refresh();
+    });
     if ((await runUntilEnd(node, host, current)) === 'stopped') break;
     log.info({}, 'what was missing when sluiced started is there now: it begins again');
   } while (!current.isStopped);
@@ -65,6 +67,7 @@ async function runUntilEnd(node: RunningNode, host: DaemonHost, current: Current
     if (!current.daemon) throw stateError('Cannot do that now: sluiced is starting', 'Nothing was changed. Try again');
     return current.daemon.order(work);
   });
+  current.sockets = sockets;
   const notifier = startNotifier(host.environment, () => status.alive);
   const stopAlive = startAliveFile(host.environment['SLUICED_ALIVE_FILE'], () => status.alive, log);
   const changes = session.watch(host.monotonicMs, (change) => current.daemon?.changed(change));
@@ -87,6 +90,7 @@ async function runUntilEnd(node: RunningNode, host: DaemonHost, current: Current
     await daemon.run();
   } finally {
     delete current.daemon;
+    delete current.sockets;
     notifier.stop();
     stopAlive();
     changes.close();
@@ -97,7 +101,7 @@ async function runUntilEnd(node: RunningNode, host: DaemonHost, current: Current
   return hasGained ? 'gained' : 'stopped';
 }
 
-/** Opens the daemon to the outside: health-check node ports of before, orders, and events of the bundle directory. */
+/** Opens the daemon to the outside: health-check node ports of before, node ports on ::1, orders, and events of the bundle directory. */
 async function startListening(
   { config, log, session, status }: RunningNode,
   sockets: Sockets,
@@ -105,6 +109,7 @@ async function startListening(
 ): Promise<Watcher> {
   status.watches({ sight: () => daemon.sight, slowTool: () => session.slowTool });
   if (session.journal.active) await sockets.health.recall();
+  await sockets.localhost.refresh();
   await sockets.control.refresh();
   return watchBundle(config.bundle, {
     onEvent: () => daemon.poke(),

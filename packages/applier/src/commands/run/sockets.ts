@@ -4,6 +4,7 @@ import { ControlSocket } from '../../control/socket.ts';
 import { ActiveHealth } from '../../health/active.ts';
 import { HealthMemory } from '../../health/memory.ts';
 import { HealthPorts } from '../../health/ports.ts';
+import { LocalhostPorts } from '../../health/localhost-ports.ts';
 import { StatusPort } from '../../health/status-port.ts';
 import { answerHealth, answerMetrics } from '../../status/kube-proxy-ports.ts';
 import { interfaceAddresses } from '../../kernel/facts.ts';
@@ -12,11 +13,13 @@ import type { Repairs } from '../../status/repairs.ts';
 import { lastingAlarm } from './alarms.ts';
 import type { RunningNode } from './node.ts';
 
-/** Everything the daemon listens on: the status port, the health-check node ports, and the socket for operators' commands. */
+/** Everything the daemon listens on: the status port, the health-check node ports, node ports on ::1, and the socket for operators' commands. */
 export class Sockets {
   /** What the health-check node ports answer. */
   readonly health: ActiveHealth;
   readonly control: ControlSocket;
+  /** Node ports on ::1 in mode nftables. */
+  readonly localhost: LocalhostPorts;
   readonly #statusPorts: readonly StatusPort[];
   readonly #healthPorts: HealthPorts;
 
@@ -26,12 +29,18 @@ export class Sockets {
     repairs: Repairs,
     order: StateHolder['order'],
   ) {
-    const { config, log, session, status } = node;
+    const { config, log, monotonicMs, session, status } = node;
     this.#statusPorts = statusPorts;
     this.#healthPorts = new HealthPorts({
       healthy: () => status.healthy,
       addresses: () => Object.values(interfaceAddresses()).flat(),
       failed: lastingAlarm('HEALTH_PORT', status, log),
+    });
+    this.localhost = new LocalhostPorts({
+      desired: () => (session.journal.undecided ?? session.journal.active)?.state.nft,
+      monotonicMs,
+      failed: lastingAlarm('LOCALHOST_PORT', status, log),
+      counted: (open, failures) => status.localhost(open, failures),
     });
     this.health = new ActiveHealth({
       node: config.node,
@@ -65,10 +74,12 @@ export class Sockets {
     await this.control.refresh();
     for (const port of this.#statusPorts) await port.refresh();
     await this.#healthPorts.refresh();
+    await this.localhost.refresh();
   }
 
   close(): void {
     this.#healthPorts.close();
+    this.localhost.close();
     for (const port of this.#statusPorts) port.close();
     this.control.close();
   }

@@ -39,7 +39,7 @@ export const gates: Readonly<Record<string, Schema>> = {
   MultiCIDRServiceAllocator: withoutEffect(gate, 'ServiceCIDRs of the input are always used'),
   KubeProxyNFTablesLocalhostNodePorts: followed(
     localhostGate,
-    'by default on since kube-proxy 1.38; with `true`, mode nftables refuses node ports on loopback addresses, or serves them on 127.0.0.1 where a CIDR of `nodePortAddresses` contains it',
+    'by default on since kube-proxy 1.38; with `true`, mode nftables refuses node ports on loopback addresses, or serves them on 127.0.0.1 and `::1` where a CIDR of `nodePortAddresses` contains these',
   ),
   NFTablesNetlink: withoutEffect(gate, 'it changes only how kube-proxy writes rules of mode nftables'),
   WinDSR: withoutEffect(gate, windows),

@@ -5,6 +5,7 @@ import {
   type Family,
   type LocalhostNodePorts,
   localhostAddress,
+  localhostListenerAddress,
   modeFacts,
   parseCidr,
   printWords,
@@ -39,12 +40,22 @@ const mayHaveLocalhostNodePorts = (profile: Profile, family: Family): boolean =>
  * @returns undefined where the feature gate is off: nothing
  */
 export function localhostOfTable(profile: Profile): LocalhostNodePorts | undefined {
-  const { nftables, featureGates, kubeProxyVersion, families } = profile;
-  const isOn = featureGates.KubeProxyNFTablesLocalhostNodePorts ?? !isBefore(kubeProxyVersion, '1.38');
-  if (!nftables || !isOn) return undefined;
-  const cidrs = wantedAddresses(profile).flatMap((text) => parseCidr(cidrsOf(text, 'ipv4')[0] ?? '') ?? []);
-  const isServed = cidrs.some(({ prefix, text }) => prefix > 0 && cidrContains(text, localhostAddress));
-  return isServed && families.includes('ipv4') ? 'served' : 'refused';
+  if (!hasLocalhostGate(profile)) return undefined;
+  return namesLoopback(profile, 'ipv4', localhostAddress) ? 'served' : 'refused';
+}
+
+/** Mode nftables: whether `sluiced` listens on ::1, under the same condition for that address. */
+export const hasLocalhostListener = (profile: Profile): boolean =>
+  hasLocalhostGate(profile) && namesLoopback(profile, 'ipv6', localhostListenerAddress);
+
+const hasLocalhostGate = ({ nftables, featureGates, kubeProxyVersion }: Profile): boolean =>
+  nftables !== undefined && (featureGates.KubeProxyNFTablesLocalhostNodePorts ?? !isBefore(kubeProxyVersion, '1.38'));
+
+/** Whether a CIDR other than the whole family has a loopback address. */
+function namesLoopback(profile: Profile, family: Family, address: string): boolean {
+  const cidrs = wantedAddresses(profile).flatMap((text) => parseCidr(cidrsOf(text, family)[0] ?? '') ?? []);
+  const isNamed = cidrs.some(({ prefix, text }) => prefix > 0 && cidrContains(text, address));
+  return isNamed && profile.families.includes(family);
 }
 
 /** Whether node ports are open on a loopback address (kube-proxy's `NewProxier` in `pkg/proxy/iptables`). */

@@ -27,6 +27,8 @@ export interface ProfileTrafficPolicy {
   readonly masqueradeAll?: boolean;
   /** Mode nftables: node ports on loopback addresses are rejected where they are not served. */
   readonly refusesLocalhost?: boolean;
+  /** Mode nftables: `sluiced` serves TCP node ports on ::1. */
+  readonly listensOnLocalhost?: boolean;
   /** Mode ipvs: the default scheduler, with its flags. */
   readonly scheduler?: string;
 }

@@ -31,24 +31,27 @@ export function expectedNft(connection: DeclaredConnection): ExpectedOutcome {
   const { role, destination, declared } = claim;
   const { notes } = declared;
   const isLocalhost = role === 'node-port' && destination.kind === 'localhost';
-  if (role === 'node-port' && !isOpen(node, family, destination, trafficPolicy))
+  const isListened = isLocalhost && trafficPolicy.listensOnLocalhost === true && destination.protocol === 'tcp';
+  if (role === 'node-port' && !isListened && !isOpen(node, family, destination, trafficPolicy))
     return { kind: isLocalhost && trafficPolicy.refusesLocalhost === true ? 'reject' : 'pass' };
   // Before translation, so that they count where nothing serves the address, too.
   if (role === 'load-balancer' && !isAllowed(notes, node, family, source)) return { kind: 'drop' };
   const endpoints = endpointsOf(claim);
-  if (usable(endpoints).length === 0) return { kind: 'reject' };
+  // Without an endpoint there is no listener, and the kernel refuses what no program of the node accepts.
+  const none = { kind: isListened ? 'pass' : 'reject' } as const;
+  if (usable(endpoints).length === 0) return none;
   const policy = role === 'cluster' ? notes.internalPolicy : notes.externalPolicy;
   const isKnown = knowsPods(connection);
   const isPod = isKnown && isLocalPod(connection);
   const isOutside = !isPod && source.class !== 'node';
   const isLocal = policy === 'Local' && (role === 'cluster' || isOutside || isLocalhost);
   const list = isLocal ? localEndpoints(endpoints, node) : clusterEndpoints(endpoints, node);
-  if (list.length === 0) return { kind: isLocalhost ? 'reject' : 'drop' };
+  if (list.length === 0) return isLocalhost ? none : { kind: 'drop' };
   const { scheduler, shares } = choosersOf(list, '', () => readChooser(list, notes));
   const mayBeItself = hereOf(notes, node.name, () => readHere(notes, node)).has(source.address);
   const isItself = (text: string): boolean => mayBeItself && addressOfEndpoint(text) === source.address;
   const masked = (text: string): boolean => {
-    if (isItself(text)) return true;
+    if (isListened || isItself(text)) return true;
     if (role === 'cluster') return trafficPolicy.masqueradeAll === true || (isKnown && !isPod);
     return policy === 'Cluster' || (source.class === 'node' && !isPod);
   };

@@ -7,7 +7,7 @@ import { openNodePorts } from './traffic-policy.ts';
 
 /** The traffic policy of a profile of mode nftables, from its base files. */
 export function nftPolicy(view: BundleView, profile: string, family: Family): ProfileTrafficPolicy {
-  const { localhost } = nftOptionsOf(view, profile);
+  const { localhost, localhostListener } = nftOptionsOf(view, profile);
   return {
     ...nftDetectorOf(view, profile, family),
     nodePorts: {
@@ -15,6 +15,7 @@ export function nftPolicy(view: BundleView, profile: string, family: Family): Pr
       localhost: family === 'ipv4' && localhost === 'served',
     },
     refusesLocalhost: localhost !== undefined,
+    listensOnLocalhost: family === 'ipv6' && localhostListener === true,
   };
 }
 

@@ -2,7 +2,7 @@ import { type Family, type NftTableOptions, printNftTable } from '@sluice/netfil
 import type { NftablesProfile, Profile } from '../../model/config.ts';
 import type { PerFamily } from '../../model/model.ts';
 import { type GuardedLine, printLines } from '../lines.ts';
-import { localhostOfTable, nodePortScope, primary } from '../../model/nodeports.ts';
+import { hasLocalhostListener, localhostOfTable, nodePortScope, primary } from '../../model/nodeports.ts';
 import type { Undetected } from '../undetected.ts';
 import { type AddElements, addingElements } from './elements.ts';
 import { networkElements } from './networks.ts';
@@ -10,7 +10,12 @@ import { networkElements } from './networks.ts';
 /** `base/first.nft`: the table without elements. */
 export function nftTableText(profile: Profile, options: NftablesProfile): string {
   const localhost = localhostOfTable(profile);
-  return printNftTable({ ...options, detector: detectorOf(profile), ...(localhost && { localhost }) });
+  return printNftTable({
+    ...options,
+    detector: detectorOf(profile),
+    ...(localhost && { localhost }),
+    ...(hasLocalhostListener(profile) && { localhostListener: true }),
+  });
 }
 
 function detectorOf({ detectLocalMode }: Profile): NftTableOptions['detector'] {

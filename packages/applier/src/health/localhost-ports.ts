@@ -1,0 +1,110 @@
+import { createServer, type Server, type Socket } from 'node:net';
+import { localhostListenerAddress, type NftState } from '@sluice/netfilter';
+import { limits } from '../limits.ts';
+import { EndpointChoice } from './endpoint-choice.ts';
+import { listenedPorts } from './localhost-listed.ts';
+import { Relays } from './relay.ts';
+
+/** What the ports need from the daemon. */
+interface LocalhostPortsParts {
+  /** What mode nftables runs: a release on probation, or else the active generation; undefined: neither is in this mode. */
+  readonly desired: () => NftState | undefined;
+  readonly monotonicMs: () => number;
+  /** A port could not be opened; undefined: all are open. */
+  readonly failed: (why: string | undefined) => void;
+  /** How many ports are open, and how many times one could not be opened since the start. */
+  readonly counted: (open: number, failures: number) => void;
+}
+
+interface OpenPort {
+  readonly server: Server;
+  readonly choice: EndpointChoice;
+}
+
+/**
+ * Node ports on ::1 in mode nftables, for TCP: the kernel has no `route_localnet` for IPv6, so that a program has to listen there, as
+ * kube-proxy 1.38 does. They follow what packets meet: a release on
+ * probation, and the active generation once it is rolled back.
+ */
+export class LocalhostPorts {
+  readonly #parts: LocalhostPortsParts;
+  readonly #open = new Map<number, OpenPort>();
+  readonly #relays: Relays;
+  #followed: NftState | undefined;
+  #hasAll = true;
+  #failures = 0;
+  #isRefreshing = false;
+
+  constructor(parts: LocalhostPortsParts) {
+    this.#parts = parts;
+    this.#relays = new Relays(limits.relaysMax, parts.monotonicMs);
+  }
+
+  /** The connections through all ports. */
+  get connections(): number {
+    return this.#relays.count;
+  }
+
+  /**
+   * Opens missing ports, closes the rest, and takes the endpoints of now. Connections of a closed port go on, like
+   * those that rules have translated. Costs nothing while the state is the same.
+   */
+  async refresh(): Promise<void> {
+    if (this.#isRefreshing) return;
+    this.#isRefreshing = true;
+    try {
+      while (this.#parts.desired() !== this.#followed || !this.#hasAll) {
+        this.#followed = this.#parts.desired();
+        await this.#follow(this.#followed);
+        if (!this.#hasAll) break;
+      }
+    } finally {
+      this.#isRefreshing = false;
+    }
+  }
+
+  /** Closes every port, and ends its connections. */
+  close(): void {
+    for (const { server } of this.#open.values()) server.close();
+    this.#open.clear();
+    this.#relays.close();
+  }
+
+  async #follow(state: NftState | undefined): Promise<void> {
+    const wanted = new Map((state ? listenedPorts(state) : []).map((one) => [one.port, one]));
+    for (const [port, { server }] of this.#open) {
+      if (wanted.has(port)) continue;
+      this.#open.delete(port);
+      server.close();
+    }
+    const failures: string[] = [];
+    for (const [port, one] of wanted) {
+      const known = this.#open.get(port);
+      if (known) known.choice.follow(one);
+      else {
+        const choice = new EndpointChoice(one, this.#parts.monotonicMs);
+        const server = await this.#listen(port, choice);
+        if (typeof server === 'string') failures.push(server);
+        else this.#open.set(port, { server, choice });
+      }
+    }
+    this.#hasAll = failures.length === 0;
+    this.#failures += failures.length;
+    this.#parts.failed(failures[0]);
+    this.#parts.counted(this.#open.size, this.#failures);
+  }
+
+  /** @returns why it could not be opened */
+  async #listen(port: number, choice: EndpointChoice): Promise<Server | string> {
+    const server = createServer({ allowHalfOpen: true, pauseOnConnect: true, noDelay: true });
+    server.on('connection', (client: Socket) => {
+      const [host = '', to] = choice.next().split(' . ');
+      this.#relays.open(client, host, Number(to));
+    });
+    const { promise, resolve } = Promise.withResolvers<Server | string>();
+    // Stays registered: an unhandled error would end the process.
+    server.on('error', ({ message }) => resolve(`Cannot listen on node port ${port} of ::1: ${message}`));
+    server.listen({ host: localhostListenerAddress, port, ipv6Only: true }, () => resolve(server));
+    return promise;
+  }
+}
