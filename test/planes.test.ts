@@ -31,6 +31,7 @@ const comparing: Readonly<Record<string, string>> = {
   'renderer/src/render/versions/differences.ts': 'a difference of versions in one mode',
   'renderer/src/review/bundle/reach.ts': 'a match of rules of that name',
   'renderer/src/review/parity/causes.ts': 'differences between modes are its subject',
+  'renderer/src/review/parity/forwarding.ts': 'what modes with rules of iptables accept and a table cannot',
 };
 
 /**

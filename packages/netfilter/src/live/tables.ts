@@ -68,6 +68,16 @@ export class LiveTables {
     );
   }
 
+  /** With a chain that has no rules; undefined: no table has the chain. */
+  withEmpty(name: string): LiveTables | undefined {
+    if (!this.tables.some(({ chains }) => chains.has(name))) return undefined;
+    const tables = this.tables.map((table): LiveTable => {
+      const chain = table.chains.get(name);
+      return chain ? { ...table, chains: new Map([...table.chains, [name, { ...chain, rules: () => [] }]]) } : table;
+    });
+    return new LiveTables(this.family, tables);
+  }
+
   /** What translates sources after routing, of other programs alone. */
   foreignSourceNat(): LiveTables {
     const tables = this.tables.map((table): LiveTable => {

@@ -26,6 +26,7 @@ import { type ConnectionCase, connectionCases } from './connections.ts';
 import { desiredOutcome, type Gap, ObservedTracer, packetOf } from './cases.ts';
 import { aspectOf, comparedChoices } from './causes.ts';
 import type { DifferingCase } from './differing-case.ts';
+import { lostForwarding } from './forwarding.ts';
 import { frontendsOf } from './frontends.ts';
 import {
   byInterfaces,
@@ -77,7 +78,9 @@ interface Subject {
 /** Compares every frontend of either side from every class of sources, in one family. @throws ReviewStopped */
 export function compareFamily({ view, node: { name, file, profile }, seen, family, modes }: Subject): FamilyComparison {
   const own = factOf({ name, file, profile }, family, 'address');
-  const observed = withoutOwned(observedNode(seen, family, own === undefined ? [] : [own]));
+  const whole = observedNode(seen, family, own === undefined ? [] : [own]);
+  const observed = withoutOwned(whole);
+  const lostBy = lostForwarding(whole, modes);
   const node: NodeOf = { name, file, profile, addresses: observed.addresses };
   const claims = claimsIn(view, node.file.profile, family);
   const isUnread = unreadParts(seen, family).length > 0;
@@ -106,10 +109,8 @@ export function compareFamily({ view, node: { name, file, profile }, seen, famil
       cases++;
       sources.add(`${source.class} ${source.network ?? ''}`);
       const found = tracer.trace(packet);
-      if (found.kind === 'not-covered') {
-        for (const gap of found.gaps) addGap(gaps, gap);
-        return;
-      }
+      if (found.kind === 'not-covered') return addGaps(gaps, found.gaps);
+      addGaps(gaps, lostBy(packet));
       const desired = desiredOutcome(program, observed, packet);
       const key = `${source.class} ${claim?.role ?? destination.kind}`;
       const count = counts.get(key) ?? { all: 0, differing: new Map<string, number>() };
@@ -140,9 +141,9 @@ export function compareFamily({ view, node: { name, file, profile }, seen, famil
   const { cases: connections, gaps: gapsOfConnections } = isUnread
     ? noCases
     : connectionCases(view, node, observed, seen);
-  for (const gap of gapsOfConnections) addGap(gaps, gap);
+  addGaps(gaps, gapsOfConnections);
   cases += connections.length + gapsOfConnections.length;
-  for (const gap of unreadServers(observed, destinations)) addGap(gaps, gap);
+  addGaps(gaps, unreadServers(observed, destinations));
   const tracked = { family, destinations, claims, addresses: observed.addresses, modes };
   return { frontends: destinations.length, sources, cases, differing, gaps, counts, connections, tracked };
 }
@@ -294,6 +295,10 @@ const byLoad = ({ scheduler: one = 'random' }: FlowOutcome, { scheduler: other =
   what: `schedulers ${one} (observed) and ${other}`,
   why: 'which endpoint a client finds depends on the load; shares are compared for an equal one',
 });
+
+function addGaps(gaps: Map<string, FoundGap>, list: readonly Gap[]): void {
+  for (const gap of list) addGap(gaps, gap);
+}
 
 function addGap(
   gaps: Map<string, FoundGap>,
