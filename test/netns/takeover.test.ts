@@ -134,10 +134,29 @@ describe.each(plainPlanes)('a node that kube-proxy served, on $backend, in mode 
     expect(left).toContain(':KUBE-MARK-MASQ');
   });
 
+  const fails = (command: string): string => `probes: [{name: flag, exec: [${command}], attempts: 1}]\n`;
+  const layouts = mode === 'iptables' ? ['tree', 'flat'] : ['tree'];
+  test.each(layouts)('excuses no probe that fails on flushed rules of kube-proxy, in layout %s', async (layout) => {
+    const config = `takeOver: kube-proxy\nlayout: ${layout}\n`;
+    node.writeConfig(backend, `${config}${fails('/bin/false')}`);
+    await node.tool(['sh', '-c', `iptables-${backend} -t nat -F; iptables-${backend} -F`]);
+    expect(await node.apply()).toMatchObject({
+      exitCode: 4,
+      stdout: expect.stringContaining('whether it failed before is not known'),
+    });
+    node.writeConfig(backend, `${config}${fails('/bin/true')}`);
+    expect(await node.apply()).toMatchObject({ exitCode: 0 });
+  });
+
+  test.each(layouts)('excuses a probe that failed with the rules of kube-proxy, too, in layout %s', async (layout) => {
+    node.writeConfig(backend, `takeOver: kube-proxy\nlayout: ${layout}\n${fails('/bin/false')}`);
+    expect(await node.apply()).toMatchObject({ exitCode: 0 });
+  });
+
   test("restores kube-proxy's rules, line for line, when a probe fails after the takeover", async () => {
     const flag = `${node.directory}/healthy`;
-    const fails = `probes:\n  - {name: flag, exec: [/bin/sh, -c, "rm ${flag}"], attempts: 2, intervalSeconds: 0.1}\n`;
-    node.writeConfig(backend, `takeOver: kube-proxy\n${fails}`);
+    const config = `probes:\n  - {name: flag, exec: [/bin/sh, -c, "rm ${flag}"], attempts: 2, intervalSeconds: 0.1}\n`;
+    node.writeConfig(backend, `takeOver: kube-proxy\n${config}`);
     writeFileSync(flag, '');
     expect(await node.apply()).toMatchObject({ exitCode: 4 });
     expect(existsSync(flag)).toBe(false);

@@ -6,6 +6,8 @@ import { holdsPlacement, repairTable } from '../nftables/repair.ts';
 import type { Kernel, Step } from '../ports/kernel.ts';
 
 const ofKernel = new WeakMap<Kernel, Placement>();
+/** What it held before the last step, whether that was taken or not. */
+const before = new WeakMap<Kernel, Placement>();
 
 /** What the table holds, as far as this process knows without reading it. */
 const knownPlacement = (kernel: Kernel): Placement | undefined => ofKernel.get(kernel);
@@ -18,14 +20,20 @@ function learnPlacement(kernel: Kernel, placement: Placement | undefined): void 
 /** Carries a step out. Until one of the table has succeeded, what the table holds is unknown. */
 export async function applyStep(kernel: Kernel, step: Step): Promise<void> {
   if (step.kind !== 'nft') return kernel.apply(step);
+  const placement = knownPlacement(kernel);
+  if (placement) before.set(kernel, placement);
+  else before.delete(kernel);
   learnPlacement(kernel, undefined);
   await kernel.apply(step);
   learnPlacement(kernel, step.leadsTo);
 }
 
-/** Whether the table holds what this process put into it last; true where that is not known. Reads all of it. */
-export async function isTableIntact(kernel: Kernel): Promise<boolean> {
-  const placement = knownPlacement(kernel);
+/**
+ * Whether the table holds what this process put into it last; true where that is not known. Reads all of it.
+ * @param isRefused the kernel has refused the last step, and taken nothing of it
+ */
+export async function isTableIntact(kernel: Kernel, isRefused = false): Promise<boolean> {
+  const placement = knownPlacement(kernel) ?? (isRefused ? before.get(kernel) : undefined);
   if (!placement || !kernel.nft) return true;
   const observed = await kernel.nft.observe();
   return observed !== undefined && holdsPlacement(observed, placement);

@@ -59,6 +59,28 @@ function chainsNotOwned(observed: Observed, owned: OwnedNames, isSuspect: (name:
   return found;
 }
 
+/**
+ * What serves Services on a node that has no rules of Sluice: no program; another one; or another one did, and its rules do not lead packets
+ * any more, as after a flush.
+ */
+export type EarlierRules = 'none' | 'serving' | 'cut';
+
+/**
+ * Tells by the tables whether rules of kube-proxy lead packets. A flush of the tables of iptables leaves chains: an entry chain of table
+ * nat without rules, or to which no built-in chain leads.
+ */
+export function earlierRules(observed: Observed): EarlierRules {
+  if (countNames(foreignProxyChains(observed, {})) === 0) return 'none';
+  const isCut = familyNames.some((family) => {
+    const chains = observed[family]?.nat.chains ?? new Map<string, never>();
+    const entries = [...chains].filter(([name]) => jumpedChains.has(name));
+    const builtIn = [...chains.values()].filter((chain) => chain.builtIn);
+    const led = new Set(builtIn.flatMap(({ rules }) => rules.map(targetOf)));
+    return entries.some(([name, { rules }]) => rules.length === 0 || !led.has(name));
+  });
+  return isCut ? 'cut' : 'serving';
+}
+
 /** Our part of the kernel's tables. Chains shared with other programs count only if the desired state has them. */
 export function ownState(
   observed: Observed,

@@ -19,6 +19,13 @@ export interface ChangeOptions extends AdmissionOptions {
   readonly probation: ProbationRules;
 }
 
+/** Refusals for rules of another program that serve Services. */
+const codesOfEarlierRules: ReadonlySet<string> = new Set([
+  'NODE_CHAINS_NOT_OURS',
+  'NODE_SERVERS_NOT_OURS',
+  'NODE_PARITY_MISSING',
+]);
+
 /** The three steps of every change: admit files, decide the change, transact it. They share what is known of the kernel. */
 export class Changes {
   readonly #ports: Ports;
@@ -43,8 +50,10 @@ export class Changes {
   /** @see decideChange */
   async decide(bundle: VersionedState, hints: ChangeHints = {}): Promise<PlannedChange | Refusal> {
     const startState = await this.#startState(bundle);
+    const refusal =
+      'problems' in startState ? startState : await refuseTakeOver(bundle.version, startState, this.#ports);
+    if (refusal?.problems.some(({ code }) => codesOfEarlierRules.has(code))) this.#memory.sawEarlierRules = true;
     if ('problems' in startState) return startState;
-    const refusal = await refuseTakeOver(bundle.version, startState, this.#ports);
     return refusal ?? decideChange(bundle, startState, this.#ports, hints);
   }
 
@@ -70,6 +79,7 @@ export class Changes {
     const ending = await transaction(change, this.#options.probation, this.#ports, context);
     // The rollback of a stale change has made the kernel equal to the journal, which may differ from what was remembered.
     this.#memory.remember(isStale(ending) ? {} : ending);
+    if (ending.outcome.kind === 'confirmed') this.#memory.sawEarlierRules = false;
     return ending;
   }
 
@@ -78,15 +88,15 @@ export class Changes {
     this.#memory.tables = state;
   }
 
-  /** Transacts an endpoint update; again if the remembered state of the kernel was out of date. */
-  async update(change: PlannedChange): Promise<TransactionResult> {
-    const ending = await this.transact(change);
+  /** Transacts an endpoint update; again if the state of the kernel that it was planned from may be out of date. */
+  async update(change: PlannedChange, isRetry = false): Promise<TransactionResult> {
+    const ending = await this.transact(change, { isRetry });
     const again = isStale(ending) ? await this.decide(change.bundle, { changeKind: change.changeKind }) : undefined;
-    return again && !('problems' in again) ? this.update(again) : ending;
+    return again && !('problems' in again) ? this.update(again, true) : ending;
   }
 }
 
-/** Whether a change was rolled back because the remembered state of the kernel was out of date. */
+/** Whether a change was rolled back because the state of the kernel that it was planned from may be out of date. */
 export function isStale({ outcome, stale }: TransactionResult): boolean {
   return stale === true && outcome.kind === 'rolled-back';
 }
@@ -95,6 +105,8 @@ export function isStale({ outcome, stale }: TransactionResult): boolean {
 export class KernelMemory {
   tables: NodeState | undefined;
   ipvs: ObservedIpvs | undefined;
+  /** This process has seen that another program served Services, and has not confirmed a release since. */
+  sawEarlierRules = false;
 
   /** After a transaction: as far as it knows the kernel. */
   remember({ kernelState, ipvs }: Pick<TransactionResult, 'kernelState' | 'ipvs'>): void {

@@ -28,7 +28,7 @@ export type Classified =
 
 /**
  * Admits a bundle, and decides what may become of it.
- * @param isRetry after a plan from an outdated memory of the kernel: that failure is not the bundle's, although it is counted
+ * @param isRetry after a plan from rules that were out of date: that failure is not the bundle's, although it may be counted
  */
 export async function classify(
   { files, byHand, onlyEndpoints, said }: PutRequest,

@@ -1,7 +1,7 @@
 import { decline, type EndpointChange, endpointChanges, printEndpointChanges } from '../endpoints/endpoint-changes.ts';
 import { endpointsText } from '../endpoints/bounds.ts';
 import type { Outcome } from '../ports/outcome.ts';
-import type { VersionedState } from '../ports/journal.ts';
+import type { Generation, VersionedState } from '../ports/journal.ts';
 import type { ProbeResult } from '../ports/probes.ts';
 import type { TransactionResult } from '../transaction/planned-change.ts';
 import { VerifiedAnswers } from '../transaction/verified-answers.ts';
@@ -19,7 +19,10 @@ export async function afterRelease(
 ): Promise<Outcome> {
   if (outcome.kind === 'confirmed') decline(new Map(), parts.ports);
   if (outcome.kind !== 'rolled-back' || failed !== 'health') return outcome;
-  return rollBackEndpoints(outcome.because, baseline, parts);
+  const { rules } = baseline;
+  if (rules.kind === 'generation') return rollBackEndpoints(outcome.because, baseline.before, rules.generation, parts);
+  if (rules.kind === 'earlier') return outcome;
+  return { ...outcome, because: `${outcome.because}; whether it failed before is not known: ${rules.why}` };
 }
 
 /** Puts endpoints in, however many they are. @returns undefined: they were refused */
@@ -33,19 +36,20 @@ async function restoreEndpoints(target: VersionedState, changes: Changes): Promi
  * may be what broke the probe: they went in early, before probation. So the probes run again, and if they still fail, the changed
  * Services get their old endpoints. If the probes fail with these, too, the newest ones are kept: they are more likely to exist.
  * @param because why the release was rolled back
+ * @param answers before any part of it was in the kernel @param generation the rules at that time
  * @returns the outcome `rolled-back` with what became of the endpoints, or `held`
  */
 async function rollBackEndpoints(
   because: string,
-  { generation, answers }: VerifiedAnswers,
+  answers: readonly ProbeResult[],
+  generation: Generation,
   { changes, keeper, ports }: Pick<ReconcileParts, 'changes' | 'keeper' | 'ports'>,
 ): Promise<Outcome> {
   const { journal, declined, report } = ports;
   const rolledBack = (endpoints: string): Outcome => ({ kind: 'rolled-back', because: `${because}; ${endpoints}` });
   const active = journal.active;
-  const differing =
-    generation && active?.number === generation.number ? endpointChanges(generation.state, active.state) : [];
-  if (!active || !generation || differing.length === 0) return { kind: 'rolled-back', because };
+  const differing = active?.number === generation.number ? endpointChanges(generation.state, active.state) : [];
+  if (!active || differing.length === 0) return { kind: 'rolled-back', because };
   const now = await VerifiedAnswers.take(keeper, ports);
   if ('problems' in now)
     return rolledBack('the newest endpoints stay: another program changes the rules that they are tried on');

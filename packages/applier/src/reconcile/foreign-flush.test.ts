@@ -1,13 +1,14 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import type { Family } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { dataPlanes, endpointNumbers, kernelText } from '../testing/data-plane.fixture.ts';
+import { flush } from '../testing/flush.fixture.ts';
+import type { Reconciler } from './reconciler.ts';
 import { type Scene, scene, steppingClock } from '../testing/scene.fixture.ts';
 
 /**
- * Another program flushes all rules at each moment around a release: before it, at each of its probes, and at each look at the kernel. Probes
- * that failed without rules never excuse a bad release.
+ * Another program flushes all rules at each moment around a release: before it, at each of its probes, each look at the kernel and each step.
+ * Probes that failed without rules never excuse a bad release, and steps that the kernel refuses without them are no fault of a good one.
  */
 
 let node: Scene = scene();
@@ -15,22 +16,15 @@ afterEach(() => node.end());
 
 const families = ['ipv4', 'ipv6'] as const;
 
-/** `iptables -F; iptables -t nat -F`, in mode ipvs with `ipvsadm -C`, or `nft flush ruleset`: chains stay, or the table goes. */
-async function flush(mode: string): Promise<void> {
-  if (mode === 'nftables') return node.kernel.nft.clear();
-  if (mode === 'ipvs') node.kernel.ipvs.clear();
-  for (const family of families) node.kernel.load(family, flushed(family));
-}
+/** Where chains are ours they may stay. */
+const planesAndFlushes = dataPlanes.flatMap((plane) =>
+  (plane.mode === 'iptables' ? (['empties', 'removes'] as const) : (['removes'] as const)).map((how) => ({
+    ...plane,
+    how,
+  })),
+);
 
-const flushed = (family: Family): string =>
-  node.kernel
-    .save(family)
-    .split('\n')
-    .filter((line) => line.startsWith('*') || line === 'COMMIT' || /^:\S+ - /.test(line))
-    .map((line) => `${line}\n`)
-    .join('');
-
-describe.each(dataPlanes)('layout $layout, mode $mode', ({ layout, mode }) => {
+describe.each(planesAndFlushes)('layout $layout, mode $mode, a flush that $how rules', ({ layout, mode, how }) => {
   const bundle = (web: readonly number[]) =>
     sampleBundle({ services: { 'shop/web': web, 'shop/cart': [3] }, families: [...families], mode });
   const [one, bad, good] = [bundle([1, 2]), bundle([90, 91]), bundle([4, 5])];
@@ -40,7 +34,10 @@ describe.each(dataPlanes)('layout $layout, mode $mode', ({ layout, mode }) => {
     return numbers.includes(3) && !numbers.includes(90);
   };
 
-  /** Starts a node with the first release. @param moment called before each probe and each reading of rules, with the name of the call */
+  /** As the daemon does: what fails is tried again at the next scan. */
+  const repair = async (reconciler: Reconciler): Promise<void> => void (await reconciler.repair().catch(() => 0));
+
+  /** Starts a node with the first release. @param moment called before each probe, each reading of rules and each step, with the name of the call */
   async function start(moment: (call: string) => Promise<void>) {
     node.end();
     node = scene();
@@ -60,6 +57,11 @@ describe.each(dataPlanes)('layout $layout, mode $mode', ({ layout, mode }) => {
       await moment('observeChains');
       return observeChains(...asked);
     };
+    const apply = kernel.apply.bind(kernel);
+    kernel.apply = async (step) => {
+      await moment('apply');
+      return apply(step);
+    };
     const policies = [{ name: 'web', failures: 1, window: 1 }];
     const probes = { policies, intervalMs: 1000, once: probe, untilVerdict: probe };
     return node.start({}, { probes, clock: steppingClock() });
@@ -74,15 +76,15 @@ describe.each(dataPlanes)('layout $layout, mode $mode', ({ layout, mode }) => {
       const { reconciler, journal } = await start(async () => {
         if (calls++ !== at) return;
         met = true;
-        await flush(mode);
+        flush(node.kernel, how, mode);
       });
       const first = journal.active?.version;
-      if (at < 0) await flush(mode);
+      if (at < 0) flush(node.kernel, how, mode);
       for (let looks = 0; looks < 3; looks++) {
         const outcome = await reconciler.put(bad, false);
         endings.add(outcome.kind);
         expect([at, outcome]).toEqual([at, expect.not.objectContaining({ kind: 'confirmed' })]);
-        await reconciler.repair();
+        await repair(reconciler);
       }
       expect([at, journal.active?.version, serves()]).toEqual([at, first, true]);
     }
@@ -99,18 +101,18 @@ describe.each(dataPlanes)('layout $layout, mode $mode', ({ layout, mode }) => {
       const { reconciler, journal } = await start(async () => {
         if (isOver || calls++ !== at) return;
         met = true;
-        await flush(mode);
+        flush(node.kernel, how, mode);
       });
-      if (at < 0) await flush(mode);
+      if (at < 0) flush(node.kernel, how, mode);
       let outcome = await reconciler.put(good, false);
       for (let looks = 0; looks < 3 && outcome.kind !== 'confirmed'; looks++) {
-        await reconciler.repair();
+        await repair(reconciler);
         outcome = await reconciler.put(good, false);
       }
       expect([at, outcome.kind, 'failing' in outcome]).toEqual([at, 'confirmed', false]);
       expect([at, journal.record.quarantined]).toEqual([at, {}]);
       isOver = true;
-      await reconciler.repair();
+      await repair(reconciler);
       expect([at, await reconciler.differences(), serves()]).toEqual([at, [], true]);
     }
   });
@@ -118,7 +120,7 @@ describe.each(dataPlanes)('layout $layout, mode $mode', ({ layout, mode }) => {
   test('refuses a release for now while another program flushes the rules all the time, without blame', async () => {
     let isFlushing = false;
     const { reconciler, journal } = await start(async (call) => {
-      if (isFlushing && call === 'probe') await flush(mode);
+      if (isFlushing && call === 'probe') flush(node.kernel, how, mode);
     });
     const before = kernelText(node.kernel);
     isFlushing = true;
@@ -128,6 +130,23 @@ describe.each(dataPlanes)('layout $layout, mode $mode', ({ layout, mode }) => {
     }
     isFlushing = false;
     expect([journal.record.quarantined, journal.open, kernelText(node.kernel)]).toEqual([{}, undefined, before]);
+    expect((await reconciler.put(good, false)).kind).toBe('confirmed');
+  });
+
+  test('blames no release for steps that the kernel refuses while another program flushes the rules before each', async () => {
+    let isFlushing = false;
+    const { reconciler, journal } = await start(async (call) => {
+      if (isFlushing && call === 'apply') flush(node.kernel, how, mode);
+    });
+    isFlushing = true;
+    for (let looks = 0; looks < 5; looks++) {
+      const outcome = await reconciler.put(good, false).catch(() => ({ kind: 'pending' }));
+      expect(outcome.kind).toMatch(/^(?:pending|rolled-back|refused)$/);
+      await repair(reconciler);
+    }
+    expect([journal.record.quarantined, journal.halted]).toEqual([{}, undefined]);
+    isFlushing = false;
+    await repair(reconciler);
     expect((await reconciler.put(good, false)).kind).toBe('confirmed');
   });
 

@@ -25,7 +25,7 @@ import { VerifiedAnswers } from '../transaction/verified-answers.ts';
  * transact          see `transaction`
  * ```
  *
- * A change is admitted and linked once. A second round follows an early part, or a plan from an outdated memory of the kernel.
+ * A change is admitted and linked once. A second round follows an early part, or a plan from rules that are out of date.
  */
 export async function reconcile(request: PutRequest, parts: ReconcileParts): Promise<Outcome> {
   const { changes, early, removals } = parts;
@@ -38,7 +38,7 @@ export async function reconcile(request: PutRequest, parts: ReconcileParts): Pro
     if (classified.kind === 'change' && !baseline) {
       baseline = await takeBaseline(classified.change, request, parts);
       // What was decided on other rules is decided again.
-      if (baseline instanceof VerifiedAnswers && baseline.hasRepaired) continue;
+      if (baseline instanceof VerifiedAnswers && baseline.isLater) continue;
     }
     const part = await earlyStep(early, request.files, bundle, scope, tried);
     if (part?.kind === 'held' || part?.kind === 'pending') return part;
@@ -49,7 +49,7 @@ export async function reconcile(request: PutRequest, parts: ReconcileParts): Pro
     if (stop) return stop;
     if (baseline && !(baseline instanceof VerifiedAnswers)) return { kind: 'refused', refusal: baseline };
     const offers = forProbation(request.offers, parts);
-    const ending = await changes.transact(change, { offers, baseline });
+    const ending = await changes.transact(change, { offers, baseline, isRetry });
     early.learn(request.files, bundle, ending);
     // A removal that has stood is over with that: the next one is held as long.
     if (ending.outcome.kind === 'confirmed') removals.forget();

@@ -1,7 +1,16 @@
 import { moveFirst } from '../order/move-first.ts';
 import { judgeOrder } from '../order/order.ts';
 import { isTree, chainNames, familiesOf, type NodeState, type Observed, type OwnedNames } from '../ports/node-state.ts';
-import { adaptDesired, countNames, foreignProxyChains, foreignSluiceChains, ownState } from '../plan/ownership.ts';
+import { familiesWithTools } from '../admission/start-state.ts';
+import {
+  adaptDesired,
+  countNames,
+  type EarlierRules,
+  earlierRules,
+  foreignProxyChains,
+  foreignSluiceChains,
+  ownState,
+} from '../plan/ownership.ts';
 import { describeStep, type Plan, plan } from '../plan/plan.ts';
 import { readBeside } from '../plan/beside.ts';
 import { drainVirtual, type Virtual } from '../plan/virtual.ts';
@@ -87,6 +96,21 @@ export class DriftRepair implements RulesKeeper {
     if (steps === 'interrupted' || steps === 0) return 0;
     this.#ports.report('repaired', { steps });
     return steps;
+  }
+
+  /** @see RulesKeeper */
+  async earlier(): Promise<EarlierRules> {
+    const { kernel } = this.#ports;
+    const observed = await kernel.observe(familiesWithTools(this.#facts()));
+    const traces = await kernel.proxyTraces();
+    const now = traces.ipvs || traces.nftables ? 'serving' : earlierRules(observed);
+    if (now === 'serving') this.#memory.sawEarlierRules = true;
+    return now === 'none' && this.#memory.sawEarlierRules ? 'cut' : now;
+  }
+
+  /** @see RulesKeeper */
+  get hasProxy(): boolean {
+    return this.#facts().kubeProxies().length > 0;
   }
 
   /** Compares and changes nothing. @returns a line for each step that `repair` would take */

@@ -1,5 +1,5 @@
 import { isOfSurroundings, RehearsalError } from '../ports/failure.ts';
-import { firstDifference, foreignDifference, updateDifference, verifyIpvs } from './verify.ts';
+import { firstDifference, foreignDifference, untouchedDifference, updateDifference, verifyIpvs } from './verify.ts';
 import type { PlannedChange, TransactionResult, RollbackReason } from './planned-change.ts';
 import { carryOut } from './restore.ts';
 import type { ObservedIpvs } from '../ipvs/values.ts';
@@ -52,10 +52,10 @@ export async function transaction(
   decided: PlannedChange,
   rules: ProbationRules,
   ports: Ports,
-  { offers, baseline }: TransactionContext = {},
+  context: TransactionContext = {},
 ): Promise<TransactionResult> {
   try {
-    return await inPhases(decided, rules, ports, { offers, baseline });
+    return await inPhases(decided, rules, ports, context);
   } finally {
     enter('end', ports);
   }
@@ -69,7 +69,7 @@ async function inPhases(
   decided: PlannedChange,
   rules: ProbationRules,
   ports: Ports,
-  { offers, baseline: given }: TransactionContext,
+  { offers, baseline: given, isRetry = false }: TransactionContext,
 ): Promise<TransactionResult> {
   const { journal, probes, report } = ports;
   const { bundle, plan, changeKind } = decided;
@@ -77,7 +77,7 @@ async function inPhases(
   const refusal = await rehearse(decided, ports);
   if (refusal) return { outcome: { kind: 'refused', refusal } };
   enter('baseline', ports);
-  const baseline = changeKind === 'release' ? (given?.answers ?? allPass(probes)) : [];
+  const baseline = changeKind === 'release' ? (given?.before ?? allPass(probes)) : [];
   const good = changeKind === 'endpoints' ? ((await ports.updates?.before()) ?? []) : [];
   enter('stage', ports);
   // A decision that came too late for the previous probation must not count for this one.
@@ -92,13 +92,13 @@ async function inPhases(
   }
   const deadman = new Deadman(rules.deadmanSeconds, ports);
   const { failed, ipvs } = await cutOver(decided, rules, deadman, ports);
-  if (failed) return rollBackAfter(failed, decided, ports);
+  if (failed) return rollBackAfter(failed, decided, ports, isRetry);
   enter('probation', ports);
   const probation = new ProbationWatch(decided, baseline, { rules, deadman, offers }, ports);
   const failure = changeKind === 'release' ? await probation.run() : undefined;
   // With the endpoints that arrived during probation.
   const { change } = probation;
-  if (failure) return rollBackAfter(failure, change, ports);
+  if (failure) return rollBackAfter(failure, change, ports, isRetry);
   enter('finish', ports);
   try {
     await deadman.renewLate();
@@ -112,6 +112,7 @@ async function inPhases(
       { kind: 'surroundings', because: `the commit record cannot be written: ${messageOf(error)}` },
       change,
       ports,
+      isRetry,
     );
   }
   const ending = withFailing(await finish(change, ports), probation.failing);
@@ -126,6 +127,8 @@ export interface TransactionContext {
   readonly offers?: ProbationOffers | undefined;
   /** The answers of the probes before any part of the release; left out: no probe is excused. */
   readonly baseline?: VerifiedAnswers | undefined;
+  /** What the change was planned from was out of date before, and was read anew. */
+  readonly isRetry?: boolean;
 }
 
 const allPass = ({ policies }: Ports['probes']): readonly ProbeResult[] =>
@@ -196,27 +199,41 @@ function differs(difference: string): RollbackReason {
   return { kind: 'differs', because: `the kernel does not hold what was loaded: ${difference}` };
 }
 
-async function rollBackAfter(seen: RollbackReason, change: PlannedChange, ports: Ports): Promise<TransactionResult> {
+async function rollBackAfter(
+  seen: RollbackReason,
+  change: PlannedChange,
+  ports: Ports,
+  isRetry: boolean,
+): Promise<TransactionResult> {
   enter('roll back', ports);
-  const failure = seen.kind === 'health' ? await onOwnRules(seen, change, ports) : seen;
+  const failure = isOfRules[seen.kind] ? await onKnownRules(seen, change, ports) : seen;
   const isRefused = failure.kind === 'kernel' || failure.kind === 'differs';
   if (isRefused || failure.kind === 'surroundings')
     ports.report('kernel-refused', { because: failure.because, lane: change.changeKind });
-  const isStale = isRefused && !change.observed;
-  const ending = await rollBack(failure.because, change.from, isStale ? 'process' : faults[failure.kind], ports);
+  // What the change was planned from was only remembered, or another program has changed it since.
+  const isOutdated = (isRefused && !change.observed) || (seen.kind === 'kernel' && failure.kind === 'surroundings');
+  const isStale = isOutdated && !isRetry;
+  const fault = isRefused && isStale ? 'process' : faults[failure.kind];
+  const ending = await rollBack(failure.because, change.from, fault, ports);
   return { ...ending, failed: failure.kind, ...(isStale ? { stale: true } : {}) };
 }
 
+/** What is said of a bundle on the assumption that nobody else touched the rules. */
+const isOfRules: Readonly<Partial<Record<RollbackReason['kind'], true>>> = { health: true, kernel: true };
+
 /**
- * Whether probes failed on the rules of the release: what another program did to them, the release is not to blame for.
+ * Whether a release failed on the rules that it was made for: what another program did to them, the release is not to blame for. Probes fail on
+ * its own rules; the kernel refuses steps from the rules before.
  * @returns the reason, or another one; also where that cannot be read
  */
-async function onOwnRules(failure: RollbackReason, { plan }: PlannedChange, ports: Ports): Promise<RollbackReason> {
+async function onKnownRules(failure: RollbackReason, change: PlannedChange, ports: Ports): Promise<RollbackReason> {
   const { kernel } = ports;
   try {
     // Before anything is read: packets come first.
-    if (plan.flip === 'switch') await kernel.switch?.off('nat');
-    const difference = await foreignDifference(plan, kernel);
+    if (change.plan.flip === 'switch') await kernel.switch?.off('nat');
+    const difference = await (failure.kind === 'health'
+      ? foreignDifference(change.plan, kernel)
+      : untouchedDifference(change, kernel));
     return difference === undefined ? failure : foreign(difference);
   } catch (error) {
     const kind = isOfSurroundings(error) ? 'surroundings' : failure.kind;

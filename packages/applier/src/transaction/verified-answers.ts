@@ -1,5 +1,6 @@
 import { limits } from '../limits.ts';
 import { messageOf } from '../message.ts';
+import type { EarlierRules } from '../plan/ownership.ts';
 import { StillDiffers } from '../ports/failure.ts';
 import type { Generation } from '../ports/journal.ts';
 import type { Ports } from '../ports/ports.ts';
@@ -15,35 +16,56 @@ export interface RulesKeeper {
   looksRight(): Promise<boolean>;
   /**
    * Compares all of the kernel with the active generation, and repairs it.
-   * @returns the number of steps; 0 if nothing differed
+   * @returns the number of steps; 0 if nothing differed, or there is no generation
    * @throws StillDiffers when another program undoes the repair at once
    */
   repairAll(): Promise<number>;
+  /** Reads what serves Services on a node without a generation of its own. `cut`: also where the rules seen before are gone. */
+  earlier(): Promise<EarlierRules>;
+  /** Whether a program runs that puts such rules back by itself. */
+  readonly hasProxy: boolean;
 }
 
+/** The rules that packets of probes met, all the time. */
+type Rules =
+  | { readonly kind: 'generation'; readonly generation: Generation }
+  /** Those before Sluice: of a kube-proxy, or none. Nothing of them is ours to repair. */
+  | { readonly kind: 'earlier' }
+  /** Another program had removed them, and nothing puts them back. */
+  | { readonly kind: 'unknown'; readonly why: string };
+
 /**
- * The answers of the probes on the rules of one generation. A decision that compares with answers takes this type, which nothing else makes:
- * probes that fail because another program has flushed the rules must not excuse a release that fails them, too.
+ * The answers of the probes, and the rules that they are about. A decision that compares with answers takes this type, which nothing else
+ * makes: probes that fail because another program has flushed the rules must not excuse a release that fails them, too.
  *
  * The rules are looked at before the probes, and repaired if they are not right. Where all probes pass, nothing is excused, and that is enough.
  * Where one fails, all rules are compared after the probes: what differs is repaired, and the probes run again. So do they where another
  * program changed the tables meanwhile and the kernel tells (`Kernel.changeCount`): it may have put its own flush right.
+ *
+ * On a node without a generation of its own the rules before are those of a kube-proxy, or none. They must lead packets before the probes and
+ * after them. Where they do not, a kube-proxy that runs is waited for; without one nothing is excused, for nothing is known. A node that never
+ * had any rules excuses: to go back would leave it without all Services, for a probe that nothing has ever let pass.
  */
 export class VerifiedAnswers {
   readonly answers: readonly ProbeResult[];
-  /** The active generation at that time; undefined: none, or that of the rules before Sluice, with which nothing is compared. */
-  readonly generation: Generation | undefined;
-  /** Whether the kernel was repaired: what was decided before is out of date. */
-  readonly hasRepaired: boolean;
+  readonly rules: Rules;
+  /** Whether the rules changed before or meanwhile: what was decided before is out of date. */
+  readonly isLater: boolean;
 
-  private constructor(answers: readonly ProbeResult[], generation: Generation | undefined, hasRepaired: boolean) {
+  private constructor(answers: readonly ProbeResult[], rules: Rules, isLater: boolean) {
     this.answers = answers;
-    this.generation = generation;
-    this.hasRepaired = hasRepaired;
+    this.rules = rules;
+    this.isLater = isLater;
+  }
+
+  /** The answers to compare with: a probe of which nothing is known excuses nothing, like one that passes. */
+  get before(): readonly ProbeResult[] {
+    const { rules, answers } = this;
+    return rules.kind === 'unknown' ? answers.map((one) => ({ ...one, healthy: true, seen: rules.why })) : answers;
   }
 
   /**
-   * Runs the probes until their answers are known to be about the active generation, `limits.baselineTriesMax` times at most.
+   * Runs the probes until it is known which rules their answers are about, `limits.baselineTriesMax` times at most.
    * @returns why not, without blame for any release: another program changes the rules again and again
    * @throws KernelError when the kernel cannot be read or repaired
    */
@@ -52,31 +74,40 @@ export class VerifiedAnswers {
     { journal, kernel, probes, report }: Pick<Ports, 'journal' | 'kernel' | 'probes' | 'report'>,
   ): Promise<VerifiedAnswers | Refusal> {
     const { active } = journal;
-    const generation = active?.number === 0 ? undefined : active;
-    const has = (answers: readonly ProbeResult[], steps: number): VerifiedAnswers =>
-      new VerifiedAnswers(answers, generation, steps > 0);
-    if (probes.policies.length === 0) return has([], 0);
-    if (!generation) return has(await probes.untilVerdict(), 0);
+    const rules: Rules = active && active.number > 0 ? { kind: 'generation', generation: active } : { kind: 'earlier' };
+    if (probes.policies.length === 0) return new VerifiedAnswers([], rules, false);
+    const earlier = async (): Promise<EarlierRules> => (rules.kind === 'earlier' ? keeper.earlier() : 'serving');
     let steps = 0;
+    let answers: readonly ProbeResult[] = [];
     let why = 'the rules were not as loaded';
+    let isCut = false;
     try {
       if (!(await keeper.looksRight())) steps += await keeper.repairAll();
       for (let tries = 1; tries <= limits.baselineTriesMax; tries++) {
+        const stood = await earlier();
         const before = await kernel.changeCount?.();
-        const answers = await probes.untilVerdict();
-        if (answers.every(({ healthy }) => healthy)) return has(answers, steps);
+        answers = await probes.untilVerdict();
+        const isLater = steps > 0 || tries > 1;
+        if (answers.every(({ healthy }) => healthy)) return new VerifiedAnswers(answers, rules, isLater);
         const isSame = (await kernel.changeCount?.()) === before;
         const repaired = await keeper.repairAll();
         steps += repaired;
+        const stands = await earlier();
+        isCut = stands === 'cut' || stands !== stood;
         // Programs that write rules of their own all the time must not keep a release out: the comparison is what counts in the end.
-        if (repaired === 0 && (isSame || tries === limits.baselineTriesMax)) return has(answers, steps);
+        const isLast = tries === limits.baselineTriesMax;
+        if (repaired === 0 && !isCut && (isSame || isLast)) return new VerifiedAnswers(answers, rules, isLater);
         report('probes-again', { steps: repaired, tries });
       }
     } catch (error) {
       if (!(error instanceof StillDiffers)) throw error;
       why = messageOf(error);
+      isCut = false;
     }
-    return notNow(why);
+    if (!isCut) return notNow(why);
+    why = 'the rules that served Services before Sluice were removed';
+    // What puts them back is waited for: a release that goes in before that may be blamed for what failed with them, too.
+    return keeper.hasProxy ? notNow(why) : new VerifiedAnswers(answers, { kind: 'unknown', why }, true);
   }
 }
 

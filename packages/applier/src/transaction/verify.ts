@@ -70,6 +70,35 @@ export async function foreignDifference(
   return familiesOf(afterCutOver).length === 0 ? undefined : tablesDifference(afterCutOver, kernel);
 }
 
+/**
+ * Compares what no step of a change writes with the state before it: of a step that the kernel refused, that another program removed what the
+ * step was planned from. Virtual servers and sets of mode ipvs are not compared.
+ * @returns the first difference, which is another program's
+ */
+export async function untouchedDifference(
+  { now, plan: { stage, cutOver } }: Pick<PlannedChange, 'now' | 'plan'>,
+  kernel: Kernel,
+): Promise<string | undefined> {
+  if (!(await isTableIntact(kernel, true))) return 'table inet sluice';
+  const families = familiesOf(now);
+  const observed = families.length === 0 ? {} : await kernel.observe(families, now);
+  const touched = [...stage.touched, ...cutOver.touched];
+  for (const family of families) {
+    for (const table of tableNames) {
+      const changes = touched.filter((one) => one.family === family && one.table === table);
+      const written = new Set(changes.flatMap(({ change }) => changedChains(change)));
+      const actual = observed[family]?.[table].chains;
+      for (const [name, rules] of tableOf(now, family, table).chains) {
+        const difference = written.has(name)
+          ? undefined
+          : rulesDifference(family, table, name, rules, actual?.get(name)?.rules);
+        if (difference !== undefined) return difference;
+      }
+    }
+  }
+  return undefined;
+}
+
 async function tablesDifference(desired: NodeState, kernel: Kernel): Promise<string | undefined> {
   const observed = await kernel.observe(familiesOf(desired), desired);
   const now: NodeState = { ...desired, families: ownState(observed, chainNames(desired), desired) };
