@@ -101,7 +101,7 @@ export class ObservedKubeProxy {
     const folder = join(this.#dir, `saved-${++this.#reports}`);
     mkdirSync(folder);
     for (const [name, command] of savedBy)
-      writeFileSync(join(folder, name), await this.#node.node.host.run(['/bin/sh', '-ec', command]));
+      await this.#node.node.host.run(['/bin/sh', '-ec', `{ ${command}; } >"$1"`, 'sh', join(folder, name)]);
     const file = join(folder, 'observed.json');
     const argv = [programPath('sluiced'), 'observe', '--from', folder, '--node', nodeName, '-o', file];
     await execa(process.execPath, argv);

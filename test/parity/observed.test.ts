@@ -68,6 +68,24 @@ describe.each(minorsOfTier)('kube-proxy %s', (minor) => {
   });
 });
 
+describe('kube-proxy 1.38 with node ports on localhost', () => {
+  const of138 = needPrograms('1.38');
+
+  test('its listener, which no rule shows, is the only difference', { timeout: 180_000 }, async () => {
+    const nodePortAddresses = ['127.0.0.0/8', '192.0.2.0/24', '::1/128', 'fd00::/64'];
+    const setting = { title: 'localhost', config: { mode: 'nftables', nodePortAddresses } };
+    const node = await ObservedKubeProxy.start(of138(), setting, itemsOf(drawCluster(12, randomOf(seed))));
+    try {
+      const { report } = await parity(await node.observe(), await node.render());
+      expect(new Set(report.differences.map(({ code, cause }) => code ?? cause))).toEqual(
+        new Set(['VERSION_LOCALHOST_LISTENER']),
+      );
+    } finally {
+      await node.close();
+    }
+  });
+});
+
 test('in another mode only documented differences are found', { timeout: 180_000 }, async () => {
   const cluster = itemsOf(drawCluster(12, randomOf(seed)));
   const node = await ObservedKubeProxy.start(programs(), settings[0], cluster);

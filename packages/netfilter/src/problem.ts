@@ -116,6 +116,8 @@ export const problemCodes = {
     'before 1.32 kube-proxy in mode nftables refuses packets of the node itself before it translates them and asks for source ranges',
   VERSION_LOCALHOST_REJECTS:
     'since 1.38 kube-proxy in mode nftables rejects packets to node ports on localhost, which it left alone before',
+  VERSION_LOCALHOST_LISTENER:
+    'since 1.38 kube-proxy in mode nftables serves TCP node ports on localhost by a listener, which no rule shows',
   // allocation
   ALLOCATION_INVALID: 'an allocation file is not in the required format',
   ALLOCATION_MISSING: 'a Service has allocated addresses or ports that no allocation file records yet',

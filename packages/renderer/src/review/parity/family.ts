@@ -36,7 +36,9 @@ import {
   isPassed,
   noCases,
   portOf,
+  listener,
   unknownInterface,
+  unseenListener,
   withoutOwned,
 } from './packets.ts';
 import { unreadParts } from '../observed/parts.ts';
@@ -123,8 +125,8 @@ export function compareFamily({ view, node: { name, file, profile }, seen, famil
       const foreign = foreignOf(observed, packet);
       // A rule of another program that refuses a packet to no Service refuses it after a move, too.
       if (foreign && destination.kind === 'elsewhere' && isPassed(other)) return;
-      const unknown = unknownInterface(source, seen);
-      if (unknown) return addGap(gaps, unknown);
+      const unknown = unknownInterface(source, seen) ?? unseenListener(seen, row, one, other);
+      if (unknown) return addGap(gaps, unknown, unknown !== listener);
       const aspect = aspectOf(found.outcome, desired);
       count.differing.set(aspect, (count.differing.get(aspect) ?? 0) + 1);
       const outcomes = { observed: found.outcome, desired, isServedElsewhere: () => served.has(portOf(destination)) };

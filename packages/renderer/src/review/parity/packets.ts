@@ -2,6 +2,7 @@ import type { Observation } from '@sluice/bundle';
 import { matchesInterface } from '@sluice/netfilter';
 import { loopback } from '../flows/destinations.ts';
 import type { Destination, FlowOutcome, FlowSource } from '../flows/flow.ts';
+import type { FlowRow } from '../flows/flows.ts';
 import type { ObservedNode } from '../observed/node.ts';
 import type { Gap } from './cases.ts';
 
@@ -66,3 +67,25 @@ export const byInterfaces = (
         const from = network === undefined ? '' : ` from ${network}`;
         return { ...source, network: `by ${name}${from}`, in: name };
       });
+
+/** Of IPv6 in mode nftables. */
+export const listener: Gap = {
+  rule: undefined,
+  what: 'node ports on ::1',
+  why: 'sluiced serves them by a listener, which no rule shows: `curl` on the node does',
+};
+
+/** What `sluiced` serves by a listener: its table, which was observed, has no rule for it. */
+export const unseenListener = (
+  { nftTables }: Observation,
+  { family, destination }: Pick<FlowRow, 'family' | 'destination'>,
+  observed: FlowOutcome,
+  desired: FlowOutcome,
+): Gap | undefined =>
+  destination.kind === 'localhost' &&
+  family === 'ipv6' &&
+  nftTables.some(({ name }) => name === 'sluice') &&
+  isPassed(observed) &&
+  desired.branches.every(({ verdict }) => verdict === 'dnat')
+    ? listener
+    : undefined;

@@ -25,6 +25,7 @@ interface Form {
   readonly ranges?: readonly string[];
   readonly policy?: 'Cluster' | 'Local';
   readonly endpoints?: readonly HeaderNote[];
+  readonly protocol?: 'tcp' | 'udp';
   readonly observed: string;
   readonly desired: string;
 }
@@ -37,7 +38,7 @@ const caseOf = (form: Form, version: string | undefined, set = '198.51.100.1,tcp
     row: {
       family: 'ipv4',
       source: { class: form.source, address: '192.0.2.11' },
-      destination: { kind: form.to ?? 'address' },
+      destination: { kind: form.to ?? 'address', protocol: form.protocol ?? 'tcp' },
     },
     claim: {
       role: form.role,
@@ -101,8 +102,19 @@ const localhostReject: Form = {
   desired: 'pass',
 };
 
+const localhostListener: Form = { ...localhostReject, observed: 'pass', desired: 'dnat' };
+const localhostUdp: Form = { ...localhostListener, protocol: 'udp', observed: 'reject' };
+
 test.each([
   ['a node port on localhost, mode nftables', 'v1.38.0', localhostReject, 'VERSION_LOCALHOST_REJECTS'],
+  ['a listener on localhost, mode nftables', 'v1.38.0', localhostListener, 'VERSION_LOCALHOST_LISTENER'],
+  [
+    'the same of a Service without endpoints',
+    'v1.38.0',
+    { ...localhostListener, desired: 'reject' },
+    'VERSION_LOCALHOST_LISTENER',
+  ],
+  ['UDP beside that listener', 'v1.38.0', localhostUdp, 'VERSION_LOCALHOST_LISTENER'],
   ['the same before the release', 'v1.38.0-beta.0', localhostReject, 'VERSION_LOCALHOST_REJECTS'],
   ['a range of all addresses, mode ipvs', 'v1.33.2', zeroRange, 'VERSION_ZERO_RANGE'],
   ['the same, as kube-proxy --version prints it', 'Kubernetes v1.28.15', zeroRange, 'VERSION_ZERO_RANGE'],
@@ -124,6 +136,8 @@ test.each<[string, string | undefined, Form]>([
   ['of an earlier version at localhost', 'v1.37.2', localhostReject],
   ['at another address of the node', 'v1.38.0', { ...localhostReject, to: 'address' }],
   ['at localhost that is served', 'v1.38.0', { ...localhostReject, desired: 'dnat' }],
+  ['without the gate of a listener', 'v1.37.2', localhostListener],
+  ['of UDP that no rule refuses', 'v1.38.0', { ...localhostUdp, observed: 'pass' }],
   ['with an endpoint here', 'v1.31.0', { ...localDrop, endpoints: [endpoint('node-1')] }],
   ['without any endpoint', 'v1.31.0', { ...localDrop, endpoints: [] }],
   ['with policy Cluster', 'v1.31.0', { ...localDrop, policy: 'Cluster' }],

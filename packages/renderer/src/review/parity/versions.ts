@@ -7,7 +7,7 @@ import type { DifferingCase, ObservedProxy } from './differing-case.ts';
 /** The documented differences of versions that rules do not follow and packets can show: docs/kube-proxy-versions.md. */
 export type VersionDifference = Extract<
   ProblemCode,
-  'VERSION_ZERO_RANGE' | 'VERSION_EARLY_CHECKS' | 'VERSION_LOCALHOST_REJECTS'
+  'VERSION_ZERO_RANGE' | 'VERSION_EARLY_CHECKS' | 'VERSION_LOCALHOST_REJECTS' | 'VERSION_LOCALHOST_LISTENER'
 >;
 
 interface Reason {
@@ -118,6 +118,20 @@ const reasons: readonly Reason[] = [
       claim?.role === 'node-port' &&
       verdictsOf(observed) === 'reject' &&
       verdictsOf(desired) === 'pass',
+  },
+  {
+    // The same gate, where a CIDR of nodePortAddresses other than a whole family contains the address: `proxy/nftables/localhost.go`.
+    code: 'VERSION_LOCALHOST_LISTENER',
+    mode: 'nftables',
+    isOf: (minor) => minor >= 38,
+    does: 'serves node ports on localhost by a listener of its own, of TCP alone, which no rule shows',
+    advice:
+      'accept the difference: Sluice translates these packets in IPv4, for all protocols, and has a listener in IPv6; a Service without endpoints refuses. `ss -ltnp` on the node shows whether kube-proxy listens there',
+    holds: ({ row, claim, observed, desired }) =>
+      row.destination.kind === 'localhost' &&
+      claim?.role === 'node-port' &&
+      verdictsOf(observed) === (row.destination.protocol === 'tcp' ? 'pass' : 'reject') &&
+      verdictsOf(desired) !== 'pass',
   },
 ];
 
