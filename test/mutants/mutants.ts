@@ -34,7 +34,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     file: `${applier}/transaction/transaction.ts`,
-    from: "changeKind === 'release' ? (given?.answers ?? allPass(probes)) : []",
+    from: "changeKind === 'release' ? (given?.before ?? allPass(probes)) : []",
     to: '[]',
     harm: 'a probe that failed before counts against the release',
     tests: transaction,
