@@ -87,7 +87,7 @@ export * from './trace/world.ts';
 export * from './trace/trace.ts';
 export * from './live/world.ts';
 export { ownerOf, ownerOfPolicy, type RuleOwner } from './live/owners.ts';
-export { LiveTables } from './live/tables.ts';
+export { forwardAccepts, LiveTables } from './live/tables.ts';
 export { iptablesTable, isProxysChain, readIptables } from './live/iptables.ts';
 export { type Decision, type Effort, judgeBase, type JudgedPacket } from './live/judge.ts';
 export { wordsOf } from './live/iptables-options.ts';

@@ -23,8 +23,7 @@ interface OpenPort {
 
 /**
  * Node ports on ::1 in mode nftables, for TCP: the kernel has no `route_localnet` for IPv6, so that a program has to listen there, as
- * kube-proxy 1.38 does. They follow what packets meet: a release on
- * probation, and the active generation once it is rolled back.
+ * kube-proxy 1.38 does. They follow what packets meet: a release on probation, and the active generation once it is rolled back.
  */
 export class LocalhostPorts {
   readonly #parts: LocalhostPortsParts;

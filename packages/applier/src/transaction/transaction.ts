@@ -218,7 +218,7 @@ async function rollBackAfter(
   return { ...ending, failed: failure.kind, ...(isStale ? { stale: true } : {}) };
 }
 
-/** What is said of a bundle on the assumption that nobody else touched the rules. */
+/** What is said of a bundle on the assumption that no other program touched the rules. */
 const isOfRules: Readonly<Partial<Record<RollbackReason['kind'], true>>> = { health: true, kernel: true };
 
 /**

@@ -14,6 +14,9 @@ const dnatPriority = -100;
 /** `NF_IP_PRI_NAT_SRC` */
 const snatPriority = 100;
 
+/** In modes iptables and ipvs kube-proxy accepts in it what it marked for masquerading (`pkg/proxy/iptables/proxier.go`). */
+export const forwardAccepts = 'KUBE-FORWARD';
+
 /** All tables of a family that packets meet, in the order of the kernel. */
 export class LiveTables {
   readonly family: Family;
@@ -68,12 +71,13 @@ export class LiveTables {
     );
   }
 
-  /** With a chain that has no rules; undefined: no table has the chain. */
-  withEmpty(name: string): LiveTables | undefined {
-    if (!this.tables.some(({ chains }) => chains.has(name))) return undefined;
+  /** Without what a kube-proxy accepts of forwarded packets; undefined: no table has its chain for that. */
+  withoutForwardAccepts(): LiveTables | undefined {
+    if (!this.tables.some(({ chains }) => chains.has(forwardAccepts))) return undefined;
     const tables = this.tables.map((table): LiveTable => {
-      const chain = table.chains.get(name);
-      return chain ? { ...table, chains: new Map([...table.chains, [name, { ...chain, rules: () => [] }]]) } : table;
+      const chain = table.chains.get(forwardAccepts);
+      if (!chain) return table;
+      return { ...table, chains: new Map([...table.chains, [forwardAccepts, { ...chain, rules: () => [] }]]) };
     });
     return new LiveTables(this.family, tables);
   }

@@ -1,14 +1,11 @@
-import type { Mode, Packet } from '@sluice/netfilter';
+import { forwardAccepts, type Mode, type Packet } from '@sluice/netfilter';
 import type { FlowOutcome } from '../flows/flow.ts';
 import type { ObservedNode } from '../observed/node.ts';
 import { type Gap, ObservedTracer } from './cases.ts';
 
-/** In modes iptables and ipvs kube-proxy accepts in it what it marked for masquerading (`pkg/proxy/iptables/proxier.go`). */
-const chain = 'KUBE-FORWARD';
-
 /**
  * What a move to mode nftables takes from forwarded packets: no table of nftables can accept what another one refuses, so that a policy DROP
- * or a rule of a firewall meets packets that `KUBE-FORWARD` let through before it.
+ * or a rule of a firewall meets packets that kube-proxy's chain let through before it.
  * @param node with the rules of all programs
  * @returns for a packet and what the node does with it: that it would then be refused
  */
@@ -16,7 +13,7 @@ export function lostForwarding(
   node: ObservedNode,
   modes: { readonly observed: readonly Mode[]; readonly desired: Mode },
 ): (packet: Packet) => readonly Gap[] {
-  const later = node.tables.withEmpty(chain);
+  const later = node.tables.withoutForwardAccepts();
   if (!later || modes.desired !== 'nftables' || modes.observed.includes('nftables')) return () => [];
   const today = new ObservedTracer(node);
   const then = new ObservedTracer({ ...node, tables: later });
@@ -32,6 +29,6 @@ const isRefused = ({ branches }: FlowOutcome): boolean =>
 
 const gap: Gap = {
   rule: undefined,
-  what: `chain ${chain}`,
+  what: `chain ${forwardAccepts}`,
   why: 'only it lets these packets through FORWARD, where the policy or a rule of another program refuses them, and mode nftables has nothing in its place: accept packets to pods there before the move, as most network plugins do',
 };
