@@ -99,13 +99,25 @@ function connectTcp(target: Connect): Promise<Reply> {
   });
 }
 
+/**
+ * Ports for UDP, one after the other, above those of nodes: a free one that the kernel draws has been in use after some hundred requests, and the
+ * entry of then would lead the packet, past the rules of now.
+ */
+const udpPorts = { first: 33_000, last: 60_999, next: 33_000 };
+
+function nextUdpPort(): number {
+  const port = udpPorts.next;
+  udpPorts.next = port === udpPorts.last ? udpPorts.first : port + 1;
+  return port;
+}
+
 function connectUdp(target: Connect): Promise<Reply> {
   const socket = createSocket(isIPv6(target.to) ? 'udp6' : 'udp4');
   const done = Promise.withResolvers<Reply>();
   const timer = setTimeout(() => done.resolve({ kind: 'timeout' }), target.timeoutMs);
   socket.on('error', (error) => reconcile(error, done.resolve, done.reject));
   socket.on('message', (body) => done.resolve(answer(body.toString())));
-  socket.bind(0, target.from, () => {
+  socket.bind(nextUdpPort(), target.from, () => {
     // Only a connected socket receives ICMP errors.
     socket.connect(target.port, target.to, () => {
       socket.send('who are you?', (error) => {
