@@ -1,9 +1,11 @@
+import { reaches } from '@sluice/testing';
 import { defineConfig } from 'vitest/config';
 import { ProfileReporter } from './tools/profile-reporter.ts';
 import { LongestFirst } from './tools/longest-first.ts';
 import { type ProjectName, selected, type TestFile, testFiles } from './tools/selection.ts';
 import { SummaryReporter } from './tools/summary-reporter.ts';
 import { buildTestPrograms } from './tools/test-programs.ts';
+import { emulatedBooter, guestFiles, userModeBooter } from './test/vm/where.ts';
 
 const root = import.meta.dirname;
 /** Paths that `./dev test PATH …` named; without one the tier says what runs. */
@@ -29,20 +31,14 @@ const alone = { sequence: { groupOrder: 1 }, maxWorkers: 1, fileParallelism: fal
 const onKernel = { pool: 'forks', retry: 1, testTimeout: 60_000, hookTimeout: 60_000 } as const;
 
 const kernelFiles = filesOf('kernel');
-// No `seconds.json` has it, so it is last: beside other files the emulation is so slow that trials of the switch run out.
-const guestBooter = 'test/vm/vm.test.ts';
+const booters = [userModeBooter, emulatedBooter];
 const isInside = ({ path }: TestFile): boolean => path.startsWith('test/vm/inside/');
-const inside = selected(testFiles(root, 'vm').filter(isInside), named.includes(guestBooter) ? [] : named);
-const booters = filesOf('vm').filter((file) => !isInside(file) && file.path !== guestBooter);
-// The kernel contract runs in the guest, too: that is a second kernel. What else runs in each mode does so in mode ipvs there.
-const isWhole = named.length === 0 || named.includes(guestBooter);
-const ofIpvs = paths(inside).includes('test/vm/inside/parity.test.ts')
-  ? ['test/surroundings/surroundings.test.ts', 'test/netns/node-promises.test.ts']
-  : [];
-process.env['SLUICE_GUEST_FILES'] ??= [
-  ...(isWhole ? ['test/netns/kernel.test.ts', ...ofIpvs] : []),
-  ...paths(inside),
-].join(' ');
+const inside = selected(
+  testFiles(root, 'vm').filter(isInside),
+  named.some((name) => booters.includes(name)) ? [] : named,
+);
+const guests = guestFiles(paths(inside), named, reaches('all'));
+for (const [name, files] of Object.entries(guests)) process.env[name] ??= (files as readonly string[]).join(' ');
 
 const projects = [
   {
@@ -56,7 +52,11 @@ const projects = [
   },
   {
     name: 'vm',
-    include: [...paths(booters), ...(inside.length > 0 ? [guestBooter] : [])],
+    include: [
+      ...paths(filesOf('vm').filter((file) => !isInside(file) && !booters.includes(file.path))),
+      ...(guests.SLUICE_USER_MODE_FILES.length > 0 ? [userModeBooter] : []),
+      ...(guests.SLUICE_GUEST_FILES.length > 0 ? [emulatedBooter] : []),
+    ],
     ...onKernel,
     ...together,
   },

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { compareText } from '@sluice/netfilter';
 import { tier } from '@sluice/testing';
 import type { Reporter, TestModule } from 'vitest/node';
+import { emulatedBooter } from '../test/vm/where.ts';
 import { knownSeconds } from './longest-first.ts';
 import { readPool } from './share.ts';
 
@@ -67,7 +68,7 @@ function keepSeconds(measured: readonly (readonly [string, number])[]): void {
   const known = Object.entries(knownSeconds());
   const pool = new Set(readPool(join(import.meta.dirname, '..'), {}).map((piece) => piece.path));
   const all = [...new Map([...known, ...measured])].filter(
-    ([file, seconds]) => pool.has(file) || seconds >= slowSeconds,
+    ([file, seconds]) => file !== emulatedBooter && (pool.has(file) || seconds >= slowSeconds),
   );
   writeFileSync(
     path,

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { emulatedBooter, guestFiles, userModeBooter } from '../test/vm/where.ts';
 import { readTags, selected, type TestFile, testFiles } from './selection.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -43,4 +44,20 @@ test('every project has files, and each file is in one project', () => {
   for (const files of projects) expect(files.length).toBeGreaterThan(0);
   const paths = projects.flat().map(({ path }) => path);
   expect(new Set(paths).size).toBe(paths.length);
+});
+
+describe('what needs a kernel of its own', () => {
+  const [modes, kills] = ['test/vm/inside/modes.test.ts', 'test/vm/inside/kills.test.ts'];
+  const contract = 'test/netns/kernel.test.ts';
+
+  test.each([
+    ['./dev test', [modes], [], false, [contract, modes], []],
+    ['./dev test --all', [modes, kills], [], true, [contract, modes], [contract, modes, kills]],
+    ['a named file', [modes], [modes], false, [modes], []],
+    ['a named file of the emulated guest', [kills], [kills], false, [], [kills]],
+    ['the kernel in user mode by name', [modes], [userModeBooter], false, [contract, modes], []],
+    ['the emulated guest by name', [modes], [emulatedBooter], false, [], [contract, modes]],
+  ])('is shared out by %s', (_title, files, named, isAll, userMode, emulated) => {
+    expect(guestFiles(files, named, isAll)).toEqual({ SLUICE_USER_MODE_FILES: userMode, SLUICE_GUEST_FILES: emulated });
+  });
 });

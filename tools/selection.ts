@@ -28,7 +28,7 @@ const patterns: Readonly<Record<ProjectName, readonly string[]>> = {
     'tools/*.test.ts',
   ],
   kernel: ['test/{doctor,field,netns,nft,runbooks,faults,surroundings,parity,monitoring,deploy}/*.test.ts'],
-  // test/vm/vm.test.ts boots a guest that runs the files of `inside`.
+  // test/vm/where.ts says which of them boot a guest that runs the files of `inside`.
   vm: ['test/vm/*.test.ts', 'test/vm/inside/*.test.ts'],
   package: ['test/package/*.test.ts'],
 };

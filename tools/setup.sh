@@ -77,7 +77,7 @@ prepare_kernel() {
   fi
 }
 
-# The programs of the emulated guest (test/vm). Never fatal: without them its tests are skipped with the reason.
+# The programs of guests (test/vm). Never fatal: without them its tests are skipped with the reason.
 prepare_guest() {
   if [ "$(id -u)" != 0 ]; then return 0; fi
   missing=''
@@ -86,9 +86,9 @@ prepare_guest() {
   done
   # shellcheck disable=SC2086 # a list of words
   if [ -n "$missing" ] && ! install_debian $missing; then
-    say "the emulated guest is left out: these could not be installed:$missing"
+    say "guests are left out: these could not be installed:$missing"
   elif ! apt-cache show linux-image-cloud-amd64 >/dev/null 2>&1; then
-    apt-get update -qq >/dev/null 2>&1 || say 'the emulated guest is left out: the list of Debian packages cannot be fetched'
+    apt-get update -qq >/dev/null 2>&1 || say 'guests are left out: the list of Debian packages cannot be fetched'
   fi
 }
 

@@ -6,6 +6,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { compareText } from '@sluice/netfilter';
+import { emulatedBooter, userModeBooter } from '../test/vm/where.ts';
 import { knownSeconds } from './longest-first.ts';
 import { type ProjectName, type TestFile, testFiles } from './selection.ts';
 
@@ -102,7 +103,7 @@ export function readPool(root: string, seconds: Readonly<Record<string, number>>
     tier === 'all' || /\batTier(<[^(]*>)?\(\{[^}]*\ball: /.test(readFileSync(join(root, path), 'utf8'));
   return projects
     .flatMap((project) => testFiles(root, project))
-    .filter((file) => file.path !== 'test/vm/vm.test.ts' && grows(file))
+    .filter((file) => ![userModeBooter, emulatedBooter].includes(file.path) && grows(file))
     .map(({ path, isAlone }) => ({ path, isAlone, seconds: seconds[path] ?? usualSeconds }));
 }
 

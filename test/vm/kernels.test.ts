@@ -5,7 +5,7 @@ import { type GuestKernel, whyNoGuest } from './image.ts';
 import { reportTests } from './report-tests.ts';
 import { type GuestResult, runInGuest } from './suite.ts';
 
-/** Mode nftables on kernels other than the machine's, one guest after the other: packets, and where vm.test.ts does not run it the contract. */
+/** Mode nftables on kernels other than the machine's, one guest after the other: packets, and where emulated.test.ts does not run it the contract. */
 
 const packets = ['test/netns/nftables-packets.test.ts'];
 /** On nf_tables alone: mode nftables does not use the legacy store. */

@@ -70,6 +70,25 @@ export async function runInGuest(
   return modules.flatMap(ofModule);
 }
 
+/** One guest, and what runs in it. */
+export interface Suite {
+  readonly boot: () => Promise<Guest>;
+  readonly files: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  /** Takes files out of the guest before it goes. */
+  readonly atEnd?: (guest: Guest) => Promise<void>;
+}
+
+/** Runs a suite in a guest of its own. */
+export async function runSuite(suite: Suite, timeoutMs: number): Promise<readonly GuestResult[]> {
+  await using guest = await suite.boot();
+  // Those of the checkout would look as if they had been made here.
+  await guest.run('rm -f test/parity/runs/*-ipvs-*');
+  const ended = await runInGuest(guest, suite.files, timeoutMs, suite.env);
+  await suite.atEnd?.(guest);
+  return ended;
+}
+
 const insideGuest = {
   SLUICE_GUEST: '1',
   XDG_CACHE_HOME: '/sluice/cache',

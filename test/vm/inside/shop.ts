@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { programPath } from '@sluice/testing';
 import { writeBundle } from '../../../packages/applier/src/testing/bundle.fixture.ts';
 import { edited } from '../../../packages/bundle/src/virtual/bundle.fixture.ts';
+import { guestStore } from '../../in-guest.ts';
 import { type Cluster, openCluster } from '../../netns/cluster.ts';
 import type { Daemon, ExecResult, Host } from '../../netns/cluster-host.ts';
 
@@ -117,7 +118,7 @@ export class Shop implements AsyncDisposable {
       'apiVersion: sluice.dev/v1alpha1',
       'kind: SluicedConfig',
       'node: node-a',
-      'backend: nft',
+      `backend: ${guestStore}`,
       'signatures: {policy: none}',
     ];
     const own = [`bundle: ${this.directory}/rendered`, `state: ${this.directory}/state`, 'scanIntervalSeconds: 0.5'];
