@@ -10,7 +10,7 @@ import { decidePartial, type FailedProbe } from '../partial/decide.ts';
 import type { QuarantinedService } from '../ports/journal.ts';
 import type { PlannedChange, RollbackReason } from './planned-change.ts';
 import { rollBackServices } from './roll-back-services.ts';
-import { leadDifference } from './verify.ts';
+import { foreignDifference, leadDifference } from './verify.ts';
 import { takeUpdate, updateOf } from './update.ts';
 import type { TransactionPlan } from '../plan/transaction-plan.ts';
 
@@ -162,7 +162,9 @@ export class ProbationWatch {
     const { failed } = this.#judge;
     if (!this.#perService || failed.every(({ service }) => service === undefined)) return { kind: 'health', because };
     const { from, bundle, plan } = this.#change;
-    const difference = await invariant(plan, this.#ports.kernel);
+    // What fails is judged by all of the rules: another program may have removed those of one Service.
+    const whole = (): Promise<string | undefined> => foreignDifference(plan, this.#ports.kernel);
+    const difference = (await invariant(plan, this.#ports.kernel)) ?? (await this.#deadman.during(whole));
     if (difference !== undefined) return foreign(difference);
     const decision = decidePartial({ from, bundle, flip: plan.flip, failed, because });
     if (decision.kind === 'all')

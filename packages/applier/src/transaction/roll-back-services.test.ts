@@ -82,6 +82,32 @@ describe('all of a release is rolled back', () => {
   });
 });
 
+test('blames no Service whose rules another program removed in probation', async () => {
+  const good = shopBundle({ cart: [11, 12], docs: [13, 14], web: [15, 16] });
+  const { reconciler: first } = await startWith(node);
+  await first.put(before, true);
+  const own = serviceProbes(node);
+  let isRemoved = false;
+  const once = async (): ReturnType<typeof own.once> => {
+    const verdicts = node.kernel.nft.list()?.elements.get('tsvc4') ?? new Map<string, string>();
+    if (!isRemoved)
+      for (const key of verdicts.keys())
+        if (key.startsWith(`${addresses.cart} `))
+          await node.kernel.nft.load(`delete element inet sluice tsvc4 { ${key} }\n`);
+    isRemoved = true;
+    return own.once();
+  };
+  const { reconciler, journal } = await startWith(node, { ...own, once });
+  expect(await reconciler.put(good, true)).toMatchObject({ kind: 'rolled-back', again: true });
+  expect([isRemoved, journal.quarantinedServices, journal.record.quarantined]).toEqual([true, [], {}]);
+  expect(await reconciler.put(good, true)).toMatchObject({ kind: 'confirmed' });
+  expect([journal.active?.partial, await servedPods(node)]).toEqual([
+    undefined,
+    { cart: '11 12', docs: '13 14', web: '15 16' },
+  ]);
+  await expectSettled();
+});
+
 test('rolls a second Service back whose probe fails later, and a Service that the release adds is removed', async () => {
   const { reconciler, journal } = await startWith(node);
   await reconciler.put(shopBundle({ cart: [1, 2], web: [5, 6] }), true);
