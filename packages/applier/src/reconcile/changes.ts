@@ -50,11 +50,16 @@ export class Changes {
   /** @see decideChange */
   async decide(bundle: VersionedState, hints: ChangeHints = {}): Promise<PlannedChange | Refusal> {
     const startState = await this.#startState(bundle);
-    const refusal =
-      'problems' in startState ? startState : await refuseTakeOver(bundle.version, startState, this.#ports);
+    const refusal = 'problems' in startState ? startState : await this.refuseTakeOver(bundle.version, startState);
     if (refusal?.problems.some(({ code }) => codesOfEarlierRules.has(code))) this.#memory.sawEarlierRules = true;
     if ('problems' in startState) return startState;
     return refusal ?? decideChange(bundle, startState, this.#ports, hints);
+  }
+
+  /** @see refuseTakeOver */
+  async refuseTakeOver(version: string, start: Pick<StartState, 'from' | 'observed'>): Promise<Refusal | undefined> {
+    const isKnown = this.#memory.sawEarlierRules || this.#facts().kubeProxies().length > 0;
+    return refuseTakeOver(version, start, this.#ports, isKnown);
   }
 
   /** The state before the change: remembered, or read from the kernel. */

@@ -79,6 +79,37 @@ describe.each(dataPlanes)('layout $layout, mode $mode', ({ layout, mode }) => {
     expect(await reconciler.put(good, false)).toMatchObject({ kind: 'confirmed' });
   });
 
+  test.each([
+    ['runs', true, 'refused'],
+    ['was seen to serve', false, 'refused'],
+    ['has left no trace', false, 'confirmed'],
+  ])(
+    'with requireParity, and all rules flushed, where a kube-proxy %s (running: %s), a release without a certificate is %s',
+    async (what, runs, kind) => {
+      const asked: string[] = [];
+      const refusal = {
+        problems: [{ code: 'NODE_PARITY_MISSING', level: 'error', message: 'no certificate', hint: 'make one' }],
+      } as const;
+      const parity = {
+        standsElsewhere: async () => false,
+        refuse: async (version: string) => (asked.push(version), refusal),
+      };
+      await start(proxyRules);
+      const { reconciler, journal } = await node.start({ takeOver: true }, { parity, clock: steppingClock() });
+      if (what === 'was seen to serve') expect((await reconciler.put(good, false)).kind).toBe('refused');
+      const before = asked.length;
+      flush(node.kernel, 'removes', mode);
+      // Beneath rules of its own, as where it stays.
+      if (runs) node.kubeProxies = [42];
+      const { kind: ended } = await reconciler.put(good, false);
+      expect([ended, asked.length > before, journal.active === undefined]).toEqual([
+        kind,
+        kind === 'refused',
+        kind === 'refused',
+      ]);
+    },
+  );
+
   test('confirms a first release that fails its probes like a node without any rules, and one that fails them as kube-proxy did', async () => {
     for (const rules of [undefined, proxyRules.replace('10.244.0.4', '10.244.0.91')]) {
       const { reconciler } = await start(rules);

@@ -1,7 +1,6 @@
 import type { BundleFiles } from '@sluice/bundle';
 import { isRefusal } from '../admission/admit.ts';
 import { familiesWithTools } from '../admission/start-state.ts';
-import { refuseTakeOver } from '../admission/take-over.ts';
 import { LastEndpointDelay } from '../endpoints/last-endpoint-delay.ts';
 import { RemovalHold, type RemovalRules } from './removal-hold.ts';
 import type { Generation } from '../ports/journal.ts';
@@ -246,7 +245,7 @@ export class Reconciler {
     // The other rollbacks read no rules first, and ask nothing: also from a generation that cannot be read, which is not known to be 0.
     if (target.number === 0 || this.#ports.journal.active?.number !== 0) return undefined;
     const observed = await this.#ports.kernel.observe(familiesWithTools(this.#facts()));
-    return refuseTakeOver(target.version, { from: target, observed }, this.#ports);
+    return this.#parts.changes.refuseTakeOver(target.version, { from: target, observed });
   }
 
   /** @see rollBackTo */
