@@ -4,6 +4,7 @@ import { familiesWithTools } from '../admission/start-state.ts';
 import { LastEndpointDelay } from '../endpoints/last-endpoint-delay.ts';
 import { RemovalHold, type RemovalRules } from './removal-hold.ts';
 import type { Generation } from '../ports/journal.ts';
+import type { TrackedFlow } from '../ports/kernel.ts';
 import type { NodeFacts } from '../ports/node-facts.ts';
 import { describe, type Outcome } from '../ports/outcome.ts';
 import type { Ports } from '../ports/ports.ts';
@@ -124,8 +125,11 @@ export class Reconciler {
 
   /**
    * Deletes conntrack entries of UDP connections to endpoints that their frontend does not have any more: a deletion may have been missed.
+   * Never without the rules: a connection whose entry is deleted then comes back untranslated, and stays so as long as its client sends. Nor
+   * by what stood in the table before a repair.
    * @returns their number of flows
    * @throws KernelError when the entries cannot be read
+   * @throws StillDiffers when another program undoes the repair at once
    */
   async reconcileFlows(): Promise<number> {
     const { journal, kernel } = this.#ports;
@@ -134,7 +138,10 @@ export class Reconciler {
     if (!isSettled || kernel.trackedPaths === undefined) return 0;
     const among = udpFamilies(active.state);
     if (among.length === 0) return 0;
-    const stale = staleFlows(active.state, await kernel.trackedPaths(among));
+    const find = async (): Promise<readonly TrackedFlow[]> =>
+      staleFlows(active.state, (await kernel.trackedPaths?.(among)) ?? []);
+    let stale = await find();
+    if (stale.length > 0 && (await this.#drift.repairAll()) > 0) stale = await find();
     await forgetAfter(stale, this.#ports);
     return stale.length;
   }
