@@ -123,9 +123,7 @@ describe.each(planes)('layout $layout, mode $mode', (plane) => {
       await restarted.reconciler.repair();
       // The rules that are there, or an older generation.
       expect([file, await served(kernel)]).toEqual([file, expect.arrayContaining([3, 5])]);
-      // Names of layout flat and mode ipvs may be a kube-proxy's: an operator decides.
-      const isHeld = plane.layout === 'tree' && found?.kind === 'held';
-      expect([file, isHeld]).toEqual([file, false]);
+      expect([file, found?.kind === 'held']).toEqual([file, false]);
 
       const { reconciler } = await self.start({}, { kernel: booted });
       await reconciler.recover();
@@ -134,6 +132,43 @@ describe.each(planes)('layout $layout, mode $mode', (plane) => {
       expect([file, await served(booted)]).toEqual([file, [3, ...newest]]);
       self.end();
     }
+  });
+});
+
+describe.each(planes)('layout $layout, mode $mode, with no readable generation left', (plane) => {
+  test.each([
+    ['no kube-proxy runs: the rules in the kernel serve on', []],
+    ["a kube-proxy runs: only rules that can be no one else's are taken", [42]],
+  ])('%s, and the next bundle goes in without one', async (_title, kubeProxies) => {
+    const template = await history(plane);
+    const self = scene();
+    self.layout = plane.layout;
+    cpSync(template, self.directory, { recursive: true });
+    const kernel = bare();
+    const first = await self.start({}, { kernel });
+    await first.reconciler.recover();
+    await first.reconciler.repair();
+    for (const place of ['store', 'copies', 'current'])
+      rmSync(`${self.directory}/${place}`, { recursive: true, force: true });
+    self.kubeProxies = kubeProxies;
+    const { reconciler, journal } = await self.start({}, { kernel });
+    const found = await reconciler.recover();
+    const isShared = plane.layout === 'flat';
+    const isHeld = isShared && kubeProxies.length > 0;
+    await reconciler.repair();
+    expect([found?.kind, journal.halted !== undefined, await served(kernel)]).toEqual([
+      isHeld ? 'held' : 'rolled-back',
+      isHeld,
+      [3, ...newest],
+    ]);
+    self.kubeProxies = [];
+    const next = await self.start({}, { kernel });
+    await next.reconciler.recover();
+    const outcome = await next.reconciler.put(bundleOf(plane, 8), true);
+    await next.reconciler.repair();
+    expect([outcome.kind, await served(kernel)]).toEqual(['confirmed', [3, 8]]);
+    self.end();
+    rmSync(template, { recursive: true, force: true });
   });
 });
 

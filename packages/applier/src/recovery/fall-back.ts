@@ -1,6 +1,7 @@
 import type { Family } from '@sluice/netfilter';
 import { messageOf } from '../message.ts';
-import { foreignProxyChains } from '../plan/ownership.ts';
+import { kubeProxyState } from '../ipvs/kube-proxy-state.ts';
+import { countNames, foreignProxyChains, ownState } from '../plan/ownership.ts';
 import { leakedChains } from '../plan/side-by-side.ts';
 import type { Generation } from '../ports/journal.ts';
 import { chainNames, isTree, joinNames, type NodeState, type Observed } from '../ports/node-state.ts';
@@ -23,7 +24,7 @@ interface FallBackNode {
 /**
  * Replaces an active generation that cannot be read any more, and has no copy. The rules in the kernel become the active generation where
  * they can be told by their names. Otherwise the newest older one with Services is active: old rules are better than a node that takes no
- * bundle. After a boot, where none is left, the one from before Sluice, so that the next bundle goes in.
+ * bundle. Where there is none, rules with a kube-proxy's names are taken for ours, if no kube-proxy runs. After a boot, where none is left, the one from before Sluice, so that the next bundle goes in.
  * @returns the outcome; undefined if nothing is damaged, or the rules stay and the node is halted
  */
 export async function fallBack(node: FallBackNode, ports: Ports): Promise<Outcome | undefined> {
@@ -34,7 +35,9 @@ export async function fallBack(node: FallBackNode, ports: Ports): Promise<Outcom
   const bare = await isBare(observed, ports);
   const target = bare
     ? ((await newestBefore(damaged.number, ports)) ?? (await beforeSluice(ports)))
-    : ((await inKernel(damaged.number, node)) ?? (await takenBack(damaged.number, observed, node, ports)));
+    : ((await inKernel(damaged.number, node)) ??
+      (await takenBack(damaged.number, observed, node, ports)) ??
+      (await byNames(damaged.number, observed, node, ports)));
   if (!target) return undefined;
   const isSame = target.number === damaged.number;
   const what = isSame ? 'the rules in the kernel are active' : `generation ${target.number} is active`;
@@ -63,6 +66,28 @@ async function beforeSluice({ journal }: Pick<Ports, 'journal'>): Promise<Genera
 async function inKernel(number: number, { recognise }: FallBackNode): Promise<Generation | undefined> {
   const state = await recognise();
   return 'problems' in state ? undefined : { number, revision: 0, version: 'recognised', state };
+}
+
+/**
+ * The rules of layout flat or mode ipvs in the kernel, by names that they share with a kube-proxy's. The journal says that this node has a
+ * generation of Sluice, and no kube-proxy runs: so they are taken for it, and serve until the next bundle replaces them.
+ */
+async function byNames(
+  number: number,
+  observed: Observed,
+  { hasKubeProxy }: FallBackNode,
+  { kernel }: Pick<Ports, 'kernel'>,
+): Promise<Generation | undefined> {
+  const names = foreignProxyChains(observed, {});
+  if (countNames(names) === 0 || hasKubeProxy()) return undefined;
+  const ipvs = kernel.ipvs && kubeProxyState(await kernel.ipvs.observe(), []);
+  const families = ownState(observed, names, { families: {} });
+  return {
+    number,
+    revision: 0,
+    version: 'recognised',
+    state: { families, sysctls: new Map(), ...(ipvs ? { ipvs } : {}) },
+  };
 }
 
 /** Loads an older generation over the rules of one that is not known: every chain with a name of ours is taken for ours. */
