@@ -6,7 +6,10 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode, until } from './sluiced-node.ts';
 
-/** A load balancer asks each node whether it has an endpoint: the same answer in every mode, as kube-proxy gives it. */
+/**
+ * A load balancer asks each node whether it has an endpoint: the same answer in every mode, as kube-proxy gives it. Where the profile names no
+ * network, mode nftables listens on the node's own address alone, as it opens node ports.
+ */
 
 let node: SluicedNode;
 beforeEach(needKernel);
@@ -82,9 +85,12 @@ const [first, ...others] = [
 ] as const;
 const planes = atTier({ quick: [first], all: [first, ...others] });
 
-/** The status and the count that the port answers; undefined: nothing does. */
-async function answer(): Promise<string | undefined> {
-  const ask = ['curl', '-s', '-m', '2', '-w', ' %{http_code}', 'http://127.0.0.1:30600/'];
+/** The address of the node, and one that every machine has. */
+const [own, loopback] = ['192.0.2.11', '127.0.0.1'];
+
+/** The status and the count that the port answers at an address; undefined: nothing does. */
+async function answer(address = own): Promise<string | undefined> {
+  const ask = ['curl', '-s', '-m', '2', '-w', ' %{http_code}', `http://${address}:30600/`];
   const text = await node.tool(ask).catch(() => '');
   const [, endpoints, status] = /"localEndpoints": (\d+),[^]* (\d{3})$/.exec(text) ?? [];
   return status === undefined ? undefined : `${status} ${endpoints}`;
@@ -97,6 +103,7 @@ for (const [mode, layout, store] of planes)
     needBackend(context, store);
     node.writeConfig(store, layout === 'flat' ? 'layout: flat\n' : '');
     render(mode, ['10.244.1.5']);
+    await node.tool(['ip', 'address', 'add', `${own}/32`, 'dev', 'lo']);
     node.start();
     const answers: string[] = [];
     for (const [local, expected] of [
@@ -109,4 +116,5 @@ for (const [mode, layout, store] of planes)
       answers.push((await answer()) ?? 'nothing');
     }
     expect(answers).toEqual(['200 1', '200 2', '503 0']);
+    expect(await answer(loopback)).toBe(mode === 'nftables' ? undefined : '503 0');
   });

@@ -12,7 +12,7 @@ import {
   readPath,
   readProfile,
 } from '@sluice/bundle';
-import { compareText, type Family, healthCheckPortIn, parseCidr } from '@sluice/netfilter';
+import { compareText, type Family, healthCheckPortIn, modeFacts, parseCidr } from '@sluice/netfilter';
 
 /** A Service with a health-check node port: its load balancer checks each node for a local endpoint. */
 export interface HealthService {
@@ -137,10 +137,13 @@ function nodePortsOf(files: BundleFiles, name: string): NodePorts | undefined {
 }
 
 /**
- * The networks with node ports on a node. A family of which the list has none is open as a whole, as for a kube-proxy, which makes a list of
+ * The networks with node ports on a node. In mode nftables an empty list stands for the node's own address, as in kube-proxy's
+ * `SetDefaults_KubeProxyConfiguration`; on a node whose address is not known it opens every address. Of other lists, a family of which the list has none is open as a whole, as for a kube-proxy, which makes a list of
  * each family (`NewNodePortAddresses` in `pkg/proxy/util/nodeport_addresses.go`).
  */
-function openNetworks(profile: ProfileFile, node: NodeFile): readonly string[] {
+function openNetworks(given: ProfileFile, node: NodeFile): readonly string[] {
+  const isDefault = given.nodePortAddresses.length === 0 && modeFacts[given.mode].nodePorts.onlyOnOwnAddress;
+  const profile = isDefault ? { ...given, nodePortAddresses: [ownAddress] } : given;
   const chosen = profileOn(profile, node).nodePortAddresses;
   if (profile.nodePortAddresses.length === 0 || profile.nodePortAddresses.includes(ownAddress)) return chosen;
   const has = (family: Family): boolean => chosen.some((text) => parseCidr(text)?.family === family);

@@ -80,6 +80,19 @@ describe('what a bundle declares', () => {
     expect(declaredHealth(files, sampleNode).nodePortAddresses).toEqual(['127.0.0.0/8', '192.0.2.11/32']);
   });
 
+  test.each([
+    ['nftables', "the node's own address", ['192.0.2.11/32']],
+    ['iptables', 'every address', []],
+    ['ipvs', 'every address', []],
+  ] as const)('listens in mode %s, where the profile names no network, on %s', (mode, _where, networks) => {
+    const files = sampleBundle({ mode });
+    const node = `nodes/${sampleNode}/node.yaml`;
+    const own = (files.get(node) ?? '').replace('values: {}', 'values: { ipv4: { address: 192.0.2.11 } }');
+    expect(declaredHealth(new Map([...files, [node, own]]), sampleNode).nodePortAddresses).toEqual(networks);
+    const unknown = own.replace(/values:.*/, 'values: {}');
+    expect(declaredHealth(new Map([...files, [node, unknown]]), sampleNode).nodePortAddresses).toEqual([]);
+  });
+
   test('listens on every address of a family of which the profile names no network', () => {
     const files = sampleBundle({ families: ['ipv4', 'ipv6'] });
     const profile = 'profiles/default/profile.yaml';
