@@ -1,11 +1,12 @@
 import { readSave } from '../kernel/save.ts';
 import type { FakeKernel } from '../kernel/fake/fake.ts';
 
-/** For tests only: how another program removes rules. `empties`: `iptables -F; iptables -t nat -F`; `removes`: `nft flush ruleset`. */
-export type Flush = 'empties' | 'removes';
+/** For tests only: how another program removes rules. `empties`: `iptables -F; iptables -t nat -F`; `removes`: `nft flush ruleset`; `clears`: `ipvsadm -C`. */
+export type Flush = 'empties' | 'removes' | 'clears';
 
 /** Removes the rules of all tables, of all programs; in mode ipvs the virtual servers (`ipvsadm -C`), in mode nftables the table. */
 export function flush(kernel: FakeKernel, how: Flush, mode: string): void {
+  if (how === 'clears') return kernel.ipvs.clearServers();
   if (mode === 'nftables') kernel.nft.clear();
   if (mode === 'ipvs') kernel.ipvs.clear();
   for (const family of ['ipv4', 'ipv6'] as const) {

@@ -1,5 +1,12 @@
 import { isOfSurroundings, RehearsalError } from '../ports/failure.ts';
-import { firstDifference, foreignDifference, untouchedDifference, updateDifference, verifyIpvs } from './verify.ts';
+import {
+  firstDifference,
+  foreignDifference,
+  takenFromIpvs,
+  untouchedDifference,
+  updateDifference,
+  verifyIpvs,
+} from './verify.ts';
 import type { PlannedChange, TransactionResult, RollbackReason } from './planned-change.ts';
 import { carryOut } from './restore.ts';
 import type { ObservedIpvs } from '../ipvs/values.ts';
@@ -231,9 +238,9 @@ async function onKnownRules(failure: RollbackReason, change: PlannedChange, port
   try {
     // Before anything is read: packets come first.
     if (change.plan.flip === 'switch') await kernel.switch?.off('nat');
-    const difference = await (failure.kind === 'health'
-      ? foreignDifference(change.plan, kernel)
-      : untouchedDifference(change, kernel));
+    const isRefused = failure.kind !== 'health';
+    const ofRules = await (isRefused ? untouchedDifference(change, kernel) : foreignDifference(change.plan, kernel));
+    const difference = ofRules ?? (await takenFromIpvs(change, isRefused, ports));
     return difference === undefined ? failure : foreign(difference);
   } catch (error) {
     const kind = isOfSurroundings(error) ? 'surroundings' : failure.kind;

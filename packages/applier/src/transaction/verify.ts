@@ -1,8 +1,16 @@
 import type { ObservedIpvs } from '../ipvs/values.ts';
-import { verifyVirtual } from '../plan/virtual.ts';
+import { noTimeouts, planVirtual, verifyVirtual } from '../plan/virtual.ts';
 import type { Ports } from '../ports/ports.ts';
 import type { PlannedChange } from './planned-change.ts';
-import { canonicalRule, changedChains, type Family, type TableName, tableNames, treeEntries } from '@sluice/netfilter';
+import {
+  canonicalRule,
+  changedChains,
+  families,
+  type Family,
+  type TableName,
+  tableNames,
+  treeEntries,
+} from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import { chainNames, familiesOf, type NodeState, tableOf, isTree } from '../ports/node-state.ts';
 import { isTableIntact } from '../plan/nftables.ts';
@@ -71,8 +79,56 @@ export async function foreignDifference(
 }
 
 /**
+ * What of mode ipvs another program has taken away, such as all virtual servers (`ipvsadm -C`).
+ * @param isRefused the kernel refused a step: what the change leaves as it was is compared with what was there before it; else all of the
+ *   release is compared
+ * @returns the first thing that is missing
+ */
+export async function takenFromIpvs(
+  change: PlannedChange,
+  isRefused: boolean,
+  ports: Ports,
+): Promise<string | undefined> {
+  const {
+    plan: { desired },
+    owned,
+    virtual: before,
+  } = change;
+  if (!desired.ipvs || !ports.kernel.ipvs) return undefined;
+  if (isRefused) return before && missingOf(desired.ipvs, before.observed, await ports.kernel.ipvs.observe(noTimeouts));
+  const { plan: left } = (await planVirtual(desired, owned, ports)) ?? {};
+  const [first] = left ? [...left.sets, ...left.servers, ...left.bind] : [];
+  return first && `${first.kind}: ${first.text.slice(0, first.text.indexOf('\n'))}`;
+}
+
+/** The first thing that a state has, and that was there before, and is not now. */
+function missingOf(
+  { virtualServers, sets, addresses }: NonNullable<NodeState['ipvs']>,
+  before: ObservedIpvs,
+  now: ObservedIpvs,
+): string | undefined {
+  for (const [key, { real }] of virtualServers) {
+    const [was, is] = [before.servers.get(key), now.servers.get(key)];
+    if (was && !is) return `virtual server ${key}`;
+    const gone = [...real.keys()].find((to) => was?.real.has(to) === true && is?.real.has(to) !== true);
+    if (gone !== undefined) return `real server ${gone} of ${key}`;
+  }
+  for (const [name, { entries }] of sets) {
+    const [was, is] = [before.sets.get(name), now.sets.get(name)];
+    if (was && !is) return `set ${name}`;
+    const gone = [...entries].find((entry) => was?.entries.has(entry) === true && is?.entries.has(entry) !== true);
+    if (gone !== undefined) return `${gone} of set ${name}`;
+  }
+  return families
+    .flatMap((family) =>
+      addresses[family].filter((one) => before.bound?.[family].has(one) && !now.bound?.[family].has(one)),
+    )
+    .map((address) => `address ${address}`)[0];
+}
+
+/**
  * Compares what no step of a change writes with the state before it: of a step that the kernel refused, that another program removed what the
- * step was planned from. Virtual servers and sets of mode ipvs are not compared.
+ * step was planned from. Virtual servers and sets of mode ipvs: `takenFromIpvs`.
  * @returns the first difference, which is another program's
  */
 export async function untouchedDifference(
@@ -80,10 +136,10 @@ export async function untouchedDifference(
   kernel: Kernel,
 ): Promise<string | undefined> {
   if (!(await isTableIntact(kernel, true))) return 'table inet sluice';
-  const families = familiesOf(now);
-  const observed = families.length === 0 ? {} : await kernel.observe(families, now);
+  const among = familiesOf(now);
+  const observed = among.length === 0 ? {} : await kernel.observe(among, now);
   const touched = [...stage.touched, ...cutOver.touched];
-  for (const family of families) {
+  for (const family of among) {
     for (const table of tableNames) {
       const changes = touched.filter((one) => one.family === family && one.table === table);
       const written = new Set(changes.flatMap(({ change }) => changedChains(change)));

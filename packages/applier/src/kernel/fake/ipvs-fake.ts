@@ -46,6 +46,11 @@ export class FakeIpvs implements IpvsKernel {
     this.#timeouts = { tcp: 900, tcpFin: 120, udp: 300 };
   }
 
+  /** `ipvsadm -C`. */
+  clearServers(): void {
+    this.#servers.clear();
+  }
+
   async observe(known: KnownIpvsParts = {}): Promise<ObservedIpvs> {
     const { servers, timeouts, sets, addresses } = known;
     return { ...this.list(), ...servers, ...timeouts, ...sets, ...addresses };
