@@ -98,6 +98,11 @@ test.each<[string, SavedTable, readonly string[]]>([
     ['perhaps drop -A FORWARD -j DROP'],
   ],
   ['a target that is not known', table(['-j NEVERHEARD', '-j DROP']), ['perhaps drop -A FORWARD -j DROP']],
+  [
+    'a chain that perhaps returns, and otherwise falls through',
+    table(['-j A', '-j DROP'], { A: ['-m mark --mark 0x1 -j RETURN', '-j LOG'] }),
+    ['drop -A FORWARD -j DROP'],
+  ],
   ['chains that form a loop', table(['-j A'], { A: ['-j A'] }), []],
 ])('judges %s', (_title, given, expected) => {
   expect(met(given)).toEqual(expected);
@@ -111,6 +116,11 @@ test('chains that call each other twice each end with what may be judged, and wh
     'perhaps drop -P FORWARD DROP',
   ]);
   expect(effort.left).toBeLessThan(0);
+});
+
+test('what follows chains that lead deeper than any tool accepts is not known', () => {
+  const deep = Array.from({ length: 70 }, (_, at) => [`L${at}`, at === 69 ? [] : [`-j L${at + 1}`]] as const);
+  expect(met(table(['-j L0', '-j DROP'], Object.fromEntries(deep)))).toEqual(['perhaps drop -A FORWARD -j DROP']);
 });
 
 test('what decided before the effort ended is certain', () => {

@@ -1,13 +1,12 @@
 import {
   type BaseChain,
   conntrackPriority,
-  type Decision,
   deletionOf,
   type Effort,
   type Family,
   iptablesTable,
-  judgeBase,
-  type JudgedPacket,
+  type Judge,
+  type LiveHook,
   type LiveRule,
   type LiveTable,
   ownerOf,
@@ -16,8 +15,9 @@ import {
   readLiveTable,
   type RuleHit,
   type RuleOwner,
-  traceNotes,
+  type TraceFlow,
   type TransportProtocol,
+  walkBase,
   wordsOf,
 } from '@sluice/netfilter';
 import type { NftTableFacts, SavedTable } from './facts.ts';
@@ -85,21 +85,24 @@ export function meetIptables(
   const met: Meeting[] = [];
   const ends = table.table === 'nat' || (table.table === 'filter' && hook === 'FORWARD' && isOwnsPacket(packet));
   const own = (chain: string): 'ends' | 'passes' | undefined => (isOwn(chain) ? (ends ? 'ends' : 'passes') : undefined);
-  const meet = (rule: LiveRule | undefined, decision: Decision, isCertain: boolean): void => {
+  const meet: Judge['meet'] = (rule, decision, share) => {
     const kind = decision !== 'accept' ? decision : exempts(table, hook) ? 'exempt' : undefined;
     if (kind === undefined) return;
     const [text, fix] = rule
       ? [rule.text, removal(table, rule.text)]
       : [`-P ${hook} DROP`, `${tool(table)} -P ${hook} ACCEPT`];
     const owned = ownedIn(live, rule);
-    met.push({ kind, isCertain, rule: `${tool(table)} ${text}`, fix, table: table.table, ...owned });
+    met.push({ kind, isCertain: isWhole(share), rule: `${tool(table)} ${text}`, fix, table: table.table, ...owned });
   };
   for (const base of basesAt(live, hook)) {
     const one = judged(packet, base);
-    if (one) judgeBase(live, base, { ...one, own }, meet, effort);
+    if (one) walkBase(live, base, one.flow, one.hook, { meet, own, effort });
   }
   return met;
 }
+
+/** Shares of chance may add up to slightly less than a whole. */
+const isWhole = (share: number): boolean => share > 0.999_999;
 
 /** The owner of a rule, and its command in place of a removal. Of a policy, and of a rule for all packets, the table tells it. */
 function ownedIn(table: LiveTable, rule: LiveRule | undefined): Partial<Pick<Meeting, 'owner' | 'fix'>> {
@@ -136,7 +139,7 @@ export function meetNft(
     if (!holdsFamily(facts, packet.family)) continue;
     const live = liveTable(facts);
     for (const base of basesAt(live, hook)) {
-      const meet = (rule: LiveRule | undefined, kind: Decision, isCertain: boolean): void => {
+      const meet: Judge['meet'] = (rule, kind, share) => {
         // A translation harms only where it comes before that of Services.
         if (kind === 'accept' || (kind === 'translate' && base.priority > servicesAt)) return;
         // Behind connection tracking `notrack` does nothing.
@@ -145,10 +148,10 @@ export function meetNft(
         const isFirst = kind !== 'translate' || base.priority < servicesAt;
         const owner = ownerOf(rule ? rule.hit : live.policyHit(base));
         const owned = owner ? { owner, fix: owner.inspect } : {};
-        met.push({ kind, isCertain: isCertain && isFirst, ...placeIn(facts, base, rule), ...owned });
+        met.push({ kind, isCertain: isWhole(share) && isFirst, ...placeIn(facts, base, rule), ...owned });
       };
       const one = judged(packet, base);
-      if (one) judgeBase(live, base, one, meet, effort);
+      if (one) walkBase(live, base, one.flow, one.hook, { meet, effort });
     }
   }
   return met;
@@ -227,7 +230,10 @@ const cutAt = (table: LiveTable, isCut: (chain: string) => boolean | undefined):
  * Marks are not known: Sluice's rules and other tables may have set them.
  * @returns undefined where the destination is no address, so that no rule is blamed for its packets
  */
-function judged(packet: HookPacket, { hook: name, type, priority }: BaseChain): JudgedPacket | undefined {
+function judged(
+  packet: HookPacket,
+  { hook: name, type, priority }: BaseChain,
+): { readonly flow: TraceFlow; readonly hook: LiveHook } | undefined {
   const { family, protocol, port, isReply, isTranslated, isToNode } = packet;
   const destination = parseAddress(packet.destination);
   const source = packet.source === undefined ? undefined : parseAddress(packet.source);
@@ -267,7 +273,8 @@ function judged(packet: HookPacket, { hook: name, type, priority }: BaseChain): 
       state: isReply ? 'ESTABLISHED' : 'NEW',
       isLocal: ({ text }) => (text === destination.text ? isToNode : packet.in === '' && !isReply),
       original: { destination: parseAddress(packet.original.destination) ?? destination, port: packet.original.port },
-      notes: traceNotes(),
+      // Its effort bounds how many rules it meets.
+      notes: { doubts: new Map(), untracking: new Set(), assumed: new Set(), met: { rules: Number.NEGATIVE_INFINITY } },
     },
   };
 }

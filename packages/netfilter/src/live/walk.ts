@@ -3,6 +3,7 @@ import { perObject } from '../per-object.ts';
 import { TraceError } from '../packet/packet.ts';
 import type { Trail, TraceFlow } from '../packet/flow.ts';
 import type { RuleHit } from '../packet/packet.ts';
+import { doubt, doubted, isTargetAlone, type Judge, judged, together } from './judge.ts';
 import type { BaseChain, Effect, LiveChain, LiveHook, LiveRule, LiveTable } from './rule.ts';
 import { isTracked } from './tests.ts';
 
@@ -28,15 +29,27 @@ interface At {
   readonly table: WalkedTable;
   readonly hook: LiveHook;
   readonly depth: number;
+  readonly judge: Judge | undefined;
 }
 
-/** Sends a flow through a base chain. @returns every flow that comes out; without a verdict where nothing decided */
-export function walkBase(table: WalkedTable, base: BaseChain, flow: TraceFlow, hook: LiveHook): readonly TraceFlow[] {
+/**
+ * Sends a flow through a base chain.
+ * @param judge is told what decides about a packet of which not everything is known
+ * @returns every flow that comes out; without a verdict where nothing decided
+ */
+export function walkBase(
+  table: WalkedTable,
+  base: BaseChain,
+  flow: TraceFlow,
+  hook: LiveHook,
+  judge?: Judge,
+): readonly TraceFlow[] {
   const chain = table.chains.get(base.chain);
   const left: Left = { falling: [], ended: [] };
-  if (chain) walk({ table, hook, depth: 0 }, chain, flow, left);
+  if (chain) walk({ table, hook, depth: 0, judge }, chain, flow, left);
   else left.falling.push(flow);
   if (base.policy === 'accept') return [...left.falling, ...left.ended];
+  if (judge) for (const { probability } of together(left.falling)) judge.meet(undefined, 'drop', probability);
   const trail = { hit: table.policyHit(base) };
   const dropped = left.falling.map(
     (one): TraceFlow => ({ ...one, verdict: 'drop', trail: { ...trail, before: one.trail } }),
@@ -45,35 +58,42 @@ export function walkBase(table: WalkedTable, base: BaseChain, flow: TraceFlow, h
 }
 
 function walk(at: At, chain: LiveChain, start: TraceFlow, left: Left): void {
-  if (at.depth > depthMax) throw new TraceError(`Cannot trace ${at.table.title} ${at.hook.name}: chains form a loop`);
+  const { judge } = at;
   let flows: readonly TraceFlow[] = [start];
   for (const rule of candidates(chain, start, at.hook)) {
     if (flows.length === 0) return;
     at.hook.notes.met.rules += flows.length;
+    if (judge && (judge.effort.left -= rule.cost) < 0) {
+      addAll(left.falling, flows.map(doubted));
+      return;
+    }
     if (at.hook.notes.met.rules > metMax)
       throw new TraceError(`Cannot trace ${at.table.title} ${at.hook.name}: a packet meets more than ${metMax} rules`);
     // Most rules match no flow: then the list stays.
     let next: TraceFlow[] | undefined;
     for (const [index, flow] of flows.entries()) {
-      const chance = chanceOf(rule, flow, at.hook);
+      const chance = chanceOf(rule, flow, at);
       if (chance === 0) {
         next?.push(flow);
         continue;
       }
       next ??= flows.slice(0, index);
-      if (chance < 1) next.push({ ...flow, probability: flow.probability * (1 - chance) });
+      // Of a judged packet both parts are alike.
+      const part = judge && (chance === 1 ? flow : doubted(flow));
+      if (chance < 1) next.push(part ?? { ...flow, probability: flow.probability * (1 - chance) });
       const trail = { hit: rule.hit, before: flow.trail };
-      apply(at, rule, rule.effect, { ...flow, trail, probability: flow.probability * chance }, next, left);
+      apply(at, rule, rule.effect, part ?? { ...flow, trail, probability: flow.probability * chance }, next, left);
     }
-    flows = next ?? flows;
+    flows = judge && next ? together(next) : (next ?? flows);
   }
-  addAll(left.falling, flows);
+  addAll(left.falling, judge && chain.isCut ? flows.map(doubted) : flows);
 }
 
 /** Flows of one chain have one destination: only its translation changes that, which ends the chain. */
-function candidates(chain: LiveChain, flow: TraceFlow, { protocol }: LiveHook): readonly LiveRule[] {
+function candidates(chain: LiveChain, flow: TraceFlow, { protocol, isReply }: LiveHook): readonly LiveRule[] {
   const rules = chain.rules();
-  if (rules.length < indexedMin) return rules;
+  // The port of a reply is that of its source.
+  if (rules.length < indexedMin || isReply) return rules;
   const { byKey, rest, restRules } = indexOf(rules);
   const own = byKey.get(`${protocol} ${flow.destination.text} ${flow.port}`);
   if (!own) return restRules;
@@ -111,10 +131,10 @@ function noteSources({ sources }: LiveRule, flow: TraceFlow, hook: LiveHook): vo
   }
 }
 
-/** A rule that is doubtful for this packet matches only where it is assumed to. */
-function chanceOf(rule: LiveRule, flow: TraceFlow, hook: LiveHook): number {
+/** A rule that is doubtful for this packet matches only where it is assumed to, or by half for a judge. */
+function chanceOf(rule: LiveRule, flow: TraceFlow, { hook, judge }: At): number {
   let chance = 1;
-  let isKnown = rule.unread === undefined;
+  let isKnown = rule.unread === undefined || (judge !== undefined && isTargetAlone(rule.unread, rule.effect));
   for (const test of rule.tests) {
     const found = test(flow, hook);
     if (found === 0) return 0;
@@ -131,6 +151,7 @@ function chanceOf(rule: LiveRule, flow: TraceFlow, hook: LiveHook): number {
   }
   const changesNothing =
     rule.effect.kind === 'none' || (rule.effect.kind === 'sequence' && rule.effect.effects.length === 0);
+  if (judge) return changesNothing ? 0 : isKnown && chance === 1 ? 1 : doubt;
   if (isKnown || changesNothing) return isKnown ? chance : 0;
   hook.notes.doubts.set(
     rule,
@@ -153,6 +174,11 @@ function apply(
   left: Left,
   unmatched = next,
 ): void {
+  if (at.judge && !leads.has(effect.kind)) {
+    const continuing = judged(at.judge, rule, effect, flow);
+    if (continuing) next.push(continuing);
+    return;
+  }
   switch (effect.kind) {
     case 'none':
       next.push(flow);
@@ -211,11 +237,19 @@ function apply(
   }
 }
 
+/** Effects that lead to others, or to another chain. */
+const leads: ReadonlySet<Effect['kind']> = new Set(['return', 'jump', 'goto', 'sequence', 'choose']);
+
 /** Follows a flow through a chain that a rule calls. @throws TraceError if there is none */
 function walkCalled(at: At, rule: LiveRule, called: string, flow: TraceFlow, left: Left): void {
+  const own = at.judge?.own?.(called);
+  if (own === 'passes') left.falling.push(flow);
+  if (own !== undefined) return;
   const chain = at.table.chains.get(called);
-  if (!chain) throw new TraceError(`Cannot trace rule "${rule.text}": there is no chain ${called}`);
-  walk({ ...at, depth: at.depth + 1 }, chain, flow, left);
+  if (chain && at.depth < depthMax) walk({ ...at, depth: at.depth + 1 }, chain, flow, left);
+  else if (at.judge) left.falling.push(doubted(flow));
+  else if (chain) throw new TraceError(`Cannot trace ${at.table.title} ${at.hook.name}: chains form a loop`);
+  else throw new TraceError(`Cannot trace rule "${rule.text}": there is no chain ${called}`);
 }
 
 /**
@@ -235,7 +269,7 @@ function applyInTurn(
   for (const effect of effects) {
     const after: TraceFlow[] = [];
     for (const each of flows) apply(at, rule, effect, each, after, left, unmatched);
-    flows = after;
+    flows = at.judge ? together(after) : after;
   }
   return flows;
 }
@@ -270,6 +304,10 @@ function choose(
   unmatched: TraceFlow[],
 ): void {
   const chosen = effect.of(flow, at.hook);
+  if (!chosen && at.judge) {
+    next.push(doubted(flow));
+    return;
+  }
   if (!chosen) {
     at.hook.notes.doubts.set(rule, 'its map has a key or a value that is not known');
     if (at.hook.notes.assumed.has(rule)) left.ended.push(unknownOutcome(flow));
