@@ -1,11 +1,7 @@
 import { basename } from 'node:path';
 import * as v from 'valibot';
 import { limits } from '../limits.ts';
-import type { Generation } from '../ports/journal.ts';
-import type { Generations } from './generations.ts';
-import type { GenerationRecord } from './record.ts';
 import { StateFile } from './state-file.ts';
-import type { CurrentText } from './text.ts';
 
 const damagedFile = v.strictObject({
   /** Its path in the state directory: `store/3f…`. */
@@ -79,73 +75,5 @@ export class Damage {
     } catch {
       // A disk that takes no write: this process remembers it.
     }
-  }
-}
-
-/** Keeps the files of the active generation whole: reads them again, and has a second copy of them. */
-export class Upkeep {
-  readonly #generations: Generations;
-  readonly #text: CurrentText;
-  readonly damage: Damage;
-  readonly #nowMs: () => number;
-  /** The text whose objects were read again, and when. */
-  #checked: string | undefined;
-  #checkedMs = -Infinity;
-
-  constructor(generations: Generations, text: CurrentText, damage: Damage, nowMs: () => number) {
-    this.#generations = generations;
-    this.#text = text;
-    this.damage = damage;
-    this.#nowMs = nowMs;
-  }
-
-  /** A generation is active: writes its text, and keeps copies of its objects. @param manifest the digest of its manifest */
-  wrote(active: Generation, manifest: string): void {
-    this.#text.write(active, manifest);
-    try {
-      this.#generations.copy([manifest]);
-    } catch {
-      // Without room for copies the node runs as well.
-    }
-  }
-
-  /**
-   * The replacement of a generation that cannot be read: its endpoints of some time ago, whose objects the directory `current` keeps. Newer
-   * ones come with the next bundle.
-   */
-  earlierRevision({
-    number,
-    revision,
-  }: GenerationRecord): { readonly generation: Generation; readonly record: GenerationRecord } | undefined {
-    const { last } = this.#text;
-    const generation = last?.number === number && last.revision < revision ? this.#generations.read(last) : undefined;
-    return generation && { generation, record: this.#generations.write(generation) };
-  }
-
-  /**
-   * Reads the files of the active generation again, after a release and now and then, and writes damaged ones anew: from their copies, else
-   * from memory.
-   * @param mayMove whether the record may get another manifest
-   * @returns the record of the generation, if it was stored elsewhere
-   */
-  check(active: Generation, current: GenerationRecord, mayMove: boolean): GenerationRecord | undefined {
-    const { manifest } = this.#text;
-    const sinceMs = this.#nowMs() - this.#checkedMs;
-    if (manifest === this.#checked && sinceMs >= 0 && sinceMs < limits.stateCheckMs) return undefined;
-    let anew: GenerationRecord | undefined;
-    try {
-      if (!this.#generations.check([current.manifest, manifest])) {
-        if (!mayMove) return undefined;
-        anew = this.#generations.writeAnew(active);
-        this.#text.write(active, anew.manifest);
-        this.#generations.check([anew.manifest]);
-      }
-    } catch {
-      // A disk that takes no write, or that cannot be read now: later again.
-      return undefined;
-    }
-    this.damage.checkAgain((name) => this.#generations.has(name));
-    [this.#checked, this.#checkedMs] = [this.#text.manifest, this.#nowMs()];
-    return anew;
   }
 }

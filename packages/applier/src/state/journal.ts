@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { SysctlKey } from '@sluice/netfilter';
 import type { Drain } from '../ipvs/values.ts';
-import { limits } from '../limits.ts';
 import type {
   EndpointUpdate,
   Fault,
@@ -14,16 +13,26 @@ import type {
   StoredGeneration,
 } from '../ports/journal.ts';
 import type { NodeState } from '../ports/node-state.ts';
-import { Damage, Upkeep } from './damage.ts';
+import { Damage } from './damage.ts';
 import { Generations } from './generations.ts';
 import { type Checkpoint, GenerationNotes } from './generation-notes.ts';
 import { type OpenOptions, RecordFile } from './record-file.ts';
-import type { InFlight } from './in-flight.ts';
 import { recordFrom } from './remains.ts';
 import { backOffUntil, failuresBetween, partialOf } from './transitions.ts';
 import { findGeneration, type GenerationRecord, type NodeRecord, openFrom, sysctlMap } from './record.ts';
 import { CurrentText } from './text.ts';
 import * as transitions from './transitions.ts';
+import { Upkeep } from './upkeep.ts';
+
+/** What this process knows of the open transaction. */
+interface InFlight {
+  /** The generation that it leads to, and its flows. */
+  readonly next?: Generation;
+  readonly flows?: FlowDifference;
+  readonly offered?: { readonly from: Generation; readonly to: Generation; readonly flows: FlowDifference };
+  /** This process is counted in its recoveries. */
+  readonly isCounted?: true;
+}
 
 /**
  * The journal on disk. Every method that changes something returns when the change is durable; the write of one slot decides it. Programs
@@ -36,22 +45,20 @@ import * as transitions from './transitions.ts';
 export class DiskJournal implements Journal {
   readonly #file: RecordFile;
   readonly #generations: Generations;
-  readonly #text: CurrentText;
   /** Releases and checkpoints, for operators. */
   readonly notes: GenerationNotes;
   readonly #upkeep: Upkeep;
   #active: Generation | undefined;
   #inFlight: InFlight = {};
-  /** Updates since the last sweep. */
-  #updates = 0;
 
   private constructor(directory: string, node: string, now: () => Date, options: OpenOptions) {
     this.#file = new RecordFile(directory, node, now, options);
     const damage = new Damage(directory, now, options.isShared);
     this.#generations = new Generations(directory, options.isShared, (...found) => damage.found(...found));
     this.notes = new GenerationNotes(directory);
-    this.#text = new CurrentText(`${directory}/current`, () => now().getTime());
-    this.#upkeep = new Upkeep(this.#generations, this.#text, damage, () => now().getTime());
+    const nowMs = (): number => now().getTime();
+    const text = new CurrentText(`${directory}/current`, nowMs);
+    this.#upkeep = new Upkeep(this.#generations, text, this.notes, damage, nowMs);
     const { current } = this.record;
     this.#active = current ? (this.#read(current) ?? this.#earlierRevision(current)) : undefined;
     const { open } = this.record;
@@ -85,13 +92,16 @@ export class DiskJournal implements Journal {
   get record(): NodeRecord {
     return this.#file.record;
   }
+
   get active(): Generation | undefined {
     return this.#active;
   }
+
   /** What this process is bringing into the kernel, or has on probation there, before it is decided; undefined: nothing. */
   get undecided(): Generation | undefined {
     return this.record.open?.phase === 'open' ? this.#inFlight.next : undefined;
   }
+
   /** A node that was halted before waits for an operator anyway. */
   get damaged(): Journal['damaged'] {
     const { number } = this.record.current ?? {};
@@ -123,9 +133,11 @@ export class DiskJournal implements Journal {
     this.#stands(target, current);
   }
 
+  /** Starts anew from the rules in the kernel, where their history is not known. */
   async recognised(state: NodeState, because: string): Promise<Generation> {
     const target: Generation = { number: 1, revision: 0, version: 'recognised', state };
-    return this.rescue(target, because).then(() => target);
+    await this.rescue(target, because);
+    return target;
   }
 
   get notBeforeMs(): number {
@@ -249,7 +261,7 @@ export class DiskJournal implements Journal {
     this.#file.save(transitions.accepted(this.record, this.#file.time));
     this.#active = offered.from;
     this.#inFlight = { ...inFlight, next: offered.to, flows: offered.flows };
-    this.#sweepSometimes();
+    this.#upkeep.updated(this.record);
     return offered.from;
   }
 
@@ -266,20 +278,17 @@ export class DiskJournal implements Journal {
     const active = this.#active as Generation;
     if (this.record.open) {
       this.#file.save({ ...this.record, open: null, held: null });
-      this.#sweep();
+      this.#upkeep.sweep(this.record);
       this.#upkeep.wrote(active, this.record.current?.manifest ?? '');
-    } else this.#sweepSometimes();
+    } else this.#upkeep.updated(this.record);
     this.#inFlight = {};
     return active;
   }
 
   async tidy(): Promise<void> {
-    if (this.#updates >= limits.updatesPerSweep) this.#sweep();
     const { current } = this.record;
-    if (!this.#active || !current) return;
-    this.#text.catchUp(this.#active, current.manifest);
-    const anew = this.#upkeep.check(this.#active, current, this.record.open === null);
-    if (anew) this.#file.save(transitions.storedElsewhere(this.record, current, anew));
+    const anew = this.#upkeep.tidy(this.#active, this.record);
+    if (anew && current) this.#file.save(transitions.storedElsewhere(this.record, current, anew));
   }
 
   get damage(): Damage {
@@ -291,7 +300,7 @@ export class DiskJournal implements Journal {
     if (!open) return;
     this.#file.save(transitions.abandoned(this.record, open, because, fault, this.#file.time));
     this.#inFlight = {};
-    this.#sweep();
+    this.#upkeep.sweep(this.record);
   }
 
   async halt(because: string): Promise<void> {
@@ -340,7 +349,7 @@ export class DiskJournal implements Journal {
     this.#file.save(transitions.forgotten(this.record, this.#file.time));
     this.#active = undefined;
     this.#inFlight = {};
-    this.#sweep();
+    this.#upkeep.sweep(this.record);
   }
 
   get adoption(): Journal['adoption'] {
@@ -382,19 +391,5 @@ export class DiskJournal implements Journal {
   /** @param base the record of a generation that differs little @param isSynced see `Generations.write` */
   #stored(generation: Generation, base?: GenerationRecord, isSynced = true): GenerationRecord {
     return this.#generations.write(generation, base && { record: base, read: () => this.#read(base)?.state }, isSynced);
-  }
-
-  /** For processes that never idle. */
-  #sweepSometimes(): void {
-    this.#updates += 1;
-    if (this.#updates >= limits.updatesPerSweepMax) this.#sweep();
-  }
-
-  /** Removes objects that no kept generation needs. */
-  #sweep(): void {
-    this.#updates = 0;
-    const others = this.notes.checkpoints.map(({ generation }) => generation.manifest);
-    // Without the journal, the generation of the text is the one known to have been active.
-    this.#generations.sweep(this.record, [...others, this.#text.manifest]);
   }
 }
