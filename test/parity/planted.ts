@@ -21,9 +21,11 @@ interface Sketch {
   readonly endpoints: readonly string[];
   readonly affinity?: number;
   readonly ranges?: readonly string[];
+  /** More fields of the Service's spec. */
+  readonly spec?: Readonly<Record<string, unknown>>;
 }
 
-const service = ({ name, at, type = 'ClusterIP', affinity, ranges }: Sketch): KubeItem =>
+const service = ({ name, at, type = 'ClusterIP', affinity, ranges, spec }: Sketch): KubeItem =>
   ({
     apiVersion: 'v1',
     kind: 'Service',
@@ -50,6 +52,7 @@ const service = ({ name, at, type = 'ClusterIP', affinity, ranges }: Sketch): Ku
         ? { sessionAffinity: 'None' }
         : { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: affinity } } }),
       ...(ranges ? { loadBalancerSourceRanges: ranges } : {}),
+      ...spec,
     },
     status: { loadBalancer: type === 'LoadBalancer' ? { ingress: [{ ip: `198.51.100.${at}`, ipMode: 'VIP' }] } : {} },
   }) as KubeItem;
@@ -68,6 +71,9 @@ const slice = ({ name, endpoints }: Sketch): KubeItem =>
     })),
   }) as KubeItem;
 
+const itemsOfSketches = (list: readonly Sketch[]): readonly KubeItem[] =>
+  list.flatMap((one) => [service(one), slice(one)]);
+
 const sketches: readonly Sketch[] = [
   { name: 'web', at: 10, endpoints: ['10.244.1.10', '10.244.2.10'] },
   { name: 'gate', at: 11, type: 'NodePort', endpoints: ['10.244.1.11', '10.244.2.11'] },
@@ -77,7 +83,24 @@ const sketches: readonly Sketch[] = [
 ];
 
 /** A Service of each kind that a difference is planted in. */
-export const plantedCluster: readonly KubeItem[] = [...nodes, ...sketches.flatMap((one) => [service(one), slice(one)])];
+export const plantedCluster: readonly KubeItem[] = [...nodes, ...itemsOfSketches(sketches)];
+
+/** With each kind of frontend that a setting of kube-proxy decides about. */
+export const clusterOfSettings: readonly KubeItem[] = [
+  ...plantedCluster,
+  ...itemsOfSketches([
+    {
+      name: 'edge',
+      at: 15,
+      type: 'LoadBalancer',
+      spec: { externalTrafficPolicy: 'Local', healthCheckNodePort: 32_015 },
+      endpoints: ['10.244.1.15', '10.244.2.15'],
+    },
+    { name: 'far', at: 16, type: 'NodePort', spec: { externalTrafficPolicy: 'Local' }, endpoints: ['10.244.2.16'] },
+    { name: 'out', at: 17, spec: { externalIPs: ['203.0.113.17'] }, endpoints: ['10.244.1.17', '10.244.2.17'] },
+    { name: 'also', at: 18, spec: { externalIPs: ['203.0.113.18'] }, endpoints: ['10.244.1.18'] },
+  ]),
+];
 
 /** Rewrites the rules of kube-proxy in the kernel. The chains keep their names; what the script prints is loaded. */
 const edit = (script: string): string => `iptables-nft-save > /run/planted.iptables

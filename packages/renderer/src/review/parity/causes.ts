@@ -3,23 +3,23 @@ import type { FlowOutcome } from '../flows/flow.ts';
 import { isSameOutcome } from '../prove/equivalence.ts';
 import { differenceOf, type ModeDifference } from '../prove/mode-differences.ts';
 import type { DifferingCase } from './differing-case.ts';
+import type { ParityAspect, SettingKind } from './settings.ts';
 import { versionDifference, type VersionDifference } from './versions.ts';
-
-/** What differs between two outcomes. */
-type Aspect = 'frontend' | 'verdict' | 'endpoints' | 'shares' | 'affinity' | 'masquerade' | 'reject' | 'scheduler';
 
 interface Cause {
   readonly cause: ParityCause;
-  readonly aspect: Aspect;
+  readonly aspect: ParityAspect;
   readonly code?: ModeDifference | VersionDifference | 'DIFFERS_NODE_PORTS';
   readonly advice: string;
+  /** Of cause `config`: which one. */
+  readonly setting?: SettingKind;
 }
 
 /**
  * The most likely cause of a difference.
- * @param isCommon whether most frontends show the same difference for this class of sources: then a setting of the node makes it
+ * @param settingOf the setting of the node that makes it, if one does
  */
-export function causeOf(of: DifferingCase, isCommon: boolean): Cause {
+export function causeOf(of: DifferingCase, settingOf: (aspect: ParityAspect) => SettingKind | undefined): Cause {
   const aspect = aspectOf(of.observed, of.desired);
   if (of.foreign)
     return {
@@ -37,12 +37,14 @@ export function causeOf(of: DifferingCase, isCommon: boolean): Cause {
     };
   const version = versionDifference(of);
   if (version) return { cause: 'version', aspect, ...version };
-  const isSetting = isCommon || (aspect === 'frontend' && isOfPort(of) && of.isServedElsewhere());
-  return { ...(isSetting ? common : single)[aspect], aspect };
+  const config = (setting: SettingKind): Cause => ({ cause: 'config', aspect, setting, advice: adviceOf[setting] });
+  if (aspect === 'scheduler') return config(aspect);
+  const setting = settingOf(aspect);
+  return setting === undefined ? { ...single[aspect], aspect } : config(setting);
 }
 
 /** The first thing that differs, the gravest first. */
-export function aspectOf(observed: FlowOutcome, desired: FlowOutcome): Aspect {
+export function aspectOf(observed: FlowOutcome, desired: FlowOutcome): ParityAspect {
   if (isSameOutcome(observed, desired)) return 'scheduler';
   const verdicts = ({ branches }: FlowOutcome): string => [...new Set(branches.map(({ verdict }) => verdict))].join();
   const [one, other] = [verdicts(observed), verdicts(desired)];
@@ -78,9 +80,6 @@ function isOfNodePorts({ isOtherAddress, modes, observed, desired }: DifferingCa
   return isOtherAddress && isBetween && isPassed(closed) && !isPassed(open);
 }
 
-const isOfPort = ({ row: { destination } }: DifferingCase): boolean =>
-  ['node-port', 'localhost'].includes(destination.kind);
-
 type Usual = Omit<Cause, 'aspect' | 'code'>;
 
 const changed = (what: string): Usual => ({
@@ -89,7 +88,7 @@ const changed = (what: string): Usual => ({
 });
 
 /** Of a single frontend. */
-const single: Readonly<Record<Aspect, Usual>> = {
+const single: Readonly<Record<Exclude<ParityAspect, 'scheduler'>, Usual>> = {
   frontend: changed('one side has a Service or port here that the other one does not have'),
   verdict: changed('endpoints, source ranges or traffic policies of this Service differ'),
   endpoints: changed('the endpoints of this Service differ'),
@@ -104,11 +103,6 @@ const single: Readonly<Record<Aspect, Usual>> = {
     advice:
       'Other frontends are masqueraded as the bundle says: a rule of this one is missing or was changed by hand. Restart kube-proxy, which writes its rules anew, and observe again',
   },
-  scheduler: {
-    cause: 'config',
-    advice:
-      'Clients that come again find another endpoint: compare ipvs.scheduler of kube-proxy with that of the profile, and the annotation of the Service',
-  },
   reject: {
     cause: 'bug',
     advice:
@@ -116,19 +110,14 @@ const single: Readonly<Record<Aspect, Usual>> = {
   },
 };
 
-/** Of most frontends, for one class of sources. */
-const common: Readonly<Record<Aspect, Usual>> = {
-  ...single,
-  frontend: {
-    cause: 'config',
-    advice:
-      'All frontends of this kind differ: compare nodePortAddresses, localhostNodePorts and the address of the Node with the profile',
-  },
-  masquerade: {
-    cause: 'config',
-    advice:
-      'Most frontends differ so for these sources: compare clusterCIDR, detectLocalMode and masqueradeAll of kube-proxy with the profile',
-  },
+const adviceOf: Readonly<Record<SettingKind, string>> = {
+  frontends:
+    'All frontends of this kind differ: compare nodePortAddresses, localhostNodePorts, the gate AllowServiceExternalIPs and the address of the Node with the profile',
+  pods: 'Only pods find it different: compare clusterCIDR and detectLocalMode of kube-proxy, which say who is a pod, with the profile',
+  masquerade:
+    'Most frontends differ so for these sources: compare clusterCIDR, detectLocalMode and masqueradeAll of kube-proxy with the profile',
+  scheduler:
+    'Clients that come again find another endpoint: compare ipvs.scheduler of kube-proxy with that of the profile, and the annotation of the Service',
 };
 
 /** What leads to the same endpoint again: the client, the address that it asks, nothing; or it depends on the load. */

@@ -14,8 +14,6 @@ export interface DifferingCase {
   readonly desired: FlowOutcome;
   /** Of a node port: whether the packet goes to another address than that of the Node. */
   readonly isOtherAddress: boolean;
-  /** The same node port is served at another address of the node, by both sides. */
-  readonly isServedElsewhere: () => boolean;
   readonly proxy: ObservedProxy;
   /** A rule of another program that decided. */
   readonly foreign: RuleHit | undefined;

@@ -35,7 +35,6 @@ import {
   isOwnByWire,
   isPassed,
   noCases,
-  portOf,
   listener,
   unknownInterface,
   unseenListener,
@@ -44,6 +43,7 @@ import {
 import { unreadParts } from '../observed/parts.ts';
 import { observedNode, type ObservedNode } from '../observed/node.ts';
 import type { TrackedFrontends } from './tracked.ts';
+import { Settings } from './settings.ts';
 import { observedProxy } from './versions.ts';
 
 /** What a comparison in one family found. */
@@ -53,7 +53,7 @@ export interface FamilyComparison {
   readonly cases: number;
   readonly differing: readonly DifferingCase[];
   readonly gaps: ReadonlyMap<string, FoundGap>;
-  readonly counts: AspectCounts;
+  readonly settings: Settings;
   /** Later packets of connections, and packets of none. */
   readonly connections: readonly ConnectionCase[];
   readonly tracked: TrackedFrontends;
@@ -65,9 +65,6 @@ interface FoundGap extends Pick<NotCovered, 'what' | 'why'> {
   /** False: no packet shows it. */
   readonly matters: boolean;
 }
-
-/** How many cases of a class differ in an aspect, and how many there are, by `pod-here cluster`. */
-type AspectCounts = ReadonlyMap<string, { readonly all: number; readonly differing: ReadonlyMap<string, number> }>;
 
 interface Subject {
   readonly view: BundleView;
@@ -93,9 +90,8 @@ export function compareFamily({ view, node: { name, file, profile }, seen, famil
   const homes = homesOf(claims);
   const differing: DifferingCase[] = [];
   const gaps = new Map<string, FoundGap>();
-  const counts = new Map<string, { all: number; differing: Map<string, number> }>();
+  const settings = new Settings();
   const sources = new Set<string>();
-  const served = new Set<string>();
   let cases = 0;
   const plainSources = sourcesOf(view, node, family, []).filter(({ network }) => network === undefined);
   const outside = plainSources.find((source) => source.class === 'outside');
@@ -114,23 +110,18 @@ export function compareFamily({ view, node: { name, file, profile }, seen, famil
       if (found.kind === 'not-covered') return addGaps(gaps, found.gaps);
       addGaps(gaps, lostBy(packet));
       const desired = desiredOutcome(program, observed, packet);
-      const key = `${source.class} ${claim?.role ?? destination.kind}`;
-      const count = counts.get(key) ?? { all: 0, differing: new Map<string, number>() };
-      counts.set(key, count);
-      count.all++;
       const row = { nodes: { profile: node.file.profile, nodes: [node.name] }, family, source, destination, packet };
       const [one, other] = [visible(found.outcome), visible(desired)];
-      if (!isPassed(one) && !isPassed(other)) served.add(portOf(destination));
-      if (isAlike(one, other, gaps) || isUnobservable(row, claim, one, other)) return;
+      const compared = { row, claim, observed: found.outcome, desired };
+      if (isAlike(one, other, gaps) || isUnobservable(row, claim, one, other))
+        return settings.note(compared, undefined);
       const foreign = foreignOf(observed, packet);
       // A rule of another program that refuses a packet to no Service refuses it after a move, too.
       if (foreign && destination.kind === 'elsewhere' && isPassed(other)) return;
       const unknown = unknownInterface(source, seen) ?? unseenListener(seen, row, one, other);
       if (unknown) return addGap(gaps, unknown, unknown !== listener);
-      const aspect = aspectOf(found.outcome, desired);
-      count.differing.set(aspect, (count.differing.get(aspect) ?? 0) + 1);
-      const outcomes = { observed: found.outcome, desired, isServedElsewhere: () => served.has(portOf(destination)) };
-      differing.push({ row, claim, node, modes, isOtherAddress, ...outcomes, proxy, foreign });
+      settings.note(compared, aspectOf(found.outcome, desired));
+      differing.push({ ...compared, node, modes, isOtherAddress, proxy, foreign });
     };
     if (isOtherAddress) for (const source of plainSources) toCase(source);
     else forEachSource(view, node, family, program, tracer, observed, destination, address, toCase);
@@ -147,7 +138,7 @@ export function compareFamily({ view, node: { name, file, profile }, seen, famil
   cases += connections.length + gapsOfConnections.length;
   addGaps(gaps, unreadServers(observed, destinations));
   const tracked = { family, destinations, claims, addresses: observed.addresses, modes };
-  return { frontends: destinations.length, sources, cases, differing, gaps, counts, connections, tracked };
+  return { frontends: destinations.length, sources, cases, differing, gaps, settings, connections, tracked };
 }
 
 /** Of the node: what is asked at its other addresses. */

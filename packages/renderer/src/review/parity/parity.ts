@@ -20,8 +20,9 @@ import { compareFamily, type FamilyComparison } from './family.ts';
 import { observedFrontends, titleOf } from './frontends.ts';
 import { observedNode } from '../observed/node.ts';
 import { missingParts, observedModes } from '../observed/parts.ts';
+import type { SettingKind, Settings } from './settings.ts';
 import { trackedConnections } from './tracked.ts';
-import type { Branch, FlowOutcome } from '../flows/flow.ts';
+import type { Branch, Destination, FlowOutcome } from '../flows/flow.ts';
 
 /**
  * Compares how a node's kernel treats packets of Services with how a bundle would: every frontend of either side from every class of
@@ -103,31 +104,61 @@ function gapsOf({ gaps }: FamilyComparison, placeOf: PlaceOf): readonly NotCover
   });
 }
 
+/** Cases that are told as one difference. */
+interface FoundDifference {
+  first: Omit<ParityDifference, 'id' | 'alsoFrom'>;
+  readonly destination: Destination;
+  /** What the id is of, besides outcomes and sources. */
+  readonly what: readonly string[];
+  readonly outcomes: Set<string>;
+  readonly sources: string[];
+}
+
 /**
- * Cases with one cause and the same two outcomes are one difference, with one source as its example: the first that is not the node. Its id
- * is of all sources, so that an exception for it does not cover others that join later.
+ * Cases with one cause and the same two outcomes are one difference, with one source as its example: the first that is not the node. What a
+ * setting makes of a frontend is one, whatever the outcomes. Its id is of all sources, so that an exception for it does not cover others
+ * that join later.
  */
-function differencesOf({ differing, counts }: FamilyComparison): readonly ParityDifference[] {
-  const found = new Map<string, { readonly sources: string[]; first: Omit<ParityDifference, 'id' | 'alsoFrom'> }>();
+function differencesOf({ differing, settings }: FamilyComparison): readonly ParityDifference[] {
+  const found = new Map<string, FoundDifference>();
   for (const one of differing) {
-    const difference = differenceOf(one, counts);
+    const { setting, ...difference } = differenceOf(one, settings);
     const { family, frontend, cause, code = '', observed, desired } = difference;
     const rule = cause === 'foreign-rule' && one.foreign ? placeOfRule(one.foreign) : '';
-    const key = [family, frontend, cause, code, rule, observed, desired].join('\n');
-    const known = found.get(key);
+    const what = [family, frontend, cause, code, rule];
+    const outcome = `${observed}\n${desired}`;
+    const key = [...what, setting ?? outcome].join('\n');
+    const { destination, source } = one.row;
+    const known = found.get(key) ?? { first: difference, destination, what, outcomes: new Set(), sources: [] };
+    found.set(key, known);
     // Masqueraded or not, packets of the node have one of its addresses: another source shows more.
-    const isClearer = known?.first.source.class === 'node' && one.row.source.class !== 'node';
-    if (!known) found.set(key, { first: difference, sources: [sourceText(one)] });
-    else if (isClearer) {
+    const isClearer = known.first.source.class === 'node' && source.class !== 'node';
+    if (isClearer) {
       known.first = difference;
       known.sources.unshift(sourceText(one));
     } else known.sources.push(sourceText(one));
+    known.outcomes.add(outcome);
   }
-  return [...found].map(([key, { first, sources }]) => ({
-    id: fileDigest([key, ...new Set(sources.toSorted())].join('\n')).slice(0, 16),
+  return withoutLocalhost([...found.values()]).map(({ first, what, outcomes, sources }) => ({
+    id: fileDigest([...what, ...[...outcomes].toSorted(), ...new Set(sources.toSorted())].join('\n')).slice(0, 16),
     ...first,
     alsoFrom: sources.slice(1),
   }));
+}
+
+/** A setting that closes a node port at an address closes it on localhost, too: that is one difference. */
+function withoutLocalhost(list: readonly FoundDifference[]): readonly FoundDifference[] {
+  const isOf = ({ destination, first }: FoundDifference, kind: Destination['kind']): boolean =>
+    destination.kind === kind && first.cause === 'config';
+  const wholeOf = ({ destination: { port, protocol } }: FoundDifference): FoundDifference | undefined =>
+    list.find(
+      (one) => isOf(one, 'node-port') && one.destination.port === port && one.destination.protocol === protocol,
+    );
+  return list.filter((one) => {
+    const whole = isOf(one, 'localhost') ? wholeOf(one) : undefined;
+    whole?.sources.push('node to localhost');
+    return whole === undefined;
+  });
 }
 
 /** A later packet of a connection, or one of none, that one side drops. Its id is of all packets that the same rule decides about. */
@@ -178,25 +209,16 @@ function sourceText({ row: { source, destination, packet }, isOtherAddress }: Di
 
 function differenceOf(
   of: DifferingCase,
-  counts: FamilyComparison['counts'],
-): Omit<ParityDifference, 'id' | 'alsoFrom'> {
-  const { row, claim, observed, desired, foreign } = of;
+  settings: Settings,
+): FoundDifference['first'] & { readonly setting: SettingKind | undefined } {
+  const { row, observed, desired, foreign } = of;
   const { source, destination, family, packet } = row;
-  const count = counts.get(`${source.class} ${claim?.role ?? destination.kind}`);
-  // A frontend that one side lacks is a setting only where others of its kind are lacking, too: those of node ports.
-  const mayBeCommon = (aspect: string): boolean =>
-    claim !== undefined &&
-    // No setting decides whether an endpoint is masqueraded on its way to itself.
-    (aspect !== 'masquerade' || source.class !== 'endpoint') &&
-    (aspect !== 'frontend' || !['cluster', 'external', 'load-balancer'].includes(claim.role));
-  const isCommon = (aspect: string): boolean =>
-    mayBeCommon(aspect) && 2 * (count?.differing.get(aspect) ?? 0) > (count?.all ?? 0);
-  const { aspect: what } = causeOf(of, false);
-  const { code, advice, ...final } = causeOf(of, isCommon(what));
+  const { code, advice, aspect, setting, ...final } = causeOf(of, (what) => settings.settingOf(of, what));
   const frontend = titleOf(destination);
-  const isChosen = what === 'scheduler';
+  const isChosen = aspect === 'scheduler';
   const texts = { observed: printOutcome(observed, isChosen), desired: printOutcome(desired, isChosen) };
   return {
+    setting,
     frontend,
     family,
     services: destination.services,
