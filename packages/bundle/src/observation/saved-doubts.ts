@@ -1,6 +1,6 @@
 import { canonicalAddress, isProxysChain } from '@sluice/netfilter';
 import type { MissingPart, Observation, ObservationPart } from './observation.ts';
-import type { PartText } from './saved-rules.ts';
+import type { PartText, RulePart } from './saved-rules.ts';
 
 /** What saved outputs say of each other: a file that was cut at the end of a line looks whole by itself. */
 
@@ -29,9 +29,40 @@ export function doubtfulParts(seen: ReadParts, texts: Texts, missing: readonly M
   return [
     ...lacking('sets', setsWithout(seen), 'a rule names'),
     ...lacking('addresses', addressesWithout(seen), `${fileOf('routes')} has as an address of the node`),
+    ...lacking('addresses', onlyLoopback(seen), 'each node has'),
     ...lacking('servers', serversWithout(seen), 'a set of kube-proxy has'),
-    ...(hasProxy(seen) || isUnread ? [] : emptyParts(texts)),
+    ...lacking('servers', serversWithoutEnd(texts.servers), 'only Services without endpoints lack'),
+    ...(hasProxy(seen) ? emptyFamilies(seen, texts) : isUnread ? [] : emptyParts(texts)),
   ];
+}
+
+/** kube-proxy writes rules of both families, also where Services have one. */
+function emptyFamilies({ rules }: ReadParts, texts: Texts): readonly MissingPart[] {
+  const isOfProxy = (line: string): boolean => isProxysChain(/^:(\S+) /.exec(line)?.[1] ?? '');
+  return rules.flatMap(({ store, family, lines }) => {
+    const [part, other] = (['ipv4', 'ipv6'] as const)
+      .toSorted((one) => (one === family ? 1 : -1))
+      .map((one): RulePart => `rules-${store}-${one}`);
+    const [text, full] = [part && texts[part], other && texts[other]];
+    if (!part || !isEmptyFile(text) || !lines.some(isOfProxy)) return [];
+    const beside = full && 'text' in full ? full.file : other;
+    return [{ part, why: `${text.file}: it is empty, and ${beside} has rules of Services: save it as root` }];
+  });
+}
+
+const isEmptyFile = (text: PartText | undefined): text is PartText & { readonly file: string } =>
+  text !== undefined && 'text' in text && text.file !== undefined && text.text.trim() === '';
+
+/** An interface besides `lo`. */
+const onlyLoopback = ({ interfaces }: ReadParts): readonly string[] =>
+  interfaces.every((line) => line.startsWith('lo ')) ? ['an interface besides lo'] : [];
+
+/** A virtual server without a real one, at the end of its file: they may have been cut. */
+function serversWithoutEnd(text: PartText | undefined): readonly string[] {
+  const last = text && 'text' in text ? (text.text.trimEnd().split('\n').at(-1)?.trim() ?? '') : '';
+  const [, saved, protocol, listed] = /^(?:-A (?:-t|-u|--sctp-service) (\S+)|(TCP|UDP|SCTP) +(\S+))/.exec(last) ?? [];
+  const place = saved ?? (listed && `${protocol} ${listed}`);
+  return place === undefined ? [] : [`a real server of its last virtual server ${place}`];
 }
 
 /** Names of sets that the kernel must have: no rule can name another one. */
@@ -56,10 +87,17 @@ function addressesWithout({ routes, interfaces, serverAddresses }: ReadParts): r
 const frontendSets =
   /^add KUBE-(?:6-)?(?:CLUSTER-IP|LOAD-BALANCER|EXTERNAL-IP|EXTERNAL-IP-LOCAL) ([^,]+),(tcp|udp|sctp):(\d+)\b/;
 
+/** Of each node port there is a virtual server at an address of the node. */
+const nodePortSets = /^add KUBE-(?:6-)?NODE-PORT-(?:LOCAL-)?(TCP|UDP) (\d+)\b/;
+
 function serversWithout({ sets, servers }: ReadParts): readonly string[] {
   const known = new Set(servers.map((line) => line.split(' ').slice(0, 3).join(' ')));
+  const ports = new Set([...known].map((line) => `${line.split(' ')[1]} ${line.split(':').at(-1)}`));
   const options = { tcp: '-t', udp: '-u', sctp: '--sctp-service' } as const;
   return sets.flatMap((line) => {
+    const [, kind = '', number] = nodePortSets.exec(line) ?? [];
+    if (number !== undefined && !ports.has(`${kind === 'TCP' ? '-t' : '-u'} ${number}`))
+      return [`node port ${number}/${kind.toLowerCase()}`];
     const [, address = '', protocol = '', port = ''] = frontendSets.exec(line) ?? [];
     if (address === '') return [];
     const place = `${address.includes(':') ? `[${address}]` : address}:${port}`;
@@ -80,7 +118,7 @@ function emptyParts(texts: Texts): readonly MissingPart[] {
   const names = Object.keys(texts) as readonly ObservationPart[];
   return names.flatMap((part) => {
     const text = texts[part];
-    if (!isOfRules(part) || !text || 'why' in text || text.file === undefined || text.text.trim() !== '') return [];
+    if (!isOfRules(part) || !isEmptyFile(text)) return [];
     return [{ part, why: `${text.file}: it is empty, and no other file has rules of Services: save it as root` }];
   });
 }

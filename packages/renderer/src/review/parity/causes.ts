@@ -1,4 +1,5 @@
 import type { ParityCause } from '@sluice/bundle';
+import { ownerOf, type RuleHit } from '@sluice/netfilter';
 import type { FlowOutcome } from '../flows/flow.ts';
 import { isSameOutcome } from '../prove/equivalence.ts';
 import { differenceOf, type ModeDifference } from '../prove/mode-differences.ts';
@@ -25,7 +26,7 @@ export function causeOf(of: DifferingCase, settingOf: (aspect: ParityAspect) => 
     return {
       cause: 'foreign-rule',
       aspect,
-      advice: `Remove or change the rule, or order it behind those of Services: ${of.foreign.rule}`,
+      advice: adviceOfRule(of.foreign),
     };
   const code = modeDifference(of);
   if (code !== undefined)
@@ -41,6 +42,15 @@ export function causeOf(of: DifferingCase, settingOf: (aspect: ParityAspect) => 
   if (aspect === 'scheduler') return config(aspect);
   const setting = settingOf(aspect);
   return setting === undefined ? { ...single[aspect], aspect } : config(setting);
+}
+
+/** A rule of a known owner is there for a reason, and its owner writes it again. */
+export function adviceOfRule(hit: RuleHit): string {
+  const owner = ownerOf(hit);
+  const { rule } = hit;
+  return owner === undefined
+    ? `No known program has such a rule. Find out which one wrote it; if it is to stay, order it behind those of Services: ${rule}`
+    : `It is a rule of ${owner.name}, for ${owner.does}, and stays: see \`${owner.inspect}\` why it is there: ${rule}`;
 }
 
 /** The first thing that differs, the gravest first. */

@@ -220,9 +220,9 @@ test.each<[string, (saved: SavedFiles) => void]>([
   ['a verdict by source', nft({ rules: [[vmap(saddr, [net('10.9.0.0', 16), { drop: null }])]] })],
   [
     'a verdict by incoming interface',
-    nft({ rules: [[vmap({ meta: { key: 'iifname' } }, ['eth7', { jump: { target: 'd' } }])]] }),
+    nft({ rules: [[vmap({ meta: { key: 'iifname' } }, ['eth1', { jump: { target: 'd' } }])]] }),
   ],
-  ['a verdict by outgoing interface', nft({ rules: [[vmap({ meta: { key: 'oifname' } }, ['eth7', { drop: null }])]] })],
+  ['a verdict by outgoing interface', nft({ rules: [[vmap({ meta: { key: 'oifname' } }, ['eth1', { drop: null }])]] })],
   ['a range of sources', nft({ rules: [[match(saddr, { range: ['10.9.0.5', '10.9.0.9'] }), drop]] })],
   [
     'a source within networks of both ends',

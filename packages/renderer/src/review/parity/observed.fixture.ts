@@ -1,6 +1,6 @@
 import { type BundleFiles, type Observation, observationOf, type ParityReport, textsOf } from '@sluice/bundle';
 import { families, type Family, type FamilyProgram, type IpvsState, printServers, printSets } from '@sluice/netfilter';
-import { nodeOf } from '../bundle/node.ts';
+import { factOf, nodeOf } from '../bundle/node.ts';
 import { type BundleView, hasFamily, viewOf } from '../bundle/view.ts';
 import { bundleOf } from '../example.fixture.ts';
 import { type Layout, wholeProgram } from '../flows/layout.ts';
@@ -19,8 +19,14 @@ export function savedFiles(files: BundleFiles, name: string, layout: Layout = 'f
   );
   saved.set('nft.json', nftJson([]));
   saved.set('sysctl.txt', 'net.ipv4.conf.all.route_localnet = 1\n');
-  const loopback = '1: lo: <LOOPBACK,UP>\n    inet 127.0.0.1/8 scope host lo\n';
-  saved.set('ip-addr.txt', loopback);
+  const own = families.flatMap((family) => {
+    const address = factOf(node, family, 'address');
+    return address === undefined
+      ? []
+      : [`    ${family === 'ipv4' ? 'inet' : 'inet6'} ${address}/24 scope global eth0\n`];
+  });
+  const interfaces = `1: lo: <LOOPBACK,UP>\n    inet 127.0.0.1/8 scope host lo\n2: eth0: <UP>\n${own.join('')}3: eth1: <UP>\n    inet6 fe80::1/64 scope link\n`;
+  saved.set('ip-addr.txt', interfaces);
   const states: IpvsState[] = [];
   for (const family of families.filter((one) => hasFamily(view, node.file.profile, one))) {
     const { rules, ipvs } = wholeProgram(view, node, family, layout);
@@ -36,7 +42,7 @@ export function savedFiles(files: BundleFiles, name: string, layout: Layout = 'f
     (one) =>
       `    ${one.includes(':') ? 'inet6' : 'inet'} ${one}/${one.includes(':') ? 128 : 32} scope global kube-ipvs0\n`,
   );
-  if (bound.length > 0) saved.set('ip-addr.txt', `${loopback}4: kube-ipvs0: <BROADCAST,NOARP>\n${lines.join('')}`);
+  if (bound.length > 0) saved.set('ip-addr.txt', `${interfaces}4: kube-ipvs0: <BROADCAST,NOARP>\n${lines.join('')}`);
   return saved;
 }
 

@@ -93,6 +93,33 @@ test.each(Object.entries(stock))('the same rules as those of %s, of no known own
   expect(reportWith('filter', given, interfaces).result).toBe('different');
 });
 
+test('a translation of a known owner is named with it, and no rule is to be removed', () => {
+  const adviceTo = (rules: readonly string[]) => {
+    const files = bundleOf('02-node-port');
+    const saved: SavedFiles = savedFiles(files, 'node-1');
+    const text = (saved.get(file) ?? '').replace(
+      /(?<=^\*nat\n[^]*?)^-A /m,
+      () => `:CNI-HOSTPORT-DNAT - [0:0]\n${rules.join('\n')}\n-A `,
+    );
+    saved.set(file, text);
+    const report = parityOf(files, observe('node-1', saved), 'node-1');
+    return 'differences' in report
+      ? [...new Set(report.differences.map(({ cause, advice }) => `${cause}: ${advice}`))]
+      : [];
+  };
+  const dnat = '-p tcp -m tcp --dport 30080 -j DNAT --to-destination 10.244.1.77:80';
+  const owned = adviceTo([
+    '-A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT',
+    `-A CNI-HOSTPORT-DNAT ${dnat}`,
+  ]);
+  expect(owned).toEqual([
+    expect.stringMatching(/^foreign-rule: It is a rule of the CNI plugins, for host ports .* and stays: /),
+  ]);
+  expect(adviceTo([`-A PREROUTING ${dnat}`])).toEqual([
+    expect.stringMatching(/^foreign-rule: No known program has such a rule\. /),
+  ]);
+});
+
 test('packets of interfaces that the node does not have are not tried', () => {
   const rules = ['-A FORWARD -i wg+ -j DROP', '-A FORWARD -i tun7 -j DROP'];
   expect(reportWith('filter', rules, interfaces).result).toBe('equivalent');

@@ -13,7 +13,7 @@ import { families, type Family, type Problem } from '@sluice/netfilter';
 import type { PlaceOf } from '../observed/place.ts';
 import { nodeOf, ReviewStopped } from '../bundle/node.ts';
 import { type BundleView, hasFamily, viewOf } from '../bundle/view.ts';
-import { causeOf } from './causes.ts';
+import { adviceOfRule, causeOf } from './causes.ts';
 import type { DifferingCase } from './differing-case.ts';
 import { type ConnectionCase, placeOfRule } from './connections.ts';
 import { compareFamily, type FamilyComparison } from './family.ts';
@@ -196,7 +196,7 @@ function connectionDifference(
       advice:
         foreign === undefined
           ? 'Compare conntrack.tcpBeLiberal of kube-proxy, and nf_conntrack_tcp_be_liberal of the node, with the profile'
-          : shortened(`Remove or change the rule: ${foreign.rule}`),
+          : shortened(adviceOfRule(foreign)),
     },
   ];
 }
