@@ -24,7 +24,30 @@ export function readIptablesRule(text: string, context: RuleContext, hit: RuleHi
   while (reading.at < reading.words.length) readOption(reading);
   const { tests, sources, effect, unread, destination, protocol, port } = reading;
   const key = destination && protocol && port ? `${protocol} ${destination} ${port}` : undefined;
-  return { text, hit, key, tests, sources, effect, unread, cost: 1, listed: undefined, isProxys };
+  const recent = recentIn(reading.words.map((word) => word.text));
+  return {
+    text,
+    hit: recent ? { ...hit, recent } : hit,
+    key,
+    tests,
+    sources,
+    effect,
+    unread,
+    cost: 1,
+    listed: undefined,
+    isProxys,
+  };
+}
+
+/** `-m recent --rcheck --seconds 600 --name LIST`: what a rule does with a list of clients. */
+function recentIn(words: readonly string[]): RuleHit['recent'] {
+  const at = words.indexOf('recent');
+  const own = at > 0 && words[at - 1] === '-m' ? words.slice(at) : [];
+  const name = optionOf(own, '--name');
+  const action = (['set', 'rcheck'] as const).find((one) => own.includes(`--${one}`));
+  const seconds = optionOf(own, '--seconds');
+  if (name === undefined || action === undefined) return undefined;
+  return { action, name, ...(seconds === undefined ? {} : { seconds: Number(seconds) }) };
 }
 
 function readOption(reading: Reading): void {

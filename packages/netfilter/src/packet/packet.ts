@@ -45,7 +45,7 @@ export interface RuleHit {
   readonly owner?: 'proxy' | 'foreign';
   /** Of an observed rule of nftables: what it rejects with, unless port unreachable. */
   readonly reason?: string;
-  /** Of observed rules of nftables: their part in session affinity. */
+  /** Of observed rules: their part in session affinity. */
   readonly recent?: { readonly action: 'rcheck' | 'set'; readonly name: string; readonly seconds?: number };
 }
 

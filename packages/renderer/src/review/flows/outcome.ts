@@ -185,19 +185,8 @@ const recentMatches = (path: readonly RuleHit[]): readonly RecentMatch[] => {
     if (recent) found.push(recent);
     else if (text.includes(' -m recent ')) {
       const rule = readRule(text, undefined, 'program');
-      if (isRuleError(rule)) found.push(...otherRecent(text));
-      else for (const match of rule.matches) if (match.kind === 'recent') found.push(match);
+      if (!isRuleError(rule)) for (const match of rule.matches) if (match.kind === 'recent') found.push(match);
     }
   }
   return found;
 };
-
-/** Of an observed rule beyond the grammar of bundles, such as one of a chain with another name. */
-function otherRecent(text: string): readonly RecentMatch[] {
-  const [, options = ''] = / -m recent (.*?)(?= -[mjg] |$)/.exec(text.replaceAll(/"[^"]*"/g, '')) ?? [];
-  const [, name] = /--name (\S+)/.exec(options) ?? [];
-  const [, action] = /--(set|rcheck)\b/.exec(options) ?? [];
-  const [, seconds] = /--seconds (\d+)/.exec(options) ?? [];
-  if (name === undefined || action === undefined) return [];
-  return [{ action, name, ...(seconds === undefined ? {} : { seconds: Number(seconds) }) }];
-}

@@ -203,7 +203,7 @@ function forEachSource(
     const names = existing(interfaces, observed.interfaces);
     for (const source of [...sources, ...sources.flatMap((one) => byInterfaces(one, names))]) {
       const key = `${source.address} ${source.in ?? ''}`;
-      if (done.has(key) || (isLoopback && source.class === 'node') || isMartian(source, observed)) continue;
+      if (done.has(key) || (isLoopback && source.class === 'node') || isMartian(source, address, observed)) continue;
       done.add(key);
       each(source);
     }

@@ -9,15 +9,19 @@ import type { Gap } from './cases.ts';
 /** Which packets a node can have, and what of a comparison they are. */
 
 /**
- * Whether the kernel drops packets of a source before any rule: from a loopback address by an interface that is none. Of IPv4 without
+ * Whether the kernel drops packets of a source before any rule: from or to a loopback address by an interface that is none. Of IPv4 without
  * `route_localnet` (`ip_route_input_slow`); of IPv6 always, as from addresses of IPv4 in those of IPv6 (`ip6_rcv_core`).
  */
-export const isMartian = ({ address, in: incoming }: FlowSource, { routesLoopback }: ObservedNode): boolean =>
+export const isMartian = (
+  { address, in: incoming }: FlowSource,
+  destination: string,
+  { routesLoopback }: ObservedNode,
+): boolean =>
   incoming !== undefined &&
   incoming !== 'lo' &&
   (address === loopback.ipv6 ||
     address.startsWith('::ffff:') ||
-    (address.startsWith('127.') && routesLoopback === false));
+    ([address, destination].some((one) => one.startsWith('127.')) && routesLoopback === false));
 
 /**
  * The interfaces by which packets can arrive, of those that rules ask for: of a prefix, `cali+`, one that exists and that no rule names.
