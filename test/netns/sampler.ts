@@ -40,6 +40,8 @@ export class Sampler {
   constructor(namespace: string) {
     const stdio = ['pipe', 'pipe', 'inherit'] as const;
     this.#child = spawn('ip', ['netns', 'exec', namespace, process.execPath, '-e', program], { stdio: [...stdio] });
+    // Its exit rejects what waits.
+    this.#child.stdin!.on('error', () => undefined);
     this.#lines = createInterface({ input: this.#child.stdout! });
     this.#lines.on('line', (line) => {
       const { id, samples } = JSON.parse(line) as { readonly id: number; readonly samples: readonly Sample[] };

@@ -65,3 +65,18 @@ export async function startProbation(
   await until('clients reach the new release', async () => (await reached(node)) === '2');
   return daemon;
 }
+
+/**
+ * Asks as a client does, one connection after the other, while something is done to the node.
+ * @returns how often endpoint 1 did not answer. Throws what the work throws
+ */
+export async function missedDuring(node: SluicedNode, work: () => Promise<unknown>): Promise<number> {
+  let missed = 0;
+  const done = new AbortController();
+  const ask = async (): Promise<void> => {
+    while (!done.signal.aborted) if ((await reached(node)) !== '1') missed += 1;
+  };
+  // Together: what fails while nothing waits for it is an error outside of all tests.
+  await Promise.all([ask(), work().finally(() => done.abort())]);
+  return missed;
+}

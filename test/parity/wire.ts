@@ -114,6 +114,8 @@ export class WiredNode {
     const wire = spawn('unshare', ['--net', '--mount-proc', '/bin/sh', '-ec', far, ...inside], {
       stdio: ['pipe', 'pipe', 'inherit'],
     });
+    // Its end is seen by its answers.
+    wire.stdin.on('error', () => undefined);
     const answers = createInterface({ input: wire.stdout })[Symbol.asyncIterator]();
     await lineOf(answers);
     // From outside of the node's process namespace, where the other's process number is unknown.

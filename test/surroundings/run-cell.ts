@@ -75,9 +75,9 @@ async function runOn(node: SluicedNode, cell: Cell, troubleSeconds: number): Pro
   const mayBeAway = ['flush', 'boot', 'rollback'].includes(phase);
   const wrong = new Set<string>();
   const isBad = phase === 'rollback';
-  const watcher = watch(node, cell, { known, mayBeAway, isBad }, wrong);
+  await using watcher = watch(node, cell, { known, mayBeAway, isBad }, wrong);
   const begin = (): void => tools.begin(daemon.pid!);
-  let stopSupervising = (): void => undefined;
+  using supervisor = new DisposableStack();
   switch (phase) {
     case 'idle':
       begin();
@@ -96,7 +96,7 @@ async function runOn(node: SluicedNode, cell: Cell, troubleSeconds: number): Pro
       // The folder of locks is that of the new process.
       daemon = node.start(tools.mount);
       begin();
-      stopSupervising = supervise(daemon, () => node.start(tools.mount));
+      supervisor.defer(supervise(daemon, () => node.start(tools.mount)));
       break;
     case 'probation':
       publishRelease(node, plane, 2);
@@ -144,7 +144,6 @@ async function runOn(node: SluicedNode, cell: Cell, troubleSeconds: number): Pro
     );
   }
   await watcher.stop();
-  stopSupervising();
   if (node.journal()?.held != null) wrong.add(`halted: ${node.journal()?.held}`);
   return { wrong: [...wrong], healSeconds, calls: tools.countsCalls ? tools.met.split('\n').length - 1 : undefined };
 }
@@ -187,8 +186,13 @@ interface Allowed {
   readonly isBad: boolean;
 }
 
-/** Looks at packets, rules, quarantine and health until it is stopped. */
-function watch(node: SluicedNode, { plane }: Cell, allowed: Allowed, wrong: Set<string>): { stop(): Promise<void> } {
+/** Looks at packets, rules, quarantine and health until it is stopped, or disposed of where a test fails. */
+function watch(
+  node: SluicedNode,
+  { plane }: Cell,
+  allowed: Allowed,
+  wrong: Set<string>,
+): AsyncDisposable & { stop(): Promise<void> } {
   const stopped = new AbortController();
   let awaySinceMs: number | undefined;
   let lost = 0;
@@ -214,10 +218,11 @@ function watch(node: SluicedNode, { plane }: Cell, allowed: Allowed, wrong: Set<
     }
   };
   const done = look();
-  return {
-    stop: async () => {
-      stopped.abort();
-      await done;
-    },
+  const stop = (): Promise<void> => {
+    stopped.abort();
+    return done;
   };
+  // Nothing waits for it yet when it fails: that would be an error outside of all tests, which no second try makes good.
+  done.catch(() => undefined);
+  return { stop, [Symbol.asyncDispose]: () => stop().catch(() => undefined) };
 }
