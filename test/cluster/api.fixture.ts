@@ -1,7 +1,7 @@
 import { copyFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
-import { type ApiObject, send, token } from './apiserver.fixture.ts';
+import { type ApiObject, bodyOf, send, token } from './apiserver.fixture.ts';
 import { isGranted, type RbacRole, type RequestAttributes, attributesOf } from './authorizer.fixture.ts';
 import { LeaseServer } from './lease.fixture.ts';
 import { LiveCluster } from './live.fixture.ts';
@@ -49,19 +49,13 @@ function takeWrite(
   response: ServerResponse,
 ): boolean {
   if (!['create', 'update', 'delete'].includes(attributes.verb)) return false;
-  void write(cluster, attributes, request).then((item) =>
-    send(response, attributes.verb === 'create' ? 201 : 200, item),
-  );
+  void bodyOf(request).then((text) => {
+    if (text !== undefined) send(response, attributes.verb === 'create' ? 201 : 200, write(cluster, attributes, text));
+  });
   return true;
 }
 
-async function write(
-  cluster: LiveCluster,
-  { verb, resource, namespace, name }: RequestAttributes,
-  request: IncomingMessage,
-): Promise<ApiObject> {
-  let text = '';
-  for await (const chunk of request) text += String(chunk);
+function write(cluster: LiveCluster, { verb, resource, namespace, name }: RequestAttributes, text: string): ApiObject {
   if (verb === 'delete') {
     cluster.remove(resource, name ?? '', namespace);
     return { kind: 'Status', status: 'Success' };

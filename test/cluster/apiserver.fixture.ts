@@ -116,3 +116,14 @@ function writeCertificates(dir: string, isExpired: boolean): void {
     writeFileSync(join(dir, `${name}.crt`), certificate);
   }
 }
+
+/** A program that is killed leaves half a request, for which nothing can be answered: undefined. */
+export async function bodyOf(request: IncomingMessage): Promise<string | undefined> {
+  let text = '';
+  try {
+    for await (const chunk of request) text += String(chunk);
+    return text;
+  } catch {
+    return undefined;
+  }
+}

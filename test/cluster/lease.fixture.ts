@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type ApiObject, send } from './apiserver.fixture.ts';
+import { type ApiObject, bodyOf, send } from './apiserver.fixture.ts';
 
 /** Leases as the API server stores them: a change names the version that it was made from. */
 export class LeaseServer {
@@ -28,8 +28,8 @@ export class LeaseServer {
   }
 
   async #answer(path: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    let text = '';
-    for await (const chunk of request) text += String(chunk);
+    const text = await bodyOf(request);
+    if (text === undefined) return;
     if (this.status !== 200) return send(response, this.status, {});
     const name = path.split('/').at(-1) ?? '';
     if (request.method === 'GET') return this.#show(name, response);

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type ApiObject, send, startApiServer, type TestApiServer, token } from './apiserver.fixture.ts';
+import { type ApiObject, bodyOf, send, startApiServer, type TestApiServer, token } from './apiserver.fixture.ts';
 
 interface LoggedChange {
   readonly version: number;
@@ -47,7 +47,11 @@ export class LiveCluster {
   answer(path: string, request: IncomingMessage, response: ServerResponse): boolean {
     const url = new URL(path, 'https://server');
     if (request.method === 'POST') {
-      void readBody(request).then((body) => send(response, this.onPost(url.pathname, body), body));
+      void bodyOf(request).then((text) => {
+        if (text === undefined) return;
+        const body = JSON.parse(text) as ApiObject;
+        send(response, this.onPost(url.pathname, body), body);
+      });
       return true;
     }
     if (!['1', 'true'].includes(url.searchParams.get('watch') ?? '')) return false;
@@ -158,12 +162,6 @@ export class LiveCluster {
 
 function write(response: ServerResponse, { type, object }: LoggedChange): void {
   response.write(`${JSON.stringify({ type, object })}\n`);
-}
-
-async function readBody(request: IncomingMessage): Promise<ApiObject> {
-  let text = '';
-  for await (const chunk of request) text += String(chunk);
-  return JSON.parse(text) as ApiObject;
 }
 
 function keyOf(item: ApiObject): string {
