@@ -111,7 +111,6 @@ const reading: Readonly<Record<string, string>> = {
     'renderer/src/review/bundle/text-reach.ts',
     'renderer/src/review/cost/table-cost.ts',
     'renderer/src/review/explain/table.ts',
-    'renderer/src/review/prove/policy-iptables.ts',
   ]),
   ...inEach('explains lines that an operator read in a kernel or in a file', [
     'renderer/src/emit/review/explain.ts',

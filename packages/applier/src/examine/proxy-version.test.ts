@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
-import { kubeProxyVersion } from './proxy-version.ts';
+import { kubeProxyVersion } from './observation.ts';
 
 /** Asks a server that answers with a text. */
 async function versionOf(text: string): Promise<string | undefined> {

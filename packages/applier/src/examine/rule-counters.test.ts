@@ -1,6 +1,6 @@
 // @module-tag quick
 import { expect, test } from 'vitest';
-import { addCounted, readCounted } from './rule-counters.ts';
+import { addCounted, readCounted } from './examine.ts';
 
 test.each([
   ['[12:720] -A FORWARD -s 10.0.0.0/8 -j DROP', ['-A FORWARD -s 10.0.0.0/8 -j DROP', 12]],

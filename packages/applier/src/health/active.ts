@@ -1,9 +1,15 @@
-import type { BundleFiles } from '@sluice/bundle';
-import type { ForwardingState } from '@sluice/netfilter';
-import { type DeclaredHealth, HealthReader, withCounts } from './declared.ts';
+import { type BundleFiles, serviceFile } from '@sluice/bundle';
+import {
+  type BundleTool,
+  families,
+  type ForwardingState,
+  localChoicesIn,
+  localChoicesOf,
+  modeFacts,
+} from '@sluice/netfilter';
+import { type DeclaredHealth, HealthReader, type HealthService, profileOf, withCounts } from './declared.ts';
 import type { HealthMemory } from './memory.ts';
 import type { HealthPorts } from './ports.ts';
-import { servedBy } from './served.ts';
 
 /** What it works with. */
 interface ActiveHealthParts {
@@ -60,4 +66,31 @@ export class ActiveHealth {
       this.#parts.unwritten(error);
     }
   }
+}
+
+/** The tools whose files may have endpoints, in any mode. */
+const tools: readonly BundleTool[] = [
+  ...new Set(Object.values(modeFacts).flatMap((mode) => families.map((family) => mode.serviceTool(family)))),
+];
+
+/**
+ * Whether the active rules lead packets from outside to an endpoint on this node that a Service has in a newer bundle: a node must not ask
+ * for packets that it drops. Early endpoint sync may reach some Services and not others, such as one whose port changes too.
+ */
+export function servedBy(
+  rules: ForwardingState,
+  files: BundleFiles,
+  node: string,
+): (service: Pick<HealthService, 'namespace' | 'name'>) => boolean {
+  let profile: string | undefined;
+  let active: ReadonlySet<string> | undefined;
+  return ({ namespace, name }) => {
+    // Only now: few Services are asked about, and reading YAML takes milliseconds.
+    profile ??= profileOf(files, node) ?? '';
+    active ??= localChoicesOf(rules);
+    return tools.some((tool) => {
+      const text = files.get(serviceFile(profile ?? '', namespace, name, tool)) ?? '';
+      return [...localChoicesIn(tool, text, node)].some((choice) => active?.has(choice));
+    });
+  };
 }

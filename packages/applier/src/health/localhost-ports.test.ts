@@ -2,7 +2,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { frontendLines, type NftState } from '@sluice/netfilter';
 import { afterEach, expect, test } from 'vitest';
 import { limits } from '../limits.ts';
-import { EndpointChoice } from './endpoint-choice.ts';
+import { EndpointChoice } from './localhost-ports.ts';
 import { listenedPorts } from './localhost-listed.ts';
 import { LocalhostPorts } from './localhost-ports.ts';
 import { Relays } from './relay.ts';

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
 import { hash16, sampleBundle, sampleNode } from '../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
-import { servedBy } from './served.ts';
+import { servedBy } from './active.ts';
 
 let node: Scene = scene();
 afterEach(() => node.end());

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { FakeIpvs } from '../kernel/fake/ipvs-fake.ts';
 import { limits } from '../limits.ts';
-import { ipvsConflicts } from './conflicts.ts';
+import { ipvsConflicts } from '../plan/virtual.ts';
 import { ipvsSteps, planIpvs } from './plan.ts';
 import { server, set, state, states } from './states.fixture.ts';
 import { type Drain, type IpvsOwned, type IpvsPlan, type ObservedIpvs, emptyIpvs, ownedBy } from './values.ts';

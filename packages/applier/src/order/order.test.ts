@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
 import type { OrderFindings } from './order.ts';
-import { printTaking, printUnread } from './print-order.ts';
+import { printTaking, printUnread } from '../commands/run/alarms.ts';
 
 let node: Scene;
 beforeEach(() => {

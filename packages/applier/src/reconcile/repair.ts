@@ -1,7 +1,7 @@
-import { moveFirst } from '../order/move-first.ts';
-import { judgeOrder } from '../order/order.ts';
-import { isTree, chainNames, familiesOf, type NodeState, type Observed, type OwnedNames } from '../ports/node-state.ts';
+import { type Family, printChange, type TableName } from '@sluice/netfilter';
 import { familiesWithTools } from '../admission/start-state.ts';
+import { judgeOrder, type TakingRule } from '../order/order.ts';
+import { readBeside } from '../plan/beside.ts';
 import {
   adaptDesired,
   countNames,
@@ -12,9 +12,18 @@ import {
   ownState,
 } from '../plan/ownership.ts';
 import { describeStep, type Plan, plan } from '../plan/plan.ts';
-import { readBeside } from '../plan/beside.ts';
 import { drainVirtual, type Virtual } from '../plan/virtual.ts';
+import type { Step } from '../ports/kernel.ts';
 import type { NodeFacts } from '../ports/node-facts.ts';
+import {
+  chainNames,
+  familiesOf,
+  isTree,
+  type NodeState,
+  type Observed,
+  type OwnedNames,
+  tableOf,
+} from '../ports/node-state.ts';
 import type { Ports } from '../ports/ports.ts';
 import { orInterrupted, restore, withSysctls } from '../transaction/restore.ts';
 import type { RulesKeeper } from '../transaction/verified-answers.ts';
@@ -159,4 +168,23 @@ export class DriftRepair implements RulesKeeper {
     if (left > 0) this.#ports.report('drained', { realServers: left });
     else this.#memory.ipvs = virtual.observed;
   }
+}
+
+/**
+ * The steps that put our jumps before foreign rules: all jumps of a table in one commit.
+ * @param ours our rules in the kernel
+ */
+function moveFirst(taking: readonly TakingRule[], ours: NodeState): readonly Step[] {
+  const tables = Map.groupBy(taking, ({ family, table }) => `${family} ${table}`);
+  return [...tables.values()].map(([first, ...rest]): Step => {
+    const { family, table } = first as TakingRule;
+    const hooks = new Set([first, ...rest].map((one) => one?.hook));
+    const jumps = tableOf(ours, family, table).jumps.filter((jump) => hooks.has(jump.split(' ', 2)[1]));
+    return stepOf(family, table, jumps);
+  });
+}
+
+function stepOf(family: Family, table: TableName, jumps: readonly string[]): Step {
+  const text = printChange(table, { write: new Map(), drop: [], remove: jumps, insert: jumps });
+  return { kind: 'restore-table', family, table, text, because: 'our jumps go before foreign rules' };
 }

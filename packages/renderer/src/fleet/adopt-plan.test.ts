@@ -2,9 +2,9 @@
 import { type ParityReport, readWaveSpecs } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import { differenceWith, gap, reportWith } from '../../../bundle/src/parity/report.fixture.ts';
-import { adoptPlanText } from '../emit/fleet/adopt-plan.ts';
-import { printWaveSpecs } from '../emit/fleet/adopt-plan.ts';
-import { readNodeLabels } from './node-labels.ts';
+import { adoptPlanText } from '../commands/adopt-plan/adopt-plan.ts';
+import { printWaveSpecs } from '../commands/adopt-plan/adopt-plan.ts';
+import { readNodeLabels } from '../commands/adopt-plan/adopt-plan.ts';
 import { type AdoptCandidate, planAdoption, waveSpecsOf } from './adopt-plan.ts';
 
 const difference = differenceWith();

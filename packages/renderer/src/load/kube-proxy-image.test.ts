@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { kubeProxyImages } from './kube-proxy-image.ts';
+import { kubeProxyImages } from '../commands/init/init.ts';
 
 const daemonSet = (image: string): string => `apiVersion: apps/v1
 kind: DaemonSet

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { limits } from '../../limits.ts';
-import { startAliveFile } from './alive-file.ts';
+import { startAliveFile } from './run.ts';
 
 let directory: string;
 beforeEach(() => {

@@ -1,16 +1,19 @@
+import { writeFileSync } from 'node:fs';
+import { uptime } from 'node:os';
 import type { AdjustableLog, LogSettings } from '@sluice/cli/log';
 import { execa } from 'execa';
 import { stateError } from '../../command-error.ts';
 import type { Daemon } from '../../daemon/daemon.ts';
+import type { DaemonLog } from '../../daemon/reports.ts';
 import { watchBundle, type Watcher } from '../../inbox/watch.ts';
 import { toolEnvironment } from '../../kernel/command.ts';
 import { findTool } from '../../kernel/tools.ts';
 import { limits } from '../../limits.ts';
 import type { Heap } from '../../memory.ts';
+import { messageOf } from '../../message.ts';
 import { Repairs } from '../../status/repairs.ts';
 import { type CommonOptions, loadConfig, logSettings } from '../terminal/terminal.ts';
 import { lastingAlarm } from './alarms.ts';
-import { startAliveFile } from './alive-file.ts';
 import { daemonOf } from './daemon.ts';
 import { openNode, type RunningNode } from './node.ts';
 import { Sockets } from './sockets.ts';
@@ -148,4 +151,34 @@ function startNotifier(environment: Readonly<Record<string, string | undefined>>
   const watchdogMs = Number(environment['WATCHDOG_USEC'] ?? 0) / 1000;
   const timer = watchdogMs > 0 ? setInterval(() => alive() && say('WATCHDOG=1'), watchdogMs / 2) : undefined;
   return { ready: () => say('READY=1'), stop: () => clearInterval(timer) };
+}
+
+/**
+ * While the main loop makes progress, writes the seconds since the machine's start to a file every 10 s: a probe of the kubelet compares
+ * them with /proc/uptime, without a port that another program could take, and without a process of Node.
+ * @param path undefined: nothing is written
+ * @param alive checked before each write
+ * @returns ends it
+ */
+export function startAliveFile(
+  path: string | undefined,
+  alive: () => boolean,
+  log: Pick<DaemonLog, 'warn'>,
+): () => void {
+  if (path === undefined) return () => undefined;
+  let failed: string | undefined;
+  const write = (): void => {
+    if (!alive()) return;
+    try {
+      writeFileSync(path, `${Math.floor(uptime())}\n`);
+      failed = undefined;
+    } catch (error) {
+      const because = messageOf(error);
+      if (because !== failed) log.warn({ because, path }, 'cannot write that sluiced is alive; retrying');
+      failed = because;
+    }
+  };
+  write();
+  const timer = setInterval(write, limits.aliveMs);
+  return () => clearInterval(timer);
 }

@@ -1,44 +1,47 @@
+import { hasLostBpf } from '../../admission/kernel-context.ts';
 import type { SluicedConfig } from '../../config.ts';
-import { removeLeftScratch } from '../../inbox/release-signatures.ts';
 import { Decisions } from '../../control/decisions.ts';
-import { DiskJournal } from '../../state/journal.ts';
-import { type Lock, takeLock } from '../../state/lock.ts';
+import { removeLeftScratch } from '../../inbox/release-signatures.ts';
 import { ChangeCount } from '../../kernel/changes/change-count.ts';
-import type { ForeignChange, ChangeWatch } from '../../kernel/changes/foreign-change.ts';
 import { watchChanges } from '../../kernel/changes/changes.ts';
+import type { ChangeWatch, ForeignChange } from '../../kernel/changes/foreign-change.ts';
+import { OwnProcesses, readsProcessIds } from '../../kernel/changes/own-processes.ts';
+import type { Run } from '../../kernel/command.ts';
 import { readFacts } from '../../kernel/facts.ts';
+import { knowsBpf } from '../../kernel/knows-bpf.ts';
+import { findSwitch, switchOf } from '../../kernel/linux/find-switch.ts';
+import { LinuxKernel } from '../../kernel/linux/linux.ts';
 import { affinityFills } from '../../kernel/nft/nft-clients.ts';
 import { NftOwner } from '../../kernel/nft/nft-owner.ts';
-import { type AffinityFill, StickyFrontends } from '../../nftables/affinity.ts';
-import type { NftLack, NftProtection } from '../../nftables/ports.ts';
-import type { Run } from '../../kernel/command.ts';
-import { OwnProcesses, readsProcessIds } from '../../kernel/changes/own-processes.ts';
+import type { NftWriter } from '../../kernel/nft/nft-writer.ts';
 import type { WorkCost } from '../../kernel/processor-time.ts';
 import { runChildren } from '../../kernel/run.ts';
-import { throughShell, ToolShell } from '../../kernel/tool-shell.ts';
+import { placeOf, rehearser } from '../../kernel/scratch/rehearse.ts';
 import { Spares } from '../../kernel/spares.ts';
-import { ToolWatch } from '../../kernel/tool-watch.ts';
 import { procTunables } from '../../kernel/sysctl.ts';
+import { throughShell, ToolShell } from '../../kernel/tool-shell.ts';
+import { ToolWatch } from '../../kernel/tool-watch.ts';
 import {
+  detectTools,
   findTool,
   type RuleStore,
-  type Tools,
-  detectTools,
   type StoreDoubt,
   storeDoubt,
   storeOf,
+  type Tools,
 } from '../../kernel/tools.ts';
-import type { AfterUpdateParts } from '../../probe/after-update.ts';
+import { limits } from '../../limits.ts';
+import { type AffinityFill, StickyFrontends } from '../../nftables/affinity.ts';
+import type { NftLack, NftProtection } from '../../nftables/ports.ts';
+import { nodePlaneOf } from '../../planes/planes.ts';
 import type { NodeFacts } from '../../ports/node-facts.ts';
 import type { ParityGate } from '../../ports/parity.ts';
 import type { Ports, Report } from '../../ports/ports.ts';
+import type { AfterUpdateParts } from '../../probe/after-update.ts';
 import { Reconciler, type ReconcilerOptions } from '../../reconcile/reconciler.ts';
-import { hasLostBpf } from '../../admission/kernel-context.ts';
-import { limits } from '../../limits.ts';
-import { nodePlaneOf } from '../../planes/planes.ts';
+import { DiskJournal } from '../../state/journal.ts';
+import { type Lock, takeLock } from '../../state/lock.ts';
 import { Counting } from './counting.ts';
-import { openKernel } from './kernel.ts';
-import { gained } from './lacks.ts';
 import { certificateGateOf } from './parity.ts';
 import { portsOf, rulesOf } from './ports.ts';
 
@@ -221,4 +224,61 @@ async function fillsOf(
 function journalOf({ state, node }: SluicedConfig, mode: SessionMode): DiskJournal {
   const now = (): Date => new Date();
   return mode === 'look' ? DiskJournal.look(state, node, now) : DiskJournal.open(state, node, now, false);
+}
+
+/** What a session found when it was opened. It works with that until it is closed. */
+interface FoundTools {
+  readonly tools: Tools;
+  readonly hasNft: boolean;
+  readonly hasSwitch: boolean;
+  readonly hasLostBpf: boolean;
+}
+
+/**
+ * Whether the machine has more now than a session found: tools of a family, nft, sets, xt_bpf. What is away for a moment, as while a package
+ * is upgraded, must not be missing until an operator restarts the daemon. Starts tools only where something lacked.
+ * @throws KernelError when a tool answers nothing definite
+ */
+async function gained(found: FoundTools, { rehearse }: Pick<SluicedConfig, 'rehearse'>, run: Run): Promise<boolean> {
+  const { tools, hasNft, hasSwitch, hasLostBpf: isBpfLost } = found;
+  if (!hasNft && findTool('nft') !== undefined) return true;
+  const families = Object.keys(tools.families).length;
+  if (families === 2 && hasSwitch && !isBpfLost) return false;
+  const now = await detectTools(tools.backend, run);
+  if (Object.keys(now.families).length > families) return true;
+  if (!hasSwitch && (await findSwitch(now, run, placeOf(rehearse) === 'namespace')) !== undefined) return true;
+  return isBpfLost && (await knowsBpf(now, run));
+}
+
+/** The kernel of this machine. */
+interface OpenedKernel {
+  readonly kernel: LinuxKernel;
+  /** The same with the tools of another rule store. */
+  readonly kernelOf: (tools: Tools) => Promise<LinuxKernel>;
+  /** Whether one switch moves packets to new rules, in layout `tree`. */
+  readonly hasSwitch: boolean;
+}
+
+interface KernelParts {
+  readonly tools: Tools;
+  readonly run: Run;
+  readonly journal: DiskJournal;
+  readonly report: Report;
+  /** See `LinuxKernel`. */
+  readonly nftWriter: NftWriter | undefined;
+  readonly count: ChangeCount | undefined;
+}
+
+/** Finds out what the kernel can do. */
+async function openKernel(
+  { rehearse: policy }: SluicedConfig,
+  { tools, run, journal, report, nftWriter, count }: KernelParts,
+): Promise<OpenedKernel> {
+  const isFlipping = journal.open?.flip === 'switch';
+  const switchStates = await switchOf(tools, run, placeOf(policy) === 'namespace', isFlipping);
+  const rehearse = rehearser(policy, tools, run, report);
+  const kernelOf = async (its: Tools): Promise<LinuxKernel> =>
+    // In layout `flat`, too: the active generation may have the other layout.
+    new LinuxKernel(its, run, procTunables, switchStates, rehearse, await knowsBpf(its, run), nftWriter, count);
+  return { kernel: await kernelOf(tools), kernelOf, hasSwitch: switchStates !== undefined };
 }

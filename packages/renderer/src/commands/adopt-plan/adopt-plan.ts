@@ -1,13 +1,10 @@
 import { readFileSync } from 'node:fs';
+import type { ParityReport, WaveSpec } from '@sluice/bundle';
 import type { Format } from '@sluice/cli';
-import type { Problem } from '@sluice/netfilter';
-import type { ParityReport } from '@sluice/bundle';
+import { type Problem, terminalText } from '@sluice/netfilter';
 import { replaceFile } from '../../emit/file.ts';
-import { adoptPlanText } from '../../emit/fleet/adopt-plan.ts';
-import { printWaveSpecs } from '../../emit/fleet/adopt-plan.ts';
 import { exitCodes } from '../../exit.ts';
-import { type AdoptCandidate, planAdoption, waveSpecsOf } from '../../fleet/adopt-plan.ts';
-import { readNodeLabels } from '../../fleet/node-labels.ts';
+import { type AdoptCandidate, type AdoptPlan, planAdoption, waveSpecsOf } from '../../fleet/adopt-plan.ts';
 import { reading, Stopped, writing } from '../failure/failure.ts';
 import { readReports } from '../input/parity-reports.ts';
 import { printDocument } from '../output/output.ts';
@@ -68,3 +65,53 @@ const noNodes = (file: string): Problem => ({
   message: `Cannot use ${file}: it is no list of Nodes in JSON`,
   hint: 'Write it with `kubectl get nodes -o json`',
 });
+
+/** Prints the waves, a line for each, and the nodes in none of them with the reason. */
+export function adoptPlanText({ waves, blocked }: AdoptPlan): string {
+  const width = Math.max(10, ...waves.map(({ name }) => name.length));
+  const lines = [
+    ...waves.map(({ name, nodes }, at) => `wave ${at + 1}  ${name.padEnd(width)}  ${nodes.join(' ')}`),
+    ...(blocked.length === 0 ? [] : [`in no wave: ${blocked.length}`]),
+    ...blocked.map(({ node, why }) => `  ${node}  ${why}`),
+  ];
+  // A report may be from elsewhere, and reasons have its names and rules.
+  return lines.map((line) => `${terminalText(line)}\n`).join('');
+}
+
+/** Prints a file of waves as `sluice release --wave` reads it. */
+export function printWaveSpecs(waves: readonly WaveSpec[]): string {
+  const lines = waves.map(({ name, nodes }) => {
+    const list =
+      nodes === 'rest' ? ' rest\n' : `\n${nodes.map((node) => `      - ${JSON.stringify(node)}\n`).join('')}`;
+    return `  - name: ${JSON.stringify(name)}\n    nodes:${list}`;
+  });
+  return `apiVersion: sluice.dev/v1alpha1\nkind: Waves\nwaves:\n${lines.join('')}`;
+}
+
+/**
+ * Reads the labels of Nodes.
+ * @param text as `kubectl get nodes -o json` prints it
+ * @returns node → its labels; undefined where it is not such a list
+ */
+export function readNodeLabels(text: string): ReadonlyMap<string, ReadonlyMap<string, string>> | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  const { items } = (value ?? {}) as { readonly items?: unknown };
+  if (!Array.isArray(items) || items.length > nodesMax) return undefined;
+  const labels = new Map<string, ReadonlyMap<string, string>>();
+  for (const item of items as readonly unknown[]) {
+    const { kind, metadata } = (item ?? {}) as { readonly kind?: unknown; readonly metadata?: unknown };
+    const { name, labels: own = {} } = (metadata ?? {}) as { readonly name?: unknown; readonly labels?: object };
+    if (kind !== 'Node' || typeof name !== 'string' || !/^[a-z0-9][-a-z0-9.]{0,252}$/.test(name)) return undefined;
+    const texts = Object.entries(own).flatMap(([key, one]) => (typeof one === 'string' ? [[key, one] as const] : []));
+    labels.set(name, new Map(texts));
+  }
+  return labels;
+}
+
+/** More than Kubernetes supports (15,000 with etcd; large clusters with other stores have 100,000). */
+const nodesMax = 200_000;

@@ -1,19 +1,23 @@
 import { type BundleFiles, readPath } from '@sluice/bundle';
-import { compareText, type Problem } from '@sluice/netfilter';
+import { compareText, families, type Problem } from '@sluice/netfilter';
+import { Command, CommanderError } from 'commander';
 import { type Bisection, printBisection } from '../../emit/review/history.ts';
 import { exitCodes } from '../../exit.ts';
 import { type Commit, readCommit, readCommits } from '../../load/git/commit.ts';
 import { BundleHistory, type HistoryStep } from '../../load/git/history.ts';
+import { nodeOf, ReviewStopped } from '../../review/bundle/node.ts';
+import { toolAt } from '../../review/bundle/tools.ts';
+import { hasFamily, viewOf } from '../../review/bundle/view.ts';
+import { familiesOf } from '../../review/facts/read.ts';
 import { type Fate, fateIn, type TestedFate } from '../../review/fate/fate.ts';
-import { refusalOf } from '../../review/fate/refusal.ts';
 import { type Change, findChange } from '../../review/fate/search.ts';
+import { programOf } from '../../review/flows/program.ts';
 import { nodeRan, type ReceiptOptions } from '../evidence/node-ran.ts';
 import { Stopped } from '../failure/failure.ts';
 import { orStop } from '../failure/or-stop.ts';
-import { print, progress } from '../output/progress.ts';
-import { questionOf, type PacketOptions } from '../question/question.ts';
-import { Command, CommanderError } from 'commander';
 import { withPacket } from '../options/trace.ts';
+import { print, progress } from '../output/progress.ts';
+import { type PacketOptions, questionOf } from '../question/question.ts';
 
 interface BisectOptions extends Omit<ReceiptOptions, 'node'> {
   readonly from: string;
@@ -184,3 +188,26 @@ const badWords = (why: string): Problem => ({
   message: `Cannot use the command after --: ${why}`,
   hint: 'Put options of bisect, such as -o, before the --, and write it like: sluice bisect --from v1.4 -- trace --node node-a --from 10.244.1.7 --to shop/web:80',
 });
+
+/**
+ * Why a node would refuse some Service files of its bundle. A trace reads only files that the packet can meet, and a file of
+ * unknown rules seems to be one that it does not.
+ * @param node which the bundle has
+ * @param paths the Service files to read
+ */
+function refusalOf(files: BundleFiles, node: string, paths: readonly string[]): Problem | undefined {
+  const view = viewOf(files);
+  if (!('index' in view)) return view[0];
+  const profile = view.nodes.get(node)!.profile;
+  try {
+    for (const family of families) {
+      if (!hasFamily(view, profile, family)) continue;
+      const own = paths.filter((path) => files.has(path) && familiesOf(toolAt(path).tool).includes(family));
+      programOf(view, nodeOf(view, node), family, own);
+    }
+    return undefined;
+  } catch (error) {
+    if (error instanceof ReviewStopped) return error.problems[0];
+    throw error;
+  }
+}

@@ -1,16 +1,15 @@
 import { dirname, relative } from 'node:path';
+import { columns } from '@sluice/cli';
 import { writeOutput } from '../../emit/file.ts';
 import { fleetHtml } from '../../emit/fleet/html.ts';
-import { fleetJson } from '../../emit/fleet/json.ts';
-import { fleetText } from '../../emit/fleet/text.ts';
-import { headline } from '../../emit/fleet/words.ts';
+import { cellsOf, headline, nodesText, servingLine } from '../../emit/fleet/words.ts';
 import { exitCodes } from '../../exit.ts';
-import { isHealthyFleet, judgeFleet } from '../../fleet/fleet.ts';
+import { type FleetStatus, isHealthyFleet, judgeFleet } from '../../fleet/fleet.ts';
 import { gatherEvidence } from '../evidence/evidence.ts';
+import { stagedRelease, targetOf } from '../evidence/target.ts';
 import { writing } from '../failure/failure.ts';
 import { readReports } from '../input/parity-reports.ts';
 import { print, progress, say } from '../output/progress.ts';
-import { stagedRelease, targetOf } from '../evidence/target.ts';
 
 interface FleetOptions {
   readonly allowedReceipts: string;
@@ -43,4 +42,41 @@ export function fleetCommand(
     say(`${out}: ${headline(fleet)}\n`);
   }
   return isHealthyFleet(fleet) ? exitCodes.done : exitCodes.different;
+}
+
+/** Prints the fleet as JSON: the rows with their states and receipts. */
+function fleetJson({ cluster, serial, waves, counts, serving, rows, foreignNodes }: FleetStatus): string {
+  const document = {
+    apiVersion: 'sluice.dev/v1alpha1',
+    kind: 'Fleet',
+    cluster,
+    serial,
+    counts,
+    serving,
+    waves,
+    nodes: rows.map(({ node, wave, state, why, receipt, observed }) => ({ node, wave, state, why, receipt, observed })),
+    strangers: foreignNodes,
+  };
+  return `${JSON.stringify(document, undefined, 2)}\n`;
+}
+
+const foreignNodesNamedMax = 10;
+
+/** Prints the fleet as text: one line for each node, the worst first. */
+function fleetText(fleet: FleetStatus): string {
+  const waves = fleet.waves.map(
+    ({ name, nodes, isOpen }, index) =>
+      `wave ${index + 1} (${name}, ${nodesText(nodes)}) is ${isOpen ? 'open' : 'closed'}\n`,
+  );
+  const rows = [['NODE', 'WAVE', 'STATE', 'SERVED BY', 'GENERATION', 'REPORTED AT', 'WHY'], ...fleet.rows.map(cellsOf)];
+  const served = servingLine(fleet);
+  return `${headline(fleet)}\n${served === '' ? '' : `${served}\n`}${waves.join('')}\n${columns(rows)}${foreignNodesText(fleet)}`;
+}
+
+function foreignNodesText({ foreignNodes }: FleetStatus): string {
+  if (foreignNodes.length === 0) return '';
+  const named = foreignNodes.slice(0, foreignNodesNamedMax).join(', ');
+  const rest =
+    foreignNodes.length > foreignNodesNamedMax ? ` and ${foreignNodes.length - foreignNodesNamedMax} more` : '';
+  return `\nignored receipts of nodes that are not in allowed_receipts: ${named}${rest}\n`;
 }

@@ -1,20 +1,28 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { Problem } from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
+import type { Problem } from '@sluice/netfilter';
 import { initConfig } from '../../emit/init.ts';
 import { writeAnew } from '../../emit/tree.ts';
 import { exitCodes } from '../../exit.ts';
 import { readKubeProxy } from '../../load/config/kubeproxy.ts';
-import { kubeProxyImages } from '../../load/kube-proxy-image.ts';
+import { childOf } from '../../load/config/settings.ts';
 import { load } from '../../load/load.ts';
+import { splitDocuments } from '../../load/parse/documents.ts';
+import { parseDocument } from '../../load/parse/parse.ts';
 import { printSluiceSchema } from '../../load/schema/sluice.ts';
-import { readSources } from '../../load/sources.ts';
+import { readSources, type SourceFile } from '../../load/sources.ts';
+import type { Json } from '../../render/model/kube.ts';
+import {
+  isKubeProxyVersion,
+  type KubeProxyVersion,
+  kubeProxyVersions,
+  versionByDefault,
+} from '../../render/model/version.ts';
 import { Stopped, writing } from '../failure/failure.ts';
-import { versionByDefault } from '../../render/model/version.ts';
-import { say } from '../output/progress.ts';
 import { isStopped } from '../failure/problems.ts';
 import { printDocument, reportProblems } from '../output/output.ts';
+import { say } from '../output/progress.ts';
 
 /** `sluice init`: writes a commented config to start from. An existing file is kept unless `--force` is given. */
 export async function initCommand(
@@ -65,4 +73,31 @@ function noKubeProxy(from: string): Problem {
     message: `Cannot find a configuration of kube-proxy in ${from === '-' ? 'standard input' : from}: no document contains one`,
     hint: `Pass its ConfigMap, DaemonSet or Pod (kubectl get configmap,daemonset,pod -n kube-system -o yaml), the config of k3s, or kubeadm's`,
   };
+}
+
+/** `registry.k8s.io/kube-proxy:v1.34.2`, in some distributions with the platform in the name. */
+const image = /(?:^|\/)kube-proxy(?:-[a-z0-9]+)?:v(\d+\.\d+)\./;
+
+/**
+ * The versions of the kube-proxy DaemonSets in the input, each once, oldest first, without unknown versions.
+ * Nodes do not have it: `status.nodeInfo.kubeProxyVersion` is the version of the kubelet.
+ */
+export function kubeProxyImages(sources: readonly SourceFile[]): readonly KubeProxyVersion[] {
+  const values = sources.flatMap(({ file, text }) => splitDocuments(file, text).flatMap(parseDocument));
+  const found = new Set(values.flatMap(({ value }) => (value === undefined ? [] : imagesOf(value))).flatMap(versionOf));
+  return kubeProxyVersions.filter((version) => found.has(version));
+}
+
+/** The images of a DaemonSet, or of the DaemonSets in a list. */
+function imagesOf(value: Json): readonly Json[] {
+  const items = childOf(value, 'items');
+  if (Array.isArray(items)) return (items as readonly Json[]).flatMap(imagesOf);
+  if (childOf(value, 'kind') !== 'DaemonSet') return [];
+  const containers = ['spec', 'template', 'spec', 'containers'].reduce<Json | undefined>(childOf, value);
+  return Array.isArray(containers) ? (containers as readonly Json[]).flatMap((one) => childOf(one, 'image') ?? []) : [];
+}
+
+function versionOf(name: Json): readonly KubeProxyVersion[] {
+  const version = typeof name === 'string' ? image.exec(name)?.[1] : undefined;
+  return version !== undefined && isKubeProxyVersion(version) ? [version] : [];
 }

@@ -1,9 +1,8 @@
-import { type BundleFiles, nodesOf, type Observation, type ParityReport } from '@sluice/bundle';
+import { type BundleFiles, nodesOf, type Observation, type ParityReport, resultOf } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
 import { type ParityFormat, printParity } from '../../emit/parity/print.ts';
 import { exitCodes } from '../../exit.ts';
 import { parityOf } from '../../review/parity/parity.ts';
-import { newSince } from '../../review/parity/since.ts';
 import { version } from '../../version.ts';
 import { bundleAt } from '../bundle/bundle-at.ts';
 import { Stopped } from '../failure/failure.ts';
@@ -86,5 +85,23 @@ function serviceFiles(files: BundleFiles, dir: string): (service: string) => str
   return (service) => {
     const path = found.get(service);
     return path === undefined || folder === '' || folder === '.' ? path : `${folder}/${path}`;
+  };
+}
+
+/**
+ * What a change of a bundle makes different from an observed node: the differences of the changed bundle that the one before does not have.
+ * Files of nodes in a repository grow old, and each change would show all that happened since.
+ * @param before of the bundle before the change, about the same observation
+ */
+export function newSince(before: ParityReport, after: ParityReport): ParityReport {
+  const known = new Set(before.differences.map(({ id }) => id));
+  const differences = after.differences.filter(({ id }) => !known.has(id));
+  const { coverage, result: _result, differences: all, ...rest } = after;
+  return {
+    ...rest,
+    base: { version: before.version, known: all.length - differences.length },
+    result: resultOf({ differences, coverage }),
+    coverage,
+    differences,
   };
 }

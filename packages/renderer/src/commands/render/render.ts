@@ -1,26 +1,25 @@
-import { plural } from '@sluice/netfilter';
 import { type BundleFiles, clusterFile, isProblem, readCluster, sumsFile } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
+import { plural, printRemoval, type Problem, removalDefaults } from '@sluice/netfilter';
 import { writeAllocations } from '../../emit/allocations.ts';
 import { ignoredText } from '../../emit/ignored.ts';
 import { countProblems } from '../../emit/problems.ts';
 import { printStale } from '../../emit/stale.ts';
 import { planTree, type TreePlan, writeTree } from '../../emit/tree.ts';
 import { exitCodes } from '../../exit.ts';
-import { readText } from '../../load/tree.ts';
+import { openTree, readText } from '../../load/tree.ts';
 import { unownedAllocations } from '../../render/allocate/unowned.ts';
 import { renderWithQuarantine } from '../../render/quarantine/with-quarantine.ts';
 import { render, type Rendered, type RenderInput } from '../../render/render.ts';
+import { RemovalFinder } from '../../review/removal/removal.ts';
 import { sumsMismatch } from '../bundle/complete.ts';
-import { removalHeld } from '../bundle/removal.ts';
 import { staleProblem } from '../bundle/stale.ts';
 import { withoutNodes } from '../bundle/without-nodes.ts';
 import { reading, writing } from '../failure/failure.ts';
 import { isStopped, joinProblems } from '../failure/problems.ts';
 import { type InputOptions, readInput } from '../input/input.ts';
-import { print, progress, say } from '../output/progress.ts';
 import { printDocument, reportProblems } from '../output/output.ts';
+import { print, progress, say } from '../output/progress.ts';
 import { some } from '../output/words.ts';
 
 interface RenderOptions extends InputOptions {
@@ -174,4 +173,23 @@ function unownedText(count: number): string {
   if (count === 0) return '';
   const what = count === 1 ? '1 allocation belongs' : `${count} allocations belong`;
   return `${what} to Services that are not in the input; sluice allocations prune lists and removes ${count === 1 ? 'it' : 'them'}\n`;
+}
+
+/**
+ * Holds a bundle of a cluster that lacks most of what its directory has: an API server that was restored empty, the kubeconfig of another
+ * cluster, or permissions that hide Services. `sluice watch` waits a while; one run cannot know for how long the cluster has lacked them.
+ * @param dir without a whole bundle it has nothing to lose
+ * @returns `REMOVAL_HELD`; undefined: nothing is held
+ */
+function removalHeld(dir: string, files: BundleFiles): Problem | undefined {
+  const before = reading(dir, () => openTree(dir));
+  const removal = isProblem(before) ? undefined : new RemovalFinder().find(before, files, removalDefaults);
+  return (
+    removal && {
+      code: 'REMOVAL_HELD',
+      level: 'error',
+      message: `Cannot take away ${printRemoval(removal, 'Services')} of ${dir}: the cluster lacks them`,
+      hint: 'Find out whether this is the right cluster, whether it was restored, and what the account may list. If the removal is meant, add --accept-removal',
+    }
+  );
 }

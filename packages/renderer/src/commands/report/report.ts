@@ -3,21 +3,23 @@ import { document, type Format } from '@sluice/cli';
 import { printPolicy } from '../../emit/policy/print.ts';
 import { diffSize } from '../../emit/report/diff-size.ts';
 import { commentCharactersMax, reportMarkdown } from '../../emit/report/markdown.ts';
+import type { ReportSides } from '../../emit/report/page-data.ts';
 import { reportSummary } from '../../emit/report/summary.ts';
 import { printDiff } from '../../emit/review/diff.ts';
 import { exitCodes } from '../../exit.ts';
 import { isSame } from '../../review/diff/diff.ts';
+import { passes, type PortEffect } from '../../review/failures/effect.ts';
 import { policyDefaults, type PolicySettings } from '../../review/policy/settings.ts';
-import { reportedFailures } from '../../review/report/reported-failures.ts';
 import { type ChangeReport, reportOn } from '../../review/report/report.ts';
-import { whatIf } from '../../review/what-if/what-if.ts';
+import type { Failure, WhatIf } from '../../review/report/what-if.ts';
+import { percentText } from '../../review/report/words.ts';
+import { breaks, type FailureRow, whatIf, type WhatIf as JudgedFailures } from '../../review/what-if/what-if.ts';
 import { version } from '../../version.ts';
+import { bundleAt } from '../bundle/bundle-at.ts';
 import { dayOf } from '../input/day.ts';
 import { policyIn } from '../input/settings.ts';
-import { print, progress } from '../output/progress.ts';
-import { bundleAt } from '../bundle/bundle-at.ts';
-import type { ReportSides } from '../../emit/report/page-data.ts';
 import { reportProblems } from '../output/output.ts';
+import { print, progress } from '../output/progress.ts';
 
 interface ReportOptions {
   readonly output: 'html' | 'markdown' | Format;
@@ -85,4 +87,35 @@ function policyText({ policy }: ChangeReport, { fresh, config }: ReportSides): s
   if (policy === undefined) return '';
   const settings = config === undefined ? {} : { config };
   return `\n${printPolicy({ result: policy, bundle: fresh.name, ...settings, version }, 'text')}`;
+}
+
+/** The failures that a report shows: those that take something from clients or break a rule, the worst first. */
+export function reportedFailures({ rows, sharePercent }: JudgedFailures): WhatIf {
+  return rows.filter((row) => breaks(row) || row.rules.length > 0).map((row) => failureOf(row, sharePercent / 100));
+}
+
+/** @param most the share that one endpoint may get, 0 to 1 */
+function failureOf({ places, effects, rules }: FailureRow, most: number): Failure {
+  const [{ kind, name }] = places as [FailureRow['places'][number]];
+  const texts = (of: (effect: PortEffect) => readonly string[]): readonly string[] => [...new Set(effects.flatMap(of))];
+  return {
+    kind,
+    name,
+    lost: texts(lostOf),
+    over: texts((effect) => {
+      const { port, share } = effect;
+      const change = `${percentText(share.before)} → ${percentText(share.after)}`;
+      return passes(effect, most) ? [`${share.endpoint} of ${port.key}: ${change}`] : [];
+    }),
+    rules: rules.map(({ code, subjects }) => `${code} (${subjects.length})`),
+  };
+}
+
+/** A port, or where it is not lost everywhere the nodes and frontends without it. */
+function lostOf({ port: { key }, isGone, without, dark }: PortEffect): readonly string[] {
+  if (isGone) return [key];
+  return [
+    ...without.flatMap(({ nodes, policy }) => nodes.map((node) => `${key} on ${node} (${policy})`)),
+    ...dark.map((frontend) => `${frontend} of ${key}`),
+  ];
 }

@@ -1,6 +1,6 @@
 import type { Problem } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
-import { IgnoredObjectsWatch } from './ignored-objects-watch.ts';
+import { IgnoredObjectsWatch } from './report.ts';
 
 const of = (...names: readonly string[]): { readonly ignored: readonly Problem[] } => ({
   ignored: names.map((name) => ({

@@ -3,7 +3,6 @@ import type { Problem } from '@sluice/netfilter';
 import type { EventSender, Notice } from '../../cluster/watch/events.ts';
 import type { Quarantined } from '../../render/quarantine/quarantine.ts';
 import type { Alarms } from './health.ts';
-import { IgnoredObjectsWatch } from './ignored-objects-watch.ts';
 import type { Publication } from './publisher.ts';
 import { logProblems } from './start.ts';
 
@@ -110,4 +109,16 @@ const releasedMessage = 'The object is valid and rendered again';
 function wordsOf({ rules, reasons }: Quarantined): string {
   const kept = rules === 'none' ? 'it has no rules' : 'its last good rules are kept';
   return `${kept}: ${reasons.map(({ code, message }) => `${message} [${code}]`).join('; ')}`;
+}
+
+/** Finds newly ignored objects: each once, and again when it reappears. */
+export class IgnoredObjectsWatch {
+  #known: ReadonlySet<string | undefined> = new Set();
+
+  /** Takes the ignored objects. @returns the new ones */
+  now({ ignored }: { readonly ignored: readonly Problem[] }): readonly Problem[] {
+    const found = ignored.filter(({ object }) => !this.#known.has(object));
+    this.#known = new Set(ignored.map(({ object }) => object));
+    return found;
+  }
 }

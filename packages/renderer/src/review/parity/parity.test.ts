@@ -4,7 +4,7 @@ import { printParity } from '../../emit/parity/print.ts';
 import { bundleOf } from '../example.fixture.ts';
 import { compared, edit, node, nftJson, observe, type SavedFiles, savedFiles } from './observed.fixture.ts';
 import { parityOf } from './parity.ts';
-import { newSince } from './since.ts';
+import { newSince } from '../../commands/parity/parity.ts';
 
 const examples = [
   '01-cluster-ip',

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { sampleBundle } from '../what-if/cluster.fixture.ts';
 import { whatIf } from '../what-if/what-if.ts';
-import { reportedFailures } from './reported-failures.ts';
+import { reportedFailures } from '../../commands/report/report.ts';
 
 test('a report shows failures that take something, with ports, shares and rules as texts', () => {
   const nodes = [
