@@ -158,6 +158,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   ],
   'applier/recovery': [
     'applier/admission',
+    'applier/ipvs',
     'applier/limits',
     'applier/message',
     'applier/nftables',
