@@ -224,6 +224,39 @@ test('reports a port that another program has, and opens it once it is free', as
   expect(await ask(port, '')).toBe('served');
 });
 
+test('opens no port once it is closed, also while one is being opened', async () => {
+  const server = await serve((client) => client.end('served'));
+  const { ports, heard } = listen();
+  const [one, two] = [await freePort(), await freePort()];
+  const key = (port: number): string => `:: . tcp . ${port}`;
+  const frontends = { endpoints: [`::1 . ${server.port}`] };
+  heard.desired = stateOf({ [key(one)]: frontends, [key(two)]: frontends });
+  const opening = ports.refresh();
+  ports.close();
+  await opening;
+  expect([await ask(one, ''), await ask(two, '')]).toEqual(['ECONNREFUSED', 'ECONNREFUSED']);
+  heard.desired = to(one, server.port);
+  await ports.refresh();
+  expect(await ask(one, '')).toBe('ECONNREFUSED');
+});
+
+test('follows a release on probation, and the state before it once that is rolled back', async () => {
+  const server = await serve((client) => client.end('served'));
+  const { ports, heard } = listen();
+  const [kept, added] = [await freePort(), await freePort()];
+  const active = to(kept, server.port);
+  const asked = async (): Promise<readonly string[]> => [await ask(kept, ''), await ask(added, '')];
+  for (const [desired, answers] of [
+    [active, ['served', 'ECONNREFUSED']],
+    [to(added, server.port), ['ECONNREFUSED', 'served']],
+    [active, ['served', 'ECONNREFUSED']],
+  ] as const) {
+    heard.desired = desired;
+    await ports.refresh();
+    expect(await asked()).toEqual(answers);
+  }
+});
+
 test('makes room for a new connection by ending the one that was silent longest', async () => {
   const server = await serve((client) => void client.on('data', () => client.write('.')));
   let nowMs = 0;

@@ -32,6 +32,7 @@ export class LocalhostPorts {
   #hasAll = true;
   #failures = 0;
   #isRefreshing = false;
+  #isClosed = false;
 
   constructor(parts: LocalhostPortsParts) {
     this.#parts = parts;
@@ -48,21 +49,23 @@ export class LocalhostPorts {
    * those that rules have translated. Costs nothing while the state is the same.
    */
   async refresh(): Promise<void> {
-    if (this.#isRefreshing) return;
+    if (this.#isRefreshing || this.#isClosed) return;
     this.#isRefreshing = true;
     try {
-      while (this.#parts.desired() !== this.#followed || !this.#hasAll) {
+      while (!this.#isClosed && (this.#parts.desired() !== this.#followed || !this.#hasAll)) {
         this.#followed = this.#parts.desired();
         await this.#follow(this.#followed);
         if (!this.#hasAll) break;
       }
     } finally {
       this.#isRefreshing = false;
+      if (this.#isClosed) this.close();
     }
   }
 
-  /** Closes every port, and ends its connections. */
+  /** Closes every port for good, one that is being opened too, and ends their connections. */
   close(): void {
+    this.#isClosed = true;
     for (const { server } of this.#open.values()) server.close();
     this.#open.clear();
     this.#relays.close();
@@ -79,7 +82,7 @@ export class LocalhostPorts {
     for (const [port, one] of wanted) {
       const known = this.#open.get(port);
       if (known) known.choice.follow(one);
-      else {
+      else if (!this.#isClosed) {
         const choice = new EndpointChoice(one, this.#parts.monotonicMs);
         const server = await this.#listen(port, choice);
         if (typeof server === 'string') failures.push(server);
