@@ -16,6 +16,8 @@ export interface ObjectChange {
   readonly about: string;
   /** It is an EndpointSlice or Endpoints. */
   readonly isEndpoints: boolean;
+  /** The server told that this Service was deleted, where a list may merely lack it. */
+  readonly isDeleted?: boolean;
   /** When the endpoints changed, from the endpoint controller; milliseconds since 1970. */
   readonly triggeredMs?: number;
 }
@@ -131,7 +133,7 @@ export class Feed {
       this.#listener.current(kind);
     },
     changed: (kind: ListedKind, object: JsonObject): void => this.#put(kind, object),
-    deleted: (kind: ListedKind, object: JsonObject): void => this.#remove(kind, keyOf(object)),
+    deleted: (kind: ListedKind, object: JsonObject): void => this.#remove(kind, keyOf(object), kind.kind === 'Service'),
     current: (kind: ListedKind): void => this.#listener.current(kind),
     away: (kind: ListedKind, why: string): void => this.#listener.away(kind, why),
   };
@@ -165,14 +167,14 @@ export class Feed {
     this.#listener.changed({ ...changeOf(object), ...(Number.isNaN(triggered) ? {} : { triggeredMs: triggered }) });
   }
 
-  #remove(kind: ListedKind, key: string): void {
+  #remove(kind: ListedKind, key: string, isDeleted = false): void {
     this.#uids.delete(`${kind.kind} ${key}`);
     const path = pathOf(kind, key);
     const before = this.#at(path);
     if (before === undefined) return;
     this.#set(path, undefined);
     this.#unpacked.delete(before);
-    this.#listener.changed(changeOf(before));
+    this.#listener.changed({ ...changeOf(before), ...(isDeleted ? { isDeleted } : {}) });
   }
 }
 

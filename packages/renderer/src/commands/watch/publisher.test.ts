@@ -199,6 +199,28 @@ describe('a cluster that suddenly lacks most Services', () => {
     expect(textOf('s9')).toContain('10.244.1.6');
   });
 
+  const tell = (name: string, isDeleted: boolean): void =>
+    void publisher.changed({ about: `Service shop/${name}`, isEndpoints: false, ...(isDeleted ? { isDeleted } : {}) });
+
+  test('is believed of Services that the server told to be deleted, and of no others', () => {
+    for (const name of names.slice(3)) tell(name, true);
+    put(few);
+    expect([inDirectory(), held[1]]).toEqual([3, undefined]);
+    put(all);
+    for (const name of names.slice(13)) tell(name, true);
+    put(few);
+    expect(inDirectory(), 'ten of them are missed').toBe(20);
+    put(all);
+    put(few);
+    expect(held.at(-1), 'what was told is over with the publication').toMatchObject({ code: 'REMOVAL_HELD' });
+  });
+
+  test('is held of a Service that was made anew behind its deletion', () => {
+    for (const name of names.slice(3)) for (const isDeleted of [true, false]) tell(name, isDeleted);
+    put(few);
+    expect(inDirectory()).toBe(20);
+  });
+
   test('is published once it has stood, without a break', () => {
     put(few);
     nowMs += 599_999;

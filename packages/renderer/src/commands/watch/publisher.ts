@@ -64,6 +64,8 @@ export class Publisher {
   readonly #pending = new Pending();
   #isOn = false;
   readonly #removals = new RemovalFinder();
+  /** Services, such as `shop/web`, that the server told to be deleted since: no list that lacks most of them is behind that. */
+  readonly #deleted = new Set<string>();
   /** Since when the cluster lacks most Services. */
   #heldSince: { readonly ms: number; readonly nowMs: number } | undefined;
   /** The directory that another process wrote, while a removal from it is held. */
@@ -87,6 +89,9 @@ export class Publisher {
   changed(change: ObjectChange): boolean {
     if (!this.#isOn) return false;
     this.#pending.add(change);
+    const service = change.isEndpoints ? '' : change.about.replace(/^Service /, '');
+    if (change.isDeleted !== true) this.#deleted.delete(service);
+    else if (this.#deleted.size < pendingMax) this.#deleted.add(service);
     this.#parts.metrics.pending.set(this.#pending.size);
     return true;
   }
@@ -96,6 +101,7 @@ export class Publisher {
     this.#isOn = true;
     this.#isMeasuring = false;
     this.#heldSince = undefined;
+    this.#deleted.clear();
     this.forget();
   }
 
@@ -132,6 +138,7 @@ export class Publisher {
     const published = attempt('write', () => tree.publish(allowed));
     if ('code' in published) return this.#failed([published]);
     this.#isMeant = false;
+    this.#deleted.clear();
     this.#onDisk = undefined;
     // A removal that has stood is over with that: the next one is held as long.
     if (!held) this.#heldSince = undefined;
@@ -148,7 +155,7 @@ export class Publisher {
     const { tree, filesOnDisk, removals, clock } = this.#parts;
     if (!removals || removals.holdMs === 0 || this.#isMeant) return undefined;
     const before = tree.files ?? this.#onDisk ?? filesOnDisk?.();
-    const found = before && this.#removals.find(before, files, removals);
+    const found = before && this.#removals.find(before, files, removals, this.#deleted);
     if (!before || !found) {
       this.#removals.forget();
       this.#heldSince = undefined;

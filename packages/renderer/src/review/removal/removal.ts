@@ -21,13 +21,22 @@ export class RemovalFinder {
   /** The number of endpoints by the text of a file. */
   readonly #counts = new Map<string, number>();
 
-  /** @returns undefined: the new bundle is no removal (`removalOf`) */
-  find(before: Files, after: Files, bound: RemovalBound): BundleRemoval | undefined {
+  /**
+   * @param deleted Services that are known to be gone: they are not missed
+   * @returns undefined: the new bundle is no removal (`removalOf`)
+   */
+  find(
+    before: Files,
+    after: Files,
+    bound: RemovalBound,
+    deleted: ReadonlySet<string> = new Set(),
+  ): BundleRemoval | undefined {
     const lost = differing(before, after).filter((path) => this.#isLost(path, before.get(path), after.get(path)));
     const endpoints = lost.reduce((sum, path) => sum + this.#count(path, before.get(path) ?? ''), 0);
     // Reading all Services of a large cluster takes seconds, and most publications take nothing away.
     if (endpoints < bound.least) return undefined;
-    const [had, has] = [this.#byService(before), this.#byService(after)];
+    const has = this.#byService(after);
+    const had = new Map([...this.#byService(before)].filter(([service]) => has.has(service) || !deleted.has(service)));
     const removal = removalOf(had, has, bound);
     if (!removal) return undefined;
     const emptied = new Map([...had].filter(([service]) => has.get(service) === 0));
