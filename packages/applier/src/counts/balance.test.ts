@@ -159,6 +159,30 @@ test('says what it should have been', () => {
   ]);
 });
 
+test('counts nothing while a release is on probation, nor across a repair, and forgets what it had counted before one', () => {
+  const reading = (balance: Balance, e0: number, e1: number, atMs: number, rules: string | undefined): void => {
+    const of = (endpoint: string, connections: number): RuleCount => ({
+      service: 'shop/web',
+      chain: web,
+      group: web,
+      endpoint,
+      connections,
+    });
+    balance.take([of('e0', 1), of('e1', 1)], [of('e0', e0), of('e1', e1)], () => even(2), atMs, rules);
+  };
+  const far = (...rules: readonly (string | undefined)[]): number => {
+    const balance = new Balance();
+    // The rule of e0 is missing before the last reading but one.
+    for (const [at, one] of rules.entries()) reading(balance, at === 1 ? 0 : 50, at === 1 ? 400 : 50, at * 10_000, one);
+    return balance.far.length;
+  };
+  expect(far('0', '0'), 'without a repair').toBe(1);
+  expect(far('0', '1'), 'a repair within the reading').toBe(0);
+  expect(far('0', '0', '1'), 'a repair after the reading').toBe(0);
+  expect(far('0', undefined), 'on probation').toBe(0);
+  expect(far(undefined, '0'), 'the first reading after it').toBe(0);
+});
+
 test('says nothing where shares are not known, or change with each reading', () => {
   const skewed = (): Traffic => new Traffic([0.1, 0.9], 7);
   expect(balanceOf(skewed(), () => undefined).far).toEqual([]);

@@ -28,10 +28,12 @@ interface Window {
 
 /**
  * Compares what endpoints get with their shares, where connections are chosen independently. Time in which the shares changed counts for
- * nothing, as it is not known which connection came before the change.
+ * nothing, as it is not known which connection came before the change. Nor do counts that were taken on other rules than those of the shares:
+ * while a release is on probation, and before a repair, the rules were not all there.
  */
 export class Balance {
   #shares: ReadonlyMap<string, Shares> = new Map();
+  #rules: string | undefined = '';
   /** By Service; those without new connections for two windows are forgotten. */
   readonly #windows = new Map<string, Window>();
 
@@ -39,13 +41,21 @@ export class Balance {
    * @param reading all counts
    * @param came what came since the reading before
    * @param sharesOf the shares of a group now
+   * @param rules names the rules that were counted on, and when they were last repaired; undefined: not known
    */
   take(
     reading: readonly RuleCount[],
     came: readonly RuleCount[],
     sharesOf: (family: Family, group: string) => Shares | undefined,
     nowMs: number,
+    rules: string | undefined = '',
   ): void {
+    if (rules === undefined || rules !== this.#rules) {
+      this.#shares = new Map();
+      this.#windows.clear();
+    }
+    this.#rules = rules;
+    if (rules === undefined) return;
     const now = new Map<string, Shares>();
     const settled = new Set<string>();
     for (const one of reading) {

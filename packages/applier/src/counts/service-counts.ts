@@ -42,10 +42,15 @@ export class ServiceCounts {
     this.#most = most;
   }
 
-  /** Takes the counters of new connections. @param state the active one, after the reading */
-  take(reading: readonly RuleCount[], state: NodeState, nowMs: number): ToldCounts {
+  /** Takes the counters of new connections. @param state the active one, after the reading @param rules as of `Balance.take` */
+  take(
+    reading: readonly RuleCount[],
+    state: NodeState,
+    nowMs: number,
+    rules?: { readonly of: string | undefined },
+  ): ToldCounts {
     const came = this.#totals.take(reading);
-    this.#balance.take(reading, came, (family, group) => sharesOf(state, family, group), nowMs);
+    this.#balance.take(reading, came, (family, group) => sharesOf(state, family, group), nowMs, rules ? rules.of : '');
     this.#counted = { atMs: nowMs, seconds: secondsSince(this.#counted?.atMs, nowMs) };
     return this.#tell();
   }

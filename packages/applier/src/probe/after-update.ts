@@ -8,6 +8,11 @@ import type { ConfiguredProbes } from './probes.ts';
 export interface AfterUpdateParts {
   readonly probes: Pick<ConfiguredProbes, 'policies' | 'intervalMs' | 'glance' | 'untilVerdict'>;
   readonly clock: Pick<Clock, 'sleep' | 'bootMs'>;
+  /**
+   * Why the rules in the kernel are not known to be those of the active generation; undefined: they are. Reads all of them, changes and
+   * remembers nothing: it runs beside changes.
+   */
+  readonly unknownRules: () => Promise<string | undefined>;
   /** Called when a probe that passed before an update fails after it, and with undefined when all of these pass again. */
   readonly alarm: (why: string | undefined) => void;
 }
@@ -15,11 +20,16 @@ export interface AfterUpdateParts {
 /**
  * Watches probes after endpoint updates, which are applied without probation, within a second, so that no probe can stop them. Names the
  * update that broke a probe, and retries the probe until it passes.
+ *
+ * An answer is about the rules that it was given on. Of a probe that begins to fail it is asked whether they were right: where another program
+ * has removed them, no update is named for it, nor is the probe taken for one that failed before.
  */
 export class AfterUpdate implements UpdateWatch {
   readonly #parts: AfterUpdateParts;
   /** The probes that passed before an update, with the Services and endpoints of the first update since. */
   readonly #suspects = new Map<string, () => string>();
+  /** The probes that fail, on rules that were right when they began to. */
+  readonly #failing = new Set<string>();
   #isWatching = false;
   #isAlarming = false;
   /** When the last round began. */
@@ -36,7 +46,7 @@ export class AfterUpdate implements UpdateWatch {
     const { probes, clock } = this.#parts;
     if (probes.policies.length === 0) return [];
     if (!this.#last || clock.bootMs() - this.#last.atMs >= probes.intervalMs)
-      this.#learn(await probes.glance(limits.glanceMs));
+      await this.#learn(await probes.glance(limits.glanceMs));
     return this.#last?.good ?? [];
   }
 
@@ -56,7 +66,7 @@ export class AfterUpdate implements UpdateWatch {
       this.#askedMs = clock.bootMs();
       const tried = new Map(this.#suspects);
       try {
-        this.#judge(tried, await probes.untilVerdict());
+        await this.#judge(tried, await probes.untilVerdict());
       } catch (error) {
         this.#raise(`Cannot probe after an endpoint update: ${messageOf(error)}`);
       }
@@ -64,8 +74,9 @@ export class AfterUpdate implements UpdateWatch {
     this.#isWatching = false;
   }
 
-  #judge(tried: ReadonlyMap<string, () => string>, answers: readonly ProbeResult[]): void {
-    this.#learn(answers);
+  async #judge(tried: ReadonlyMap<string, () => string>, answers: readonly ProbeResult[]): Promise<void> {
+    // They are probed again on the rules that drift repair puts back.
+    if (!(await this.#learn(answers))) return;
     const bad = answers.filter(({ name, healthy }) => !healthy && tried.has(name));
     // A probe with another update meanwhile is tried again.
     for (const [name, changes] of tried)
@@ -90,8 +101,17 @@ export class AfterUpdate implements UpdateWatch {
     this.#parts.alarm(why);
   }
 
-  #learn(answers: readonly ProbeResult[]): void {
-    const good = answers.filter(({ healthy }) => healthy).map(({ name }) => name);
+  /** @returns whether the answers are about rules that are right; else probes that begin to fail count as before */
+  async #learn(answers: readonly ProbeResult[]): Promise<boolean> {
+    const bad = answers.filter(({ healthy }) => !healthy).map(({ name }) => name);
+    const isNew = bad.some((name) => !this.#failing.has(name));
+    const isKnown = !isNew || (await this.#parts.unknownRules()) === undefined;
+    for (const { name, healthy } of answers) {
+      if (healthy) this.#failing.delete(name);
+      else if (isKnown) this.#failing.add(name);
+    }
+    const good = answers.filter(({ name }) => !this.#failing.has(name)).map(({ name }) => name);
     this.#last = { good, atMs: this.#parts.clock.bootMs() };
+    return isKnown;
   }
 }

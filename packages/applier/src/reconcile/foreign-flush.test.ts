@@ -150,6 +150,24 @@ describe.each(planesAndFlushes)('layout $layout, mode $mode, a flush that $how r
     }
   });
 
+  test('knows after a change, and after a repair, that the rules are right; not after a flush, nor during a change', async () => {
+    let inChange: string | undefined;
+    let asks = async (): Promise<string | undefined> => undefined;
+    const { reconciler } = await start(async (call) => {
+      if (call === 'probe') inChange = await asks();
+    });
+    asks = async () => reconciler.unknownRules();
+    expect((await reconciler.put(good, false)).kind).toBe('confirmed');
+    expect([inChange, await reconciler.unknownRules()]).toEqual(['a change goes on', undefined]);
+    flush(node.kernel, how, mode);
+    expect(await reconciler.unknownRules()).toEqual(expect.any(String));
+    const { repairs } = reconciler;
+    await reconciler.repair();
+    expect([await reconciler.unknownRules(), reconciler.repairs]).toEqual([undefined, repairs + 1]);
+    const { reconciler: next } = await node.start();
+    expect(await next.unknownRules()).toBeUndefined();
+  });
+
   test('refuses a release for now while another program flushes the rules all the time, without blame', async () => {
     let isFlushing = false;
     const { reconciler, journal } = await start(async (call) => {

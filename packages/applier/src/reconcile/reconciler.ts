@@ -146,6 +146,16 @@ export class Reconciler {
     return stale.length;
   }
 
+  /** How often the rules were repaired, by this process. */
+  get repairs(): number {
+    return this.#drift.repairs;
+  }
+
+  /** @see DriftRepair.unknownRules */
+  async unknownRules(): Promise<string | undefined> {
+    return this.#drift.unknownRules();
+  }
+
   /** Compares the kernel with the active generation and changes nothing. @returns a line for each step that `repair` would take */
   async differences(): Promise<readonly string[]> {
     return this.#drift.differences();

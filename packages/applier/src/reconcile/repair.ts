@@ -14,6 +14,7 @@ import {
 import { describeStep, type Plan, plan } from '../plan/plan.ts';
 import { drainVirtual, type Virtual } from '../plan/virtual.ts';
 import type { Step } from '../ports/kernel.ts';
+import { nodePlaneOf } from '../planes/planes.ts';
 import type { NodeFacts } from '../ports/node-facts.ts';
 import {
   chainNames,
@@ -27,7 +28,7 @@ import {
 import type { Ports } from '../ports/ports.ts';
 import { orInterrupted, restore, withSysctls } from '../transaction/restore.ts';
 import type { RulesKeeper } from '../transaction/verified-answers.ts';
-import { leadDifference } from '../transaction/verify.ts';
+import { foreignDifference, leadDifference } from '../transaction/verify.ts';
 import type { KernelMemory } from './changes.ts';
 
 /** The settings of drift repair in the node's config. */
@@ -55,6 +56,8 @@ export class DriftRepair implements RulesKeeper {
   readonly #memory: KernelMemory;
   /** What other programs had added to the table of mode nftables, and the last repair removed, as nft names it. */
   removed: readonly string[] = [];
+  /** How often rules were repaired. */
+  repairs = 0;
 
   constructor(ports: Ports, facts: () => NodeFacts, options: RepairOptions, memory: KernelMemory) {
     this.#ports = ports;
@@ -76,6 +79,7 @@ export class DriftRepair implements RulesKeeper {
     this.removed = steps.flatMap((step) => ('removes' in step ? (step.removes ?? []) : []));
     if (steps.length === 0) this.#memory.tables = drift.desired;
     else {
+      this.repairs += 1;
       const chains = touched.map(({ family, table }) => `${family} ${table}`);
       report('repairing', {
         steps: steps.length,
@@ -120,6 +124,25 @@ export class DriftRepair implements RulesKeeper {
   /** @see RulesKeeper */
   get hasProxy(): boolean {
     return this.#facts().kubeProxies().length > 0;
+  }
+
+  /** Why the rules are not known to be those of the active generation; undefined: they are. Remembers nothing: it may run beside a change. */
+  async unknownRules(): Promise<string | undefined> {
+    const { journal } = this.#ports;
+    const { active, open } = journal;
+    if (open || !active) return open ? 'a change goes on' : 'there is no generation';
+    const difference = await this.#differenceFrom(active.state);
+    return difference ?? (journal.active === active && !journal.open ? undefined : 'a change went on');
+  }
+
+  async #differenceFrom(state: NodeState): Promise<string | undefined> {
+    const { kernel } = this.#ports;
+    const plane = nodePlaneOf(state);
+    if (!plane.hasServers && !plane.hasOwnTable)
+      return foreignDifference({ afterCutOver: this.#memory.tables ?? state }, kernel);
+    const families = familiesOf(state);
+    const observed = families.length === 0 ? {} : await kernel.observe(families, state);
+    return (await plane.shows(observed, state, this.#ports)) ? undefined : `${plane.label} is not as loaded`;
   }
 
   /** Compares and changes nothing. @returns a line for each step that `repair` would take */

@@ -30,6 +30,8 @@ interface CountedNode {
   readonly journal: DiskJournal;
   readonly kernel: Pick<LinuxKernel, 'nft'>;
   readonly tools: Tools;
+  /** How often drift was repaired: another program had changed the rules before. */
+  readonly repairs: () => number;
 }
 
 /** Reads what the kernel counts, and adds what that takes to a cost. Its tools hold no lock: they change nothing. */
@@ -51,7 +53,7 @@ export class Counting {
     return cost.own(() => {
       const ofService = reading ?? (endpoints && state?.services && countsOfFrontends(endpoints, state.services));
       return ofService && state
-        ? { endpoints, told: this.#services.take(ofService, state, performance.now()) }
+        ? { endpoints, told: this.#services.take(ofService, state, performance.now(), { of: this.#rules }) }
         : { endpoints };
     });
   }
@@ -77,6 +79,12 @@ export class Counting {
     return nodePlaneOf(state).hasServers
       ? countsOfServers(await statisticsOfServers(cost), state)
       : readRuleCounts(this.#node.tools, cost.of(runChildren()));
+  }
+
+  /** The rules that packets meet, as `Balance.take` asks; a release on probation shares the names of its groups with the active one. */
+  get #rules(): string | undefined {
+    const { journal, repairs } = this.#node;
+    return journal.open ? undefined : `${repairs()}`;
   }
 
   /** The active state; undefined: there is none, or the kernel may hold another one. */

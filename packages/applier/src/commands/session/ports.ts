@@ -21,6 +21,7 @@ interface PortsParts {
   readonly report: Report;
   /** Undefined: probes are not watched after endpoint updates. */
   readonly onProbe: AfterUpdateParts['alarm'] | undefined;
+  readonly unknownRules: AfterUpdateParts['unknownRules'];
   /** Undefined: a take-over needs no certificate. */
   readonly parity: ParityGate | undefined;
 }
@@ -28,7 +29,7 @@ interface PortsParts {
 /** The ports of a transaction, with the real kernel, disk and clock. */
 export function portsOf(
   config: SluicedConfig,
-  { kernel, journal, decisions, report, onProbe, parity }: PortsParts,
+  { kernel, journal, decisions, report, onProbe, unknownRules, parity }: PortsParts,
 ): Ports {
   const clock = { now: () => Date.now(), sleep: (ms: number) => sleep(ms), bootMs };
   const probes = configuredProbes(config.probes, clock);
@@ -41,7 +42,7 @@ export function portsOf(
     probes,
     declined: declinedFile(config.state),
     ...(config.signatures.policy === 'required' ? { networks: networksFile(config.state) } : {}),
-    ...(onProbe ? { updates: new AfterUpdate({ probes, clock: idly, alarm: onProbe }) } : {}),
+    ...(onProbe ? { updates: new AfterUpdate({ probes, clock: idly, unknownRules, alarm: onProbe }) } : {}),
     ...(parity ? { parity } : {}),
     clock,
     operator: decisions,

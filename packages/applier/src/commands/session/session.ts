@@ -122,9 +122,11 @@ export async function openSession(
     const lost = hasLostBpf({ journal, kernel });
     const found = { tools, hasNft: owner !== undefined, hasSwitch, hasLostBpf: lost };
     const parity = certificateGateOf(config, run, tools.backend);
-    const ports = portsOf(config, { kernel, journal, decisions, report, onProbe, parity });
+    const unknownRules = async (): Promise<string | undefined> => reconcilers.reconciler.unknownRules();
+    const ports = portsOf(config, { kernel, journal, decisions, report, onProbe, unknownRules, parity });
+    const reconcilers = reconcilersOf(config, ports, tools);
     return {
-      ...reconcilersOf(config, ports, tools),
+      ...reconcilers,
       journal,
       decisions,
       hasSwitch,
@@ -138,7 +140,7 @@ export async function openSession(
       portsOf: async (backend) => ({ ...ports, kernel: await kernelOf(await detectTools(backend, run)) }),
       storeDoubt: () => storeDoubt(tools.backend, run),
       nftLack: async () => (runsNft() ? kernel.nft?.lack(true) : undefined),
-      counting: new Counting({ config, journal, kernel, tools }),
+      counting: new Counting({ config, journal, kernel, tools, repairs: () => reconcilers.reconciler.repairs }),
       affinityFills: (cost) => fillsOf(journal, sticky, cost, ending.signal),
       idle: () => {
         spares.refill();
