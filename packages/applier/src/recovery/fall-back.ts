@@ -1,6 +1,6 @@
 import type { Family } from '@sluice/netfilter';
+import { findProxy } from '../admission/start-state.ts';
 import { messageOf } from '../message.ts';
-import { kubeProxyState } from '../ipvs/kube-proxy-state.ts';
 import { countNames, foreignProxyChains, ownState } from '../plan/ownership.ts';
 import { leakedChains } from '../plan/side-by-side.ts';
 import type { Generation } from '../ports/journal.ts';
@@ -80,13 +80,14 @@ async function byNames(
 ): Promise<Generation | undefined> {
   const names = foreignProxyChains(observed, {});
   if (countNames(names) === 0 || hasKubeProxy()) return undefined;
-  const ipvs = kernel.ipvs && kubeProxyState(await kernel.ipvs.observe(), []);
+  const virtual = await findProxy(kernel, true, [], []);
+  if ('problems' in virtual) return undefined;
   const families = ownState(observed, names, { families: {} });
   return {
     number,
     revision: 0,
     version: 'recognised',
-    state: { families, sysctls: new Map(), ...(ipvs ? { ipvs } : {}) },
+    state: { families, sysctls: new Map(), ...virtual },
   };
 }
 
