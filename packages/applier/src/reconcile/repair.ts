@@ -14,7 +14,6 @@ import {
 import { describeStep, type Plan, plan } from '../plan/plan.ts';
 import { drainVirtual, type Virtual } from '../plan/virtual.ts';
 import type { Step } from '../ports/kernel.ts';
-import { nodePlaneOf } from '../planes/planes.ts';
 import type { NodeFacts } from '../ports/node-facts.ts';
 import {
   chainNames,
@@ -28,7 +27,7 @@ import {
 import type { Ports } from '../ports/ports.ts';
 import { orInterrupted, restore, withSysctls } from '../transaction/restore.ts';
 import type { RulesKeeper } from '../transaction/verified-answers.ts';
-import { foreignDifference, leadDifference } from '../transaction/verify.ts';
+import { leadDifference, ruleDifference } from '../transaction/verify.ts';
 import type { KernelMemory } from './changes.ts';
 
 /** The settings of drift repair in the node's config. */
@@ -131,18 +130,8 @@ export class DriftRepair implements RulesKeeper {
     const { journal } = this.#ports;
     const { active, open } = journal;
     if (open || !active) return open ? 'a change goes on' : 'there is no generation';
-    const difference = await this.#differenceFrom(active.state);
+    const difference = await ruleDifference(active.state, this.#memory.tables, this.#ports);
     return difference ?? (journal.active === active && !journal.open ? undefined : 'a change went on');
-  }
-
-  async #differenceFrom(state: NodeState): Promise<string | undefined> {
-    const { kernel } = this.#ports;
-    const plane = nodePlaneOf(state);
-    if (!plane.hasServers && !plane.hasOwnTable)
-      return foreignDifference({ afterCutOver: this.#memory.tables ?? state }, kernel);
-    const families = familiesOf(state);
-    const observed = families.length === 0 ? {} : await kernel.observe(families, state);
-    return (await plane.shows(observed, state, this.#ports)) ? undefined : `${plane.label} is not as loaded`;
   }
 
   /** Compares and changes nothing. @returns a line for each step that `repair` would take */

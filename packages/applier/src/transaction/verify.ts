@@ -79,6 +79,22 @@ export async function foreignDifference(
 }
 
 /**
+ * Compares all rules with a state. Changes and remembers nothing: it may run beside a change.
+ * @param known the tables of the state as this kernel can have them, if they are known
+ */
+export async function ruleDifference(
+  state: NodeState,
+  known: NodeState | undefined,
+  ports: Ports,
+): Promise<string | undefined> {
+  const plane = nodePlaneOf(state);
+  if (!plane.hasServers && !plane.hasOwnTable) return foreignDifference({ afterCutOver: known ?? state }, ports.kernel);
+  const among = familiesOf(state);
+  const observed = among.length === 0 ? {} : await ports.kernel.observe(among, state);
+  return (await plane.shows(observed, state, ports)) ? undefined : `${plane.label} is not as loaded`;
+}
+
+/**
  * What of mode ipvs another program has taken away, such as all virtual servers (`ipvsadm -C`).
  * @param isRefused the kernel refused a step: what the change leaves as it was is compared with what was there before it; else all of the
  *   release is compared
