@@ -1,5 +1,6 @@
 import {
   compareText,
+  type Family,
   familySuffix,
   type Half,
   type NftState,
@@ -9,6 +10,7 @@ import {
   slotOf,
   printElements,
   printNft,
+  printNftTable,
   settingsElements,
   type TableElement,
   allElements,
@@ -17,9 +19,10 @@ import {
   type Placement,
   type PlacementChange,
   settledPlacement,
+  tableOptions,
   trialOff,
 } from '@sluice/netfilter';
-import { damagedLists, foreignParts, hasTable, ownSets, type ObservedNft } from './observed.ts';
+import { damagedLists, foreignParts, hasTable, ownSets, type ObservedNft, readTableText } from './observed.ts';
 
 export const dropText = 'delete table inet sluice\n';
 
@@ -32,24 +35,57 @@ export function repairTable(observed: ObservedNft | undefined, state: NftState):
   if (!observed || !hasTable(observed, state.settings)) return loadTable(state, observed !== undefined);
   const foreign = foreignParts(observed, state.settings);
   if (!foreign.every((part) => removable.test(part))) return { ...loadTable(state, true), removes: foreign };
-  const damaged = damagedLists(observed);
-  const chains = new Set([...observed.chains.keys()].filter((name) => readListName(name) && !damaged.has(name)));
-  const afterLate = settledPlacement(state, halvesOf(observed, state), chains);
-  const withDamaged = [...damaged].map((name) => [name, afterLate.chains.get(name) ?? 0] as const);
-  const settled = { ...afterLate, chains: new Map([...afterLate.chains, ...withDamaged]) };
-  const difference = compareElements(observed, afterLate);
-  const created = [...settled.chains.keys()].filter((name) => !chains.has(name)).flatMap(createList);
-  const commands = created.map((command) => `${command}\n`).join('');
-  const deleting = printElements('delete', difference.removed);
-  const adding = printElements('add', difference.added);
+  const { settled, commands, added, removed, left, isOnTrial } = compareTable(observed, state);
   return {
-    first: `${difference.isOnTrial ? trialOff : ''}${emptyParts(foreign)}${commands}${deleting}${adding}${deleteParts(foreign)}`,
+    first: `${isOnTrial ? trialOff : ''}${emptyParts(foreign)}${commands}${changeElements(removed, added)}${deleteParts(foreign)}`,
     afterFirst: settled,
     removes: foreign,
-    late: printElements('delete', difference.left),
+    late: printElements('delete', left),
     afterLate: settled,
   };
 }
+
+/**
+ * The text that makes what packets of one family meet by default that of a state, for a kernel that refuses `repairTable`. What a release has
+ * left in the table stays.
+ * @param observed undefined: there is no table
+ * @returns the text, `''` if nothing differs, and the table without what is left; undefined if it is one of other settings, which changes as a
+ *   whole
+ */
+export function repairFamily(
+  observed: ObservedNft | undefined,
+  state: NftState,
+  family: Family,
+): { readonly text: string; readonly settled: Placement } | undefined {
+  const table = printNftTable(tableOptions(state.settings));
+  const held = observed ?? readTableText(table);
+  if (!hasTable(held, state.settings)) return undefined;
+  const { settled, commands, added, removed } = compareTable(held, state);
+  const isOwn = ({ set }: TableElement): boolean => set.endsWith(familySuffix[family]) && !overlaySets.test(set);
+  const text = changeElements(removed.filter(isOwn), added.filter(isOwn));
+  return { text: `${observed ? '' : table}${text === '' ? '' : commands}${text}`, settled };
+}
+
+interface TableDifference extends Difference {
+  /** The table that holds the state alone. */
+  readonly settled: Placement;
+  /** Create the chains of lists that it lacks. */
+  readonly commands: string;
+}
+
+function compareTable(observed: ObservedNft, state: NftState): TableDifference {
+  const damaged = damagedLists(observed);
+  const chains = new Set([...observed.chains.keys()].filter((name) => readListName(name) && !damaged.has(name)));
+  const after = settledPlacement(state, halvesOf(observed, state), chains);
+  const withDamaged = [...damaged].map((name) => [name, after.chains.get(name) ?? 0] as const);
+  const settled = { ...after, chains: new Map([...after.chains, ...withDamaged]) };
+  const created = [...settled.chains.keys()].filter((name) => !chains.has(name)).flatMap(createList);
+  const commands = created.map((command) => `${command}\n`).join('');
+  return { settled, commands, ...compareElements(observed, after) };
+}
+
+const changeElements = (removed: readonly TableElement[], added: readonly TableElement[]): string =>
+  `${printElements('delete', removed)}${printElements('add', added)}`;
 
 /** Parts that another program can have added, under names that need no quotes. Any other one goes with the whole table. */
 const removable = /^(?:chain|set|map) [A-Za-z][\w./-]*$/;

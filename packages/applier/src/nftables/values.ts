@@ -10,6 +10,6 @@ export interface NftStep {
   readonly removes?: readonly string[];
   /** A pause before the step, for packets in flight. */
   readonly pauseMs?: number;
-  /** What the table holds after it; undefined: there is no table. */
+  /** What the table holds after it; undefined: there is none, or that is not known. */
   readonly leadsTo: Placement | undefined;
 }

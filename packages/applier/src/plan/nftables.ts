@@ -1,8 +1,9 @@
 import { KernelError } from '../ports/failure.ts';
-import type { NftState, Placement, PlacementChange } from '@sluice/netfilter';
+import type { Family, NftState, Placement, PlacementChange } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import { type NftTable, stepsOfChange } from '../nftables/plan.ts';
-import { holdsPlacement, repairTable } from '../nftables/repair.ts';
+import { holdsPlacement, repairFamily, repairTable } from '../nftables/repair.ts';
+import type { ObservedNft } from '../nftables/observed.ts';
 import type { Kernel, Step } from '../ports/kernel.ts';
 
 const ofKernel = new WeakMap<Kernel, Placement>();
@@ -44,6 +45,8 @@ export interface KnownTable {
   /** It is as this process left it, if it remembers it. */
   readonly nft?: boolean;
   readonly interrupt?: AbortSignal | undefined;
+  /** The only family whose rules are put in order: the kernel refuses the whole. */
+  readonly family?: Family | undefined;
 }
 
 /**
@@ -57,11 +60,21 @@ export async function readTable(expected: NftState | undefined, kernel: Kernel, 
   if (remembered) return { mend: [], held: remembered, exists: true };
   const observed = await kernel.nft.observe(known.interrupt);
   if (!expected) return { mend: [], held: undefined, exists: observed !== undefined };
+  if (known.family) return mendFamily(observed, expected, known.family);
   const change = repairTable(observed, expected);
   const { first, late } = stepsOfChange(change, observed ? whyOf(change) : 'there is no table');
   const mend = [...first, ...late];
   if (mend.length === 0) learnPlacement(kernel, change.afterLate);
   return { mend, held: change.afterLate, exists: true };
+}
+
+function mendFamily(observed: ObservedNft | undefined, expected: NftState, family: Family): NftTable {
+  const change = repairFamily(observed, expected, family);
+  if (!change) throw new KernelError('nft', 'the table has other settings, and changes as a whole', 'refused');
+  const { text, settled } = change;
+  // A part of a release may be left in it: what it holds is not known.
+  const step = { kind: 'nft', text, because: `its part of ${family} differs`, leadsTo: undefined } as const;
+  return { mend: text === '' ? [] : [step], held: settled, exists: true };
 }
 
 function whyOf({ removes = [] }: PlacementChange): string {

@@ -3,12 +3,13 @@ import { limits } from '../limits.ts';
 import { carryOut, restore, withDropped } from './restore.ts';
 import { forgetAfter } from './forgetting.ts';
 import { messageOf } from '../message.ts';
+import { isOfSurroundings } from '../ports/failure.ts';
 import type { Generation } from '../ports/journal.ts';
 import type { Step } from '../ports/kernel.ts';
 import type { Ports } from '../ports/ports.ts';
 import type { NodeState } from '../ports/node-state.ts';
 import { firstDifference, ipvsLeft } from './verify.ts';
-import { attempt, ended, halt, ownedNames, switchOff, unended } from './roll-back.ts';
+import { attempt, ended, halt, holdInParts, ownedNames, switchOff, unended } from './roll-back.ts';
 import type { PlannedChange, TransactionResult } from './planned-change.ts';
 import { stepsOf } from '../plan/transaction-plan.ts';
 import { nodePlaneOf } from '../planes/planes.ts';
@@ -99,6 +100,8 @@ export async function restoreCommitted(from: Generation | undefined, ports: Port
     ended(journal);
     return tried.result;
   }
+  if (!isOfSurroundings(tried.error))
+    await holdInParts({ newest: undefined, plain: { generation: active, flows: [] }, other: from }, ports);
   return { outcome: await unended({ because, fault: 'process' }, 'its last steps failed', tried.error, ports) };
 }
 

@@ -21,7 +21,7 @@ import { readBeside } from '../plan/beside.ts';
 /**
  * Makes the kernel hold `desired`, from whatever state it is in, and verifies the result.
  * @param owned names that are ours besides those of the desired state
- * @param leavesOthers chains that only the form of their names makes ours stay
+ * @param part only the rules of one family, where the kernel refuses the whole; or all. What a release has left beside them stays
  * @returns the desired state as this kernel can have it
  * @throws KernelError, StillDiffers
  */
@@ -29,9 +29,10 @@ export async function restore(
   desired: NodeState,
   owned: OwnedNames,
   ports: Pick<Ports, 'kernel' | 'clock' | 'report' | 'journal' | 'drainMs'>,
-  leavesOthers = false,
+  part?: Family | 'all',
 ): Promise<NodeState> {
   const { kernel } = ports;
+  const family = part === 'all' ? undefined : part;
   const known = joinNames(owned, chainNames(desired));
   const families = familiesOf({ families: desired.families }).concat(
     // In mode nftables there may be no tool to read a family with.
@@ -40,10 +41,10 @@ export async function restore(
   const look = async (): Promise<{ adapted: NodeState; change: Plan }> => {
     const observed = await kernel.observe(families, desired);
     // A rollback that the disk did not take down has left chains of a generation that nothing points to.
-    const names = isTree(desired) && !leavesOthers ? joinNames(known, leakedChains(observed, desired)) : known;
+    const names = isTree(desired) && !part ? joinNames(known, leakedChains(observed, desired)) : known;
     const adapted = adaptDesired(desired, observed, names, kernel);
     // First: reading mode ipvs loads its module, and with it come its sysctls.
-    const beside = await readBeside(adapted, names, ports, adapted.nft);
+    const beside = await readBeside(adapted, names, ports, adapted.nft, family ? { family } : {});
     const now = await withSysctls({ families: ownState(observed, names, adapted), sysctls: new Map() }, adapted, ports);
     if (beside.virtual) await keepDraining(beside.virtual.plan.draining, ports);
     return { adapted, change: plan(now, adapted, kernel, beside) };

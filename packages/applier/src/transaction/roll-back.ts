@@ -10,7 +10,14 @@ import type { Fault, Generation } from '../ports/journal.ts';
 import type { TrackedFlow } from '../ports/kernel.ts';
 import type { Ports } from '../ports/ports.ts';
 import { restore } from './restore.ts';
-import { type OwnedNames, chainNames, familiesOf, joinNames, type NodeState } from '../ports/node-state.ts';
+import {
+  type OwnedNames,
+  chainNames,
+  familiesOf,
+  familyNames,
+  joinNames,
+  type NodeState,
+} from '../ports/node-state.ts';
 import { baseChainParts, leakedChains } from '../plan/side-by-side.ts';
 import type { TransactionResult } from './planned-change.ts';
 
@@ -49,11 +56,14 @@ export async function rollBack(
   const once = (): Promise<NodeState> => to(newest ?? plain);
   let tried = await attempt(once, 'rollback-failed', limits.rollbackAttemptsMax, ports);
   if (tried.kind === 'failed' && !isOfSurroundings(tried.error)) {
-    const isToBlame = await holdInParts(newest, plain, ports);
+    const { open } = ports.journal;
+    const release = open && (await ports.journal.generation(open.to.number, open.to.revision));
+    const offered = { newest, plain, other: release };
+    const isToBlame = await holdInParts(offered, ports);
     if (isToBlame) awaits(undefined, ports.journal);
-    if (newest && isToBlame !== false) {
-      tried = await attempt(() => to(plain), 'rollback-failed', 1, ports);
-    }
+    if (newest && isToBlame !== false) tried = await attempt(() => to(plain), 'rollback-failed', 1, ports);
+    // It was not for the endpoints.
+    if (tried.kind === 'failed' && isToBlame === undefined) await holdInParts(offered, ports);
   }
   if (tried.kind === 'failed')
     return { outcome: await unended({ because, fault }, 'the rollback failed', tried.error, ports) };
@@ -63,42 +73,50 @@ export async function rollBack(
 }
 
 /**
- * The kernel refuses the rollback as a whole: puts the confirmed generation in where it takes that, each family by itself, and leaves what
- * the release has left behind. So endpoints and repairs go on: the retry of a rollback comes here at each scan, as often as it is refused.
- * Nothing is done where the release has another plane or layout, or where the plane has no parts: both programs would mix.
+ * The kernel refuses the end of a change as a whole: puts the confirmed generation in where it takes that, each family by itself, and leaves
+ * what the other one has left behind. So endpoints and repairs go on: the retry comes here at each scan, as often as it is refused. Nothing
+ * is done where the other one has another plane or layout, or is not known: both programs would mix.
  * @returns whether newer endpoints are why: they must not keep a rollback out, and a rollback without them is not to be tried without need, for
- *   endpoints would change twice at each scan; undefined: not known
+ *   endpoints would change twice at each scan; undefined: not known, as where a family needs no change without them
  */
-async function holdInParts(newest: Newest | undefined, plain: Newest, ports: Ports): Promise<boolean | undefined> {
-  const { open } = ports.journal;
+export async function holdInParts({ newest, plain, other }: Offered, ports: Ports): Promise<boolean | undefined> {
   const from = plain.generation;
-  const release = open && (await ports.journal.generation(open.to.number, open.to.revision));
-  if (from.number === 0 || !release || open.phase !== 'open') return undefined;
+  if (from.number === 0 || !other) return undefined;
   const plane = nodePlaneOf(from.state);
-  if (plane.name !== nodePlaneOf(release.state).name || plane.hasOwnTable) return undefined;
+  if (plane.name !== nodePlaneOf(other.state).name) return undefined;
   const own = await ownNames(from, ports.journal);
-  let isToBlame = false;
-  for (const part of plane.hasServers ? [undefined] : familiesOf(from.state)) {
-    const holds = async ({ generation, flows }: Newest): Promise<boolean> => {
+  // The one table of mode nftables has both families, also where no tool for the tables of one is installed.
+  const families = plane.hasOwnTable ? familyNames : familiesOf(from.state);
+  let isToBlame: boolean | undefined = false;
+  for (const part of plane.hasServers ? (['all'] as const) : families) {
+    const holds = async ({ generation, flows }: Newest): Promise<'changed' | 'same' | 'refused'> => {
+      let steps = 0;
+      const report: Ports['report'] = (event, details) => {
+        if (event === 'step') steps += 1;
+        ports.report(event, details);
+      };
       try {
-        await restore(partOf(generation.state, part), part ? { [part]: own[part] } : own, ports, true);
+        const owned = part === 'all' ? own : { [part]: own[part] };
+        await restore(partOf(generation.state, part), owned, { ...ports, report }, part);
         await forgetAfter(flows, ports);
-        return true;
+        return steps > 0 ? 'changed' : 'same';
       } catch (error) {
-        ports.report('part-refused', { family: part ?? 'all', because: messageOf(error) });
-        return false;
+        ports.report('part-refused', { family: part, because: messageOf(error) });
+        return 'refused';
       }
     };
-    if (newest && (await holds(newest))) continue;
-    const isTaken = await holds(plain);
-    isToBlame ||= isTaken;
+    if (newest && (await holds(newest)) !== 'refused') continue;
+    const without = await holds(plain);
+    if (without === 'changed') isToBlame = true;
+    else if (without === 'same') isToBlame ||= undefined;
   }
   return isToBlame;
 }
 
 /** The rules of one family, or of all; sysctls are left to the whole rollback. */
-function partOf(state: NodeState, family: Family | undefined): NodeState {
-  const families = family ? { [family]: state.families[family] } : state.families;
+function partOf(state: NodeState, part: Family | 'all'): NodeState {
+  const { families: all } = state;
+  const families = part === 'all' ? all : all[part] ? { [part]: all[part] } : {};
   return { ...state, families, sysctls: new Map() };
 }
 
@@ -204,6 +222,14 @@ interface Waiting {
   readonly because: string;
   readonly fault: Fault;
   readonly newest?: Newest | undefined;
+}
+
+/** What an end of a change leads to. */
+interface Offered {
+  readonly newest: Newest | undefined;
+  readonly plain: Newest;
+  /** The other generation of the change. */
+  readonly other: Generation | undefined;
 }
 
 /** A generation to return to. */
