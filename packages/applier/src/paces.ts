@@ -60,6 +60,8 @@ export const retries = {
   forgetting: { leastMs: 2_000, mostMs: 60_000 },
   /** What was lacking at the start. A node without IPv6 lacks it for good. */
   lacks: { leastMs: 5_000, mostMs: 10 * 60_000 },
+  /** A rehearsal that could not run: an upper bound of the pause of `paces.rehearsal`. */
+  rehearsal: { leastMs: 15_000, mostMs: 5 * 60_000 },
   /** A monitor of the kernel's changes that ended. */
   monitor: { leastMs: 1_000, mostMs: 10 * 60_000 },
 };

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { tree } from './daemon.fixture.ts';
 import { Daemon } from './daemon.ts';
 import type { Arrival } from '../inbox/inbox.ts';
-import { limits, paces } from '../limits.ts';
+import { limits, paces, retries } from '../limits.ts';
 import type { Generation } from '../ports/journal.ts';
 import { Status } from '../status/status.ts';
 
@@ -27,7 +27,7 @@ interface Course {
 }
 
 /** @returns the scans that rehearsed, and the alarms behind each scan */
-async function scan({ scans, tookMs, code = 'NODE_CANNOT_REHEARSE', arrival, machine, behind }: Course) {
+async function scan({ scans, tookMs, code = 'NODE_REFUSES_RULES', arrival, machine, behind }: Course) {
   let nowMs = 0;
   let count = 0;
   const rehearsed: number[] = [];
@@ -67,12 +67,12 @@ async function scan({ scans, tookMs, code = 'NODE_CANNOT_REHEARSE', arrival, mac
   return { rehearsed, alarms };
 }
 
-const tookMs = (3.9 * scanMs) / paces.rehearsal.factor;
+const slowMs = (3.9 * scanMs) / paces.rehearsal.factor;
 
-test.each(['NODE_CANNOT_REHEARSE', 'NODE_REFUSES_RULES'] as const)(
+test.each(['NODE_RULES_UNSTEADY', 'NODE_REFUSES_RULES'] as const)(
   'after %s the next try comes so many times later as that one took, and the alarm stays meanwhile',
   async (code) => {
-    const { rehearsed, alarms } = await scan({ scans: 13, tookMs, code });
+    const { rehearsed, alarms } = await scan({ scans: 13, tookMs: slowMs, code });
     expect(rehearsed).toEqual([0, 5, 10]);
     expect(new Set(alarms)).toEqual(new Set([code]));
   },
@@ -88,9 +88,18 @@ test('retries after the maximum, however slow a rehearsal is', async () => {
   expect((await scan({ scans: again + 4, tookMs: longMs })).rehearsed).toEqual([0, again]);
 });
 
+test('retries soon after a tool that hung, and more and more rarely while it hangs', async () => {
+  const tookMs = limits.commandTimeoutMs;
+  const { rehearsed, alarms } = await scan({ scans: 40, tookMs, code: 'NODE_CANNOT_REHEARSE' });
+  const pauses = rehearsed.slice(1).map((at, n) => (at - (rehearsed[n] ?? 0)) * scanMs - tookMs);
+  expect(pauses.slice(0, 2).every((ms) => ms <= scanMs)).toBe(true);
+  expect(Math.max(...pauses)).toBe(retries.rehearsal.mostMs);
+  expect(new Set(alarms)).toEqual(new Set(['NODE_CANNOT_REHEARSE']));
+});
+
 test('rehearses a release that waits for its wave no more often', async () => {
   const arrival = (): Arrival => ({ kind: 'bundle', tree: one, waits: waiting });
-  expect((await scan({ scans: 13, tookMs, arrival })).rehearsed).toEqual([0, 5, 10]);
+  expect((await scan({ scans: 13, tookMs: slowMs, arrival })).rehearsed).toEqual([0, 5, 10]);
 });
 
 test.each([
@@ -98,18 +107,18 @@ test.each([
   ['an address came', { machine: (at: number) => (at < 2 ? 'a' : 'b') }],
   ['an operator asks', { behind: (at: number, daemon: Daemon) => void (at === 1 && daemon.poke('whole')) }],
 ])('retries at once when %s', async (_title, happens) => {
-  expect((await scan({ scans: 4, tookMs, ...happens })).rehearsed).toEqual([0, 2]);
+  expect((await scan({ scans: 4, tookMs: slowMs, ...happens })).rehearsed).toEqual([0, 2]);
 });
 
 test('reports a bad directory in between, and then the failed rehearsal again', async () => {
   const refused: Arrival = { kind: 'refused', problems: [because('BUNDLE_INCOMPLETE')] };
   const arrival = (at: number): Arrival => (at === 1 ? refused : { kind: 'bundle', tree: one });
-  expect(await scan({ scans: 3, tookMs, arrival })).toEqual({
+  expect(await scan({ scans: 3, tookMs: slowMs, arrival })).toEqual({
     rehearsed: [0],
-    alarms: ['NODE_CANNOT_REHEARSE', 'BUNDLE_INCOMPLETE', 'NODE_CANNOT_REHEARSE'],
+    alarms: ['NODE_REFUSES_RULES', 'BUNDLE_INCOMPLETE', 'NODE_REFUSES_RULES'],
   });
 });
 
 test('retries other refusals at every scan', async () => {
-  expect((await scan({ scans: 3, tookMs, code: 'NODE_CHAINS_NOT_OURS' })).rehearsed).toEqual([0, 1, 2]);
+  expect((await scan({ scans: 3, tookMs: slowMs, code: 'NODE_CHAINS_NOT_OURS' })).rehearsed).toEqual([0, 1, 2]);
 });

@@ -1,5 +1,5 @@
 import type { Tree } from '../inbox/files.ts';
-import { pauseAfter, paces } from '../limits.ts';
+import { pauseAfter, pauseBeforeRetry, paces, retries } from '../limits.ts';
 import type { Outcome } from '../ports/outcome.ts';
 
 /** Refusals that come from a rehearsal, or from probes before a release, and may differ at the next one. */
@@ -15,6 +15,9 @@ export class RehearsalBackOff {
     | { readonly tree: Tree; readonly machine: string; readonly outcome: Outcome; readonly untilMs: number }
     | undefined;
 
+  /** How often in a row a rehearsal could not run. */
+  #unable = 0;
+
   constructor(monotonicMs: () => number) {
     this.#monotonicMs = monotonicMs;
   }
@@ -24,7 +27,12 @@ export class RehearsalBackOff {
     const problems = outcome?.kind === 'refused' ? outcome.refusal.problems : [];
     if (!outcome || !problems.some(({ code }) => codes.has(code))) return this.forget();
     const nowMs = this.#monotonicMs();
-    this.#last = { tree, machine, outcome, untilMs: nowMs + pauseAfter(nowMs - sinceMs, paces.rehearsal) };
+    const isUnable = problems.some(({ code }) => code === 'NODE_CANNOT_REHEARSE');
+    // A tool that hung for a minute has used nothing: its release must not wait for as long as one that loaded rules for a minute.
+    const mostMs = isUnable ? pauseBeforeRetry(this.#unable, retries.rehearsal) : Infinity;
+    this.#unable = isUnable ? this.#unable + 1 : 0;
+    const pauseMs = Math.min(pauseAfter(nowMs - sinceMs, paces.rehearsal), mostMs);
+    this.#last = { tree, machine, outcome, untilMs: nowMs + pauseMs };
   }
 
   /** @returns the last outcome of the tree during its back-off, otherwise undefined */
@@ -37,5 +45,6 @@ export class RehearsalBackOff {
   /** An operator asks for a retry now. */
   forget(): void {
     this.#last = undefined;
+    this.#unable = 0;
   }
 }

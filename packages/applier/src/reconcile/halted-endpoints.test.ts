@@ -189,7 +189,7 @@ describe.each(dataPlanes.filter(({ mode }) => mode !== 'ipvs'))(
       await reconciler.offerEndpoints(of([2, 4], [6]));
       const before = right();
       expect(endpointNumbers(node.kernel)).toEqual(expect.arrayContaining([2, 3, 4]));
-        await flush();
+      await flush();
       expect(right()).not.toBe(before);
       await reconciler.repair();
       expect(right()).toBe(before);
