@@ -202,5 +202,15 @@ describe.each(dataPlanes.filter(({ mode }) => mode !== 'ipvs'))(
       expect(right()).toBe(before);
       expect(next.journal.halted).toContain('Device or resource busy');
     });
+
+    test('so is drift on a node that is not halted, as after a boot', async () => {
+      await (await node.start()).reconciler.put(of([1, 2]), true);
+      const before = right();
+      node.kernel.reboot();
+      const { reconciler, journal } = await node.start({}, { kernel: unwilling(node.kernel, (step) => isIpv6(step)) });
+      await expect(reconciler.repair()).rejects.toThrow('Device or resource busy');
+      expect(right()).toBe(before);
+      expect(journal.halted).toBeUndefined();
+    });
   },
 );

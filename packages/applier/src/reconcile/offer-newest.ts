@@ -1,7 +1,6 @@
 import { overlayEndpoints } from '../endpoints/overlay-endpoints.ts';
 import { messageOf } from '../message.ts';
 import { flowChange } from '../plan/flows.ts';
-import { plan } from '../plan/plan.ts';
 import type { EndpointUpdate, Generation, VersionedState } from '../ports/journal.ts';
 import { chainNames, familiesOf, familyNames, isTree, joinNames, type NodeState } from '../ports/node-state.ts';
 import type { Ports } from '../ports/ports.ts';
@@ -11,6 +10,7 @@ import { tableNames } from '@sluice/netfilter';
 /**
  * Takes newer endpoints into a rollback that the kernel refused: written down first, so that the next process knows the names of their chains;
  * each further attempt then leads to the old generation with these endpoints, and where the kernel refuses them, to it without them.
+ * They are not rehearsed: what the kernel refuses of one family would be refused there, too, and keep out those of the other.
  * Nothing is taken for a committed change, whose rules have no generation beside them, and nothing for generation 0, the rules before Sluice.
  *
  * Reports: `endpoints-not-taken` with the reason.
@@ -31,7 +31,6 @@ export async function offerNewest(offered: VersionedState, ports: Ports): Promis
   if (state === generation.state) return false;
   const gone = [...earlier, ...flowChange(generation.state, state).old];
   try {
-    await rehearse(from.state, state, ports);
     if (await leavesChains(from, to, state, ports))
       throw new Error('the kernel still holds chains of the endpoints before them');
     const flows = await journal.openFlows();
@@ -52,12 +51,6 @@ export async function offerNewest(offered: VersionedState, ports: Ports): Promis
   const newest = id && (await journal.generation(id.number, id.revision));
   if (newest) awaits({ generation: newest, flows: gone }, journal);
   return newest !== undefined;
-}
-
-/** There is no dead-man switch that a rehearsal could outlast. @throws if the kernel does not take the rules, or they could not be rehearsed */
-async function rehearse(from: NodeState, state: NodeState, { kernel, rehearsal }: Ports): Promise<void> {
-  const { ipvs: _ipvs, ...tables } = state;
-  await rehearsal.ensure(tables, plan(from, state, kernel).touched, from);
 }
 
 /**

@@ -24,8 +24,10 @@ import {
   type OwnedNames,
   tableOf,
 } from '../ports/node-state.ts';
+import { isOfSurroundings } from '../ports/failure.ts';
 import type { Ports } from '../ports/ports.ts';
 import { orInterrupted, restore, withSysctls } from '../transaction/restore.ts';
+import { holdInParts } from '../transaction/roll-back.ts';
 import type { RulesKeeper } from '../transaction/verified-answers.ts';
 import { leadDifference, ruleDifference } from '../transaction/verify.ts';
 import type { KernelMemory } from './changes.ts';
@@ -85,7 +87,13 @@ export class DriftRepair implements RulesKeeper {
         chains,
         ...(this.removed.length > 0 ? { removes: this.removed } : {}),
       });
-      this.#memory.tables = await restore(active.state, chainNames(active.state), this.#ports);
+      try {
+        this.#memory.tables = await restore(active.state, chainNames(active.state), this.#ports);
+      } catch (error) {
+        const plain = { generation: active, flows: [] };
+        if (!isOfSurroundings(error)) await holdInParts({ newest: undefined, plain, other: active }, this.#ports);
+        throw error;
+      }
     }
     // Sets that a crash left behind and no rule names any more.
     await kernel.switch?.remove();

@@ -73,7 +73,7 @@ export async function rollBack(
 }
 
 /**
- * The kernel refuses the end of a change as a whole: puts the confirmed generation in where it takes that, each family by itself, and leaves
+ * The kernel refuses the end of a change, or a repair, as a whole: puts the confirmed generation in where it takes that, each family by itself, and leaves
  * what the other one has left behind. So endpoints and repairs go on: the retry comes here at each scan, as often as it is refused. Nothing
  * is done where the other one has another plane or layout, or is not known: both programs would mix.
  * @returns whether newer endpoints are why: they must not keep a rollback out, and a rollback without them is not to be tried without need, for
