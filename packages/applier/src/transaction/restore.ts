@@ -36,7 +36,7 @@ export async function restore(
   const known = joinNames(owned, chainNames(desired));
   const families = familiesOf({ families: desired.families }).concat(
     // In mode nftables there may be no tool to read a family with.
-    familyNames.filter((family) => !desired.families[family] && hasNames(owned[family])),
+    familyNames.filter((one) => !desired.families[one] && hasNames(owned[one])),
   );
   const look = async (): Promise<{ adapted: NodeState; change: Plan }> => {
     const observed = await kernel.observe(families, desired);
