@@ -20,12 +20,21 @@ export interface ExecResult {
   readonly stderr: string;
 }
 
+/** What a machine has of its own beside network, mounts and processes. */
+export interface HostOptions {
+  /** Further namespaces, as options of unshare and nsenter: `--uts`. */
+  readonly namespaces?: readonly string[];
+  /** What starts each command, such as one that joins a control group. The command follows as its arguments. */
+  readonly starter?: readonly string[];
+}
+
 type AgentProcess = ReturnType<typeof launch>;
 
-function launch() {
+function launch({ namespaces = [], starter = [] }: HostOptions) {
   const agent = ['sh', '-c', 'mount -t tmpfs tmpfs /run && exec "$0" "$@"', process.execPath, agentFile];
-  const namespaces = ['--net', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc'];
-  return execa('unshare', [...namespaces, ...agent], {
+  const own = [...namespaces, '--net', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc'];
+  const [program = '', ...args] = [...starter, 'unshare', ...own, ...agent];
+  return execa(program, args, {
     stdin: 'pipe',
     stderr: 'inherit',
     buffer: false,
@@ -41,12 +50,14 @@ function launch() {
  */
 export class Host {
   readonly name: string;
+  readonly #options: HostOptions;
   readonly #process: AgentProcess;
   readonly #waiting = new Map<number, PromiseWithResolvers<Reply | null>>();
   #lastId = 0;
 
-  private constructor(name: string, child: AgentProcess) {
+  private constructor(name: string, child: AgentProcess, options: HostOptions) {
     this.name = name;
+    this.#options = options;
     this.#process = child;
     this.#waiting.set(0, Promise.withResolvers());
     createInterface({ input: child.stdout }).on('line', (line) => this.#hear(line));
@@ -56,8 +67,8 @@ export class Host {
   }
 
   /** Starts the namespaces and waits for their agent. */
-  static async start(name: string): Promise<Host> {
-    const host = new Host(name, launch());
+  static async start(name: string, options: HostOptions = {}): Promise<Host> {
+    const host = new Host(name, launch(options), options);
     await host.#waiting.get(0)?.promise;
     return host;
   }
@@ -71,7 +82,8 @@ export class Host {
 
   /** Runs a program inside to its end; failure and time-out are results, not errors. Paths in it must be absolute. */
   async exec(argv: readonly string[], options: ExecOptions = {}): Promise<ExecResult> {
-    const { exitCode, stdout, stderr, timedOut } = await execa('nsenter', [...this.#enter(), ...argv], {
+    const [program, args] = this.#inside(argv);
+    const { exitCode, stdout, stderr, timedOut } = await execa(program, args, {
       reject: false,
       timeout: options.timeoutMs ?? commandTimeoutMs,
       ...(options.input === undefined ? { stdin: 'ignore' as const } : { input: options.input }),
@@ -91,7 +103,8 @@ export class Host {
     // nsenter forks and passes no signal on: the program's own process number is kept in the machine's private /run.
     const pidFile = `/run/daemon-${++this.#lastId}.pid`;
     const wrapper = ['sh', '-c', 'echo $$ > "$0" && exec "$@"', pidFile];
-    const child = execa('nsenter', [...this.#enter(), ...wrapper, ...argv], {
+    const [program, args] = this.#inside([...wrapper, ...argv]);
+    const child = execa(program, args, {
       reject: false,
       all: true,
       stdin: 'ignore',
@@ -131,9 +144,12 @@ export class Host {
     await this.#process;
   }
 
-  #enter(): string[] {
+  #inside(argv: readonly string[]): readonly [program: string, args: readonly string[]] {
     const { pid } = this;
-    return [`--target=${pid}`, '--net', '--mount', `--pid=/proc/${pid}/ns/pid_for_children`, '--'];
+    const { namespaces = [], starter = [] } = this.#options;
+    const own = [`--target=${pid}`, ...namespaces, '--net', '--mount', `--pid=/proc/${pid}/ns/pid_for_children`, '--'];
+    const [program = '', ...args] = [...starter, 'nsenter', ...own, ...argv];
+    return [program, args];
   }
 
   #send(command: AgentRequest): Promise<Reply | null> {
