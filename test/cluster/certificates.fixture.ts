@@ -7,8 +7,8 @@ export interface KeyPair {
 }
 
 export interface CertificateAuthority extends KeyPair {
-  /** A certificate of this authority for an IPv4 address, by default 127.0.0.1. */
-  issue(name: string, notAfter: Date, address?: readonly number[]): KeyPair;
+  /** A certificate of this authority for addresses, by their bytes; without one for 127.0.0.1. */
+  issue(name: string, notAfter: Date, ...addresses: readonly (readonly number[])[]): KeyPair;
 }
 
 // The DER that an X.509 certificate needs (RFC 5280, section 4.1): node:crypto signs but does not build certificates.
@@ -32,9 +32,9 @@ const ecdsaWithSha256 = sequence(oid(0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0
 const commonName = oid(0x55, 0x04, 0x03);
 /** basicConstraints, critical: a certificate authority. */
 const isAuthority = sequence(oid(0x55, 0x1d, 0x13), yes, octets(sequence(yes)));
-/** subjectAltName: an address. */
-const forAddress = (address: readonly number[]): Buffer =>
-  sequence(oid(0x55, 0x1d, 0x11), octets(sequence(der(0x87, Buffer.from(address)))));
+/** subjectAltName: addresses. */
+const forAddresses = (addresses: readonly (readonly number[])[]): Buffer =>
+  sequence(oid(0x55, 0x1d, 0x11), octets(sequence(...addresses.map((one) => der(0x87, Buffer.from(one))))));
 
 const nameOf = (name: string): Buffer => sequence(der(0x31, sequence(commonName, der(0x0c, Buffer.from(name)))));
 
@@ -81,9 +81,10 @@ export function makeAuthority(issuer: string, notAfter: Date): CertificateAuthor
   return {
     key: pem(own.privateKey),
     certificate,
-    issue: (name, until, address = [127, 0, 0, 1]) => {
+    issue: (name, until, ...addresses) => {
+      const of = addresses.length > 0 ? addresses : [[127, 0, 0, 1]];
       const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
-      const wanted = { ...from, name, notAfter: until, extension: forAddress(address), publicKey };
+      const wanted = { ...from, name, notAfter: until, extension: forAddresses(of), publicKey };
       return { key: pem(privateKey), certificate: certify(wanted) };
     },
   };
