@@ -11,6 +11,8 @@ export interface GoProgram {
   readonly module: string;
   readonly package: string;
   readonly version: string;
+  /** The package's tests, as a program. */
+  readonly isTest?: boolean;
   /** Values of variables, for the linker. */
   readonly variables?: Readonly<Record<string, string>>;
 }
@@ -71,7 +73,8 @@ export async function build(
   if (!existsSync(go)) return { lack: `${title} is not built, and Go is not installed` };
   mkdirSync(cache, { recursive: true });
   const variables = Object.entries(program.variables ?? {}).map(([name, value]) => `-X ${name}=${value}`);
-  const argv = [go, 'build', '-trimpath', '-ldflags', ['-s -w', ...variables].join(' ')];
+  const verb = program.isTest === true ? ['test', '-c'] : ['build'];
+  const argv = [go, ...verb, '-trimpath', '-ldflags', ['-s -w', ...variables].join(' ')];
   const { failed, timedOut, stderr, shortMessage } = await execa(
     'flock',
     [`${path}.lock`, '/bin/sh', '-c', buildOnce, path, ...argv, '-o', `${path}.part`, program.package],
