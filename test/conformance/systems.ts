@@ -1,0 +1,112 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { programPath } from '@sluice/testing';
+import type { Host } from '../netns/cluster-host.ts';
+import { kubeProxy } from '../parity/binaries.ts';
+import { podCIDRs } from './addresses.ts';
+import { type ControlPlane, startLogged } from './control-plane.ts';
+
+export type Mode = 'iptables' | 'nftables';
+
+/** A program that serves Services, under the tests of Kubernetes. */
+export interface System {
+  readonly title: string;
+  readonly mode: Mode;
+  readonly start: (cluster: SystemPlace) => Promise<void>;
+}
+
+/** Where it is started. */
+export interface SystemPlace {
+  readonly control: Host;
+  readonly plane: ControlPlane;
+  readonly nodes: ReadonlyMap<string, Host>;
+  /** For its files and logs; every machine sees it under this path. */
+  readonly folder: string;
+}
+
+/** As in the ConfigMap that kubeadm makes. */
+const proxyConfiguration = (mode: Mode): Readonly<Record<string, unknown>> => ({
+  apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+  kind: 'KubeProxyConfiguration',
+  bindAddress: '::',
+  clusterCIDR: podCIDRs.join(','),
+  mode,
+  // The machine's own limits stay.
+  conntrack: { maxPerCore: 0, min: 0 },
+});
+
+/** The real kube-proxy, as control. */
+export const kubeProxySystem = (mode: Mode): System => ({
+  title: `kube-proxy, mode ${mode}`,
+  mode,
+  start: async ({ plane, nodes, folder }) => {
+    const built = await kubeProxy();
+    if ('lack' in built) throw new Error(built.lack);
+    for (const [name, host] of nodes) {
+      const file = join(folder, `kube-proxy-${name}.yaml`);
+      const clientConnection = { kubeconfig: plane.kubeconfig };
+      const config = { ...proxyConfiguration(mode), hostnameOverride: name, clientConnection };
+      writeFileSync(file, JSON.stringify(config));
+      startLogged(host, join(folder, `kube-proxy-${name}.log`), [built.path, `--config=${file}`]);
+    }
+  },
+});
+
+export interface SluiceSetting {
+  readonly mode: Mode;
+  readonly layout: 'tree' | 'flat';
+}
+
+/** `sluice watch` beside the API server, and `sluiced` on each node, which reads its directory. */
+export const sluiceSystem = ({ mode, layout }: SluiceSetting): System => ({
+  title: `Sluice, mode ${mode}${mode === 'iptables' ? `, layout ${layout}` : ''}`,
+  mode,
+  start: async ({ control, plane, nodes, folder }) => {
+    const bundle = join(folder, 'rendered');
+    const data = { 'config.conf': JSON.stringify(proxyConfiguration(mode)) };
+    const configMap = {
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: { name: 'kube-proxy', namespace: 'kube-system' },
+      data,
+    };
+    await plane.kubectl(['apply', '-f', '-'], JSON.stringify(configMap));
+    const settings = join(folder, 'sluice.yaml');
+    writeFileSync(
+      settings,
+      'apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfig\nclusterName: conformance\ncomplete: true\nprofiles: [{name: default, kubeProxyVersion: "1.37"}]\n',
+    );
+    const watch = [
+      'watch',
+      '-c',
+      settings,
+      `--kubeconfig=${plane.kubeconfig}`,
+      '-o',
+      bundle,
+      '--listen',
+      '127.0.0.1:9780',
+    ];
+    startLogged(control, join(folder, 'watch.log'), [process.execPath, programPath('sluice'), ...watch]);
+    for (const [name, host] of nodes) {
+      const own = join(folder, name);
+      mkdirSync(own, { recursive: true });
+      const file = join(own, 'sluiced.yaml');
+      const config = {
+        apiVersion: 'sluice.dev/v1alpha1',
+        kind: 'SluicedConfig',
+        node: name,
+        bundle,
+        state: join(own, 'state'),
+        backend: 'nft',
+        layout,
+        signatures: { policy: 'none' },
+        // As docs/cluster.md says for clusters whose namespaces come and go: `watch` holds removals.
+        removals: { holdSeconds: 0 },
+      };
+      writeFileSync(file, JSON.stringify(config));
+      const run = ['env', 'RUNTIME_DIRECTORY=/run/sluice', process.execPath, programPath('sluiced'), 'run', '-c', file];
+      await host.run(['mkdir', '-p', '/run/sluice']);
+      startLogged(host, join(folder, `sluiced-${name}.log`), run);
+    }
+  },
+});
