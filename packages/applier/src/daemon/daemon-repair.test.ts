@@ -22,19 +22,23 @@ afterEach(() => void vi.useRealTimers());
 /**
  * Runs the loop while somebody changes the tables every second and during each repair, too.
  * @param repair how each repair ends
+ * @param isForeign false: no other program changes anything
  * @returns the repairs that were begun within so many minutes, and the alarms that stand then
  */
-async function repairs(minutes: number, repair: () => number) {
+async function repairs(minutes: number, repair: () => number, isForeign = true) {
   const beginsMs: number[] = [];
   const now = (): number => performance.now();
   const beginMs = now();
   const status = new Status('node-a', now, 1e9);
+  const change = (): void => {
+    if (isForeign) daemon.changed(foreign);
+  };
   const daemon: Daemon = quietDaemon({
     reconciler: {
       repair: async () => {
         beginsMs.push(now() - beginMs);
         await new Promise((done) => void setTimeout(done, tookMs));
-        daemon.changed(foreign);
+        change();
         return repair();
       },
     },
@@ -44,7 +48,7 @@ async function repairs(minutes: number, repair: () => number) {
     drift: new Drift(silent, now),
   });
   const running = daemon.run();
-  const agent = setInterval(() => daemon.changed(foreign), 1000);
+  const agent = setInterval(change, 1000);
   await vi.advanceTimersByTimeAsync(minutes * 60_000);
   const begun = beginsMs.length;
   clearInterval(agent);
@@ -77,6 +81,16 @@ test.each([
   expect(alarms).toEqual(expect.arrayContaining(['DRIFT_LOOP', 'FIGHT']));
   expect(begun).toBeGreaterThan(limits.repairsMax + 5);
   expect(begun).toBeLessThanOrEqual(limits.repairsMax + 1 + 10 * (60_000 / limits.driftLoopPaceMs));
+});
+
+test('no other program undoes what a tool did not do, or cannot read: it is tried again at each scan', async () => {
+  const differs = (): number => {
+    throw new StillDiffers(['a jump']);
+  };
+  const { begun, alarms } = await repairs(10, differs, false);
+  expect(alarms).toContain('KERNEL');
+  expect(alarms).not.toContain('DRIFT_LOOP');
+  expect(begun).toBeGreaterThan(18);
 });
 
 test('a repair before a release is in the history, and counts for a drift loop', async () => {

@@ -186,8 +186,10 @@ export class Daemon {
       }
     } catch (error) {
       drift?.failed(processorMs() - beginMs);
-      // A writer that undoes a repair before it is verified is in a loop with us, too.
-      if (error instanceof StillDiffers) this.#driftLoop.count(monotonicMs());
+      // A writer that undoes a repair before it is verified is in a loop with us, too. Without a sign of one it was a tool without effect,
+      // or one that reads nothing: slower repairs would only be late when it is mended.
+      const isUndone = error instanceof StillDiffers && (changes.length > 0 || drift?.isSeen === true);
+      if (isUndone) this.#driftLoop.count(monotonicMs());
       status.raise('KERNEL', messageOf(error));
       log.error({ because: messageOf(error) }, 'cannot restore the confirmed rules in the kernel; retrying');
     }

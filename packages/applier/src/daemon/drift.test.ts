@@ -72,6 +72,14 @@ test('pauses after a failed comparison too, and compares at the next scan', asyn
   expect(drift.isDue).toBe(true);
 });
 
+test('a failed repair costs no longer pause than a comparison', () => {
+  const drift = new Drift(silent, () => 0);
+  spent(drift);
+  drift.onEvent(flush);
+  drift.failed(8_000);
+  expect(drift.dueMs).toBe(1_000 * paces.comparison.factor);
+});
+
 test('tells since when the rules are not known to be right, and reports that when it is too long', async () => {
   let nowMs = 0;
   let seen: Awaited<ReturnType<ChangeWatch['look']>> = 'unchanged';

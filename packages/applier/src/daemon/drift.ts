@@ -43,7 +43,7 @@ export class Drift {
   }
 
   /** Whether a change was seen, not only suspected. */
-  get #isSeen(): boolean {
+  get isSeen(): boolean {
     return this.#changes?.some(({ isDoubt }) => isDoubt !== true) === true;
   }
 
@@ -73,7 +73,7 @@ export class Drift {
   /** Whether a scan has to compare the tables: a change was reported, or the last comparison is too old. */
   get isDue(): boolean {
     const isHeard = this.#changes !== undefined && this.#monotonicMs() >= this.#restUntilMs;
-    return this.#isSeen || isHeard || this.#monotonicMs() >= this.#knownUntilMs;
+    return this.isSeen || isHeard || this.#monotonicMs() >= this.#knownUntilMs;
   }
 
   /** @returns whether a comparison is due now */
@@ -90,7 +90,7 @@ export class Drift {
   /** Whether a comparison may be postponed for urgent work: no change was seen, and it was not postponed for long. */
   get canWait(): boolean {
     const sinceMs = this.#asideSinceMs ?? this.#monotonicMs();
-    return !this.#isSeen && this.#monotonicMs() - sinceMs < limits.compareLateMsMax;
+    return !this.isSeen && this.#monotonicMs() - sinceMs < limits.compareLateMsMax;
   }
 
   /**
@@ -139,7 +139,8 @@ export class Drift {
    * @param usedMs the processor time it took
    */
   failed(usedMs: number): void {
-    this.#pay(usedMs);
+    // As in `compared`: the rules are wrong meanwhile, so what the repair itself cost is not paid for.
+    this.#pay(this.#comparisonMs > 0 ? Math.min(usedMs, this.#comparisonMs) : usedMs);
     this.doubted();
   }
 
