@@ -18,12 +18,12 @@ afterEach(() => node.remove());
 const names = Array.from({ length: 20 }, (_, n) => `shop/s${n}`);
 
 /** @param isServed false: the other Services are there, without endpoints */
-function publish({ mode }: DataPlane, count: number, isServed = true): void {
+function publish({ mode }: DataPlane, count: number, isServed = true, more: SampleServices = {}): void {
   const services: SampleServices = Object.fromEntries(
     names.map((name, n) => [name, n < count ? [n + 10] : isServed ? undefined : []]),
   );
   const [place, next] = [`${node.directory}/rendered`, `${node.directory}/next`];
-  writeBundle(next, sampleBundle({ services, families: ['ipv4', 'ipv6'], mode }));
+  writeBundle(next, sampleBundle({ services: { ...services, ...more }, families: ['ipv4', 'ipv6'], mode }));
   rmSync(place, { recursive: true, force: true });
   renameSync(next, place);
 }
@@ -62,6 +62,16 @@ describe.each(plainPlanes)('on $backend, mode $mode', { timeout: 120_000 }, ({ b
     expect(await node.forwarding(plane)).toBe(before);
     publish(plane, 3, isServed);
     await until('it is raised again', async () => (await alarms())['REMOVAL_HELD']);
+  });
+
+  test('the node serves a new Service of the bundle, beside those that it keeps', async () => {
+    await start(600);
+    const before = await node.endpoints(plane);
+    publish(plane, 3, true, { 'shop/new': [90] });
+    await until('the new Service is in', async () => (await node.endpoints(plane)).length > before.length);
+    await until('the alarm is raised', async () => (await alarms())['REMOVAL_HELD']);
+    expect((await node.endpoints(plane)).toSorted()).toEqual([...before, '10.244.0.91:8080'].toSorted());
+    expect(await node.get('/healthz')).toContain('healthy');
   });
 
   test('the node takes it once it has stood', async () => {

@@ -66,6 +66,28 @@ export class ActiveFiles {
     );
   }
 
+  /**
+   * The offered bundle, with the active files of Services that it lacks, and of those that it has without endpoints. Where another Service has
+   * an address or a node port of one that it lacks by now, that one stays away.
+   * @param emptied frontends of Services without endpoints
+   * @returns undefined if the active files are not known, or if no Service is lacking
+   */
+  withLost(offered: BundleFiles, emptied: readonly string[], active: Generation): BundleFiles | undefined {
+    const files = this.#of(active);
+    if (!files) return undefined;
+    const changed = changedFiles(files, offered).filter((path) => serviceOf(path) !== undefined);
+    const [there, gone] = [changed.filter((path) => offered.has(path)), changed.filter((path) => !offered.has(path))];
+    const taken = new Set(there.flatMap((path) => placesIn(offered.get(path) ?? '')));
+    const stays = new Set([...offered.keys()].map(serviceOf));
+    const away = new Set(
+      gone.filter((path) => placesIn(files.get(path) ?? '').some((one) => taken.has(one))).map(serviceOf),
+    );
+    const lost = gone.filter((path) => !stays.has(serviceOf(path)) && !away.has(serviceOf(path)));
+    const kept = this.withoutPending(offered, emptied, active);
+    if (lost.length === 0) return kept;
+    return withFilesOf(kept ?? offered, files, lost);
+  }
+
   #of({ number }: Generation): BundleFiles | undefined {
     return this.#known?.number === number ? this.#known.files : undefined;
   }
@@ -130,3 +152,7 @@ function frontendsIn(text: string): readonly string[] {
     return virtual === undefined ? `${address ?? '*'} ${port}` : `${virtual.startsWith('$') ? '*' : virtual} ${at}`;
   });
 }
+
+/** The addresses of Services in a file, whatever their ports, and the ports of nodes. */
+const placesIn = (text: string): readonly string[] =>
+  frontendsIn(text).map((frontend) => (frontend.startsWith('*') ? frontend : frontend.slice(0, frontend.indexOf(' '))));

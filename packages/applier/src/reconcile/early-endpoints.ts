@@ -102,6 +102,15 @@ export class EarlyEndpoints {
     return undefined;
   }
 
+  /** @see ActiveFiles.withLost @returns undefined also where endpoints of these Services are newer than the files */
+  async withLost(offered: BundleFiles, emptied: readonly string[]): Promise<BundleFiles | undefined> {
+    const active = this.#active();
+    const files = active && this.#files.withLost(offered, emptied, active);
+    const bundle = files && (await this.#changes.admit(files));
+    if (!bundle || isRefusal(bundle) || this.#files.wouldRevert(bundle.state, active)) return undefined;
+    return files;
+  }
+
   #active(): Generation | undefined {
     const { active } = this.#ports.journal;
     // Generation 0, the rules before Sluice, is never changed.

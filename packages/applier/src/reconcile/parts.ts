@@ -39,4 +39,6 @@ export interface SaidByRelease {
   readonly isUrgent?: boolean;
   /** It may take away most Services. */
   readonly acceptsRemoval?: boolean;
+  /** It is signed. */
+  readonly release?: object;
 }

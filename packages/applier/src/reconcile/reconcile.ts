@@ -25,9 +25,25 @@ import { VerifiedAnswers } from '../transaction/verified-answers.ts';
  * transact          see `transaction`
  * ```
  *
- * A change is admitted and linked once. A second round follows an early part, or a plan from rules that are out of date.
+ * A change is admitted and linked once. A second round follows an early part, or a plan from rules that are out of date. Where a removal is
+ * held, all of it begins again with what else the bundle changes.
  */
 export async function reconcile(request: PutRequest, parts: ReconcileParts): Promise<Outcome> {
+  const outcome = await bring(request, parts);
+  const held = outcome.kind === 'refused' && outcome.refusal.emptied ? outcome.refusal : undefined;
+  // The parts of a signed release belong together.
+  if (!held?.emptied || request.onlyEndpoints || request.said.release) return outcome;
+  const files = await parts.early.withLost(request.files, held.emptied);
+  if (!files) return outcome;
+  const rest = await bring({ ...request, files }, { ...parts, removals: parts.removals.ofRest() });
+  if (rest.kind === 'confirmed' || rest.kind === 'same') return outcome;
+  if (rest.kind !== 'refused') return rest;
+  // What is left is a removal all the same, because Services came to the addresses of others.
+  if (rest.refusal.emptied) return outcome;
+  return { kind: 'refused', refusal: { ...rest.refusal, problems: [...rest.refusal.problems, ...held.problems] } };
+}
+
+async function bring(request: PutRequest, parts: ReconcileParts): Promise<Outcome> {
   const { changes, early, removals } = parts;
   const tried: EarlyTried = { parts: new Set(), isSplit: false, outcome: undefined };
   let baseline: VerifiedAnswers | Refusal | undefined;

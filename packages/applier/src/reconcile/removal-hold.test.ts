@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, type SampleServices } from '../testing/bundle.fixture.ts';
 import { type Scene, scene, steppingClock } from '../testing/scene.fixture.ts';
 import { planeOf, type Problem } from '@sluice/netfilter';
+import { KernelError } from '../ports/failure.ts';
 import type { Generation } from '../ports/journal.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import type { DiskJournal } from '../state/journal.ts';
@@ -148,6 +149,69 @@ describe.each(planes)('layout $layout, mode $mode', ({ layout, mode }) => {
     nowMs = 600_000;
     expect((await reconciler.put(newest, false)).kind).toBe('confirmed');
     expect((await reconciler.put(newest, false)).kind).toBe('same');
+  });
+
+  test('takes everything but the removal meanwhile: new Services, and what Services that stay change', async () => {
+    const { reconciler, journal } = await start();
+    await reconciler.put(all, false);
+    const with2 = cluster((index) => (index < 4 ? [index, index + 100] : undefined), { 'shop/new': [90] });
+    expect(problemOf(await reconciler.put(with2, false))?.code).toBe('REMOVAL_HELD');
+    expect(served(journal), 'all, three more endpoints, and a new Service').toHaveLength(24);
+    const [number, steps] = [journal.active?.number, node.kernel.taken.length];
+    expect(problemOf(await reconciler.put(with2, false))?.code, 'at the next scan').toBe('REMOVAL_HELD');
+    expect([journal.active?.number, node.kernel.taken.length]).toEqual([number, steps]);
+    nowMs = 300_000;
+    const without = cluster((index) => (index < 4 ? [index, index + 100] : undefined), {
+      'shop/new': undefined,
+      'shop/other': [91],
+    });
+    const held = problemOf(await reconciler.put(without, false));
+    expect(held?.message, 'the time goes on').toContain('until 1970-01-01T00:10:00Z');
+    expect(served(journal)).toHaveLength(25);
+    nowMs = 600_000;
+    expect((await reconciler.put(without, false)).kind).toBe('confirmed');
+    expect(served(journal)).toHaveLength(7);
+  });
+
+  test('keeps no Service whose address another one has now', async () => {
+    const { reconciler, journal } = await start();
+    await reconciler.put(all, false);
+    const again = sampleBundle({
+      services: { 'shop/s0': [1], 'shop/s1': [2], 'shop/s2': [3], 'shop/new': [90] },
+      mode,
+      families: ['ipv4', 'ipv6'],
+    });
+    expect(problemOf(await reconciler.put(again, false))?.code).toBe('REMOVAL_HELD');
+    expect(served(journal), 'the fourth of twenty gave its address away').toHaveLength(20);
+    expect(served(journal).some((one) => one.startsWith('10.244.0.91'))).toBe(true);
+  });
+
+  test('a signed release goes in as a whole or not at all', async () => {
+    const { reconciler, journal } = await start();
+    await reconciler.put(all, false);
+    const release = cluster((index) => (index < 4 ? [index] : undefined), { 'shop/new': [90] });
+    expect(problemOf(await reconciler.put(release, false, undefined, false, { release: {} }))?.code).toBe(
+      'REMOVAL_HELD',
+    );
+    expect(served(journal)).toHaveLength(20);
+  });
+
+  test('tells of the rest that it fails, and then of both', async () => {
+    const { reconciler, journal } = await start();
+    await reconciler.put(all, false);
+    const apply = node.kernel.apply.bind(node.kernel);
+    node.kernel.apply = async (step) => {
+      if (JSON.stringify(step).includes('10.244.0.90')) throw new KernelError('nft', 'no such map', 'refused');
+      return apply(step);
+    };
+    const bad = cluster((index) => (index < 4 ? [index] : undefined), { 'shop/new': [89] });
+    expect((await reconciler.put(bad, false)).kind).toBe('rolled-back');
+    expect(served(journal)).toHaveLength(20);
+    const outcome = await reconciler.put(bad, false);
+    expect(outcome.kind === 'refused' && outcome.refusal.problems.map(({ code }) => code)).toEqual([
+      'BUNDLE_QUARANTINED',
+      'REMOVAL_HELD',
+    ]);
   });
 
   test('also when a new process knows no files of Services', async () => {

@@ -11,7 +11,8 @@ export interface RemovalRules extends RemovalBound {
 
 /**
  * Holds a change that takes away most Services: an API server that was restored empty, or a kubeconfig of another cluster, must not take a
- * cluster off the network. The Services stay as they are until bundles have lacked them for a while, or an operator says that it is meant.
+ * cluster off the network. The Services stay as they are until bundles have lacked them for a while, or an operator says that it is meant;
+ * `reconcile` puts in what else changes.
  *
  * A held removal is no cause of bad health: the node serves as before, and a load balancer that took out all nodes would do what the hold is
  * there to prevent. The time begins anew with each process, and when a bundle comes that is no removal.
@@ -42,7 +43,13 @@ export class RemovalHold {
     this.#since ??= { bootMs: this.#clock.bootMs(), nowMs: this.#clock.now() };
     const { bootMs, nowMs } = this.#since;
     if (this.#clock.bootMs() - bootMs >= this.#rules.holdMs) return undefined;
-    return { problems: [removalHeld(change.bundle.version, removal, nowMs + this.#rules.holdMs)] };
+    const problem = removalHeld(change.bundle.version, removal, nowMs + this.#rules.holdMs);
+    return { problems: [problem], emptied: change.last ?? [] };
+  }
+
+  /** The same rules for what a held bundle changes else: its time is another one. */
+  ofRest(): RemovalHold {
+    return new RemovalHold(this.#rules, this.#clock);
   }
 
   /** The present bundle was not compared, or is in the kernel. */
