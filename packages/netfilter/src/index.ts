@@ -112,6 +112,7 @@ export { byPlace, placeOfServer, placesIn } from './live/frontends.ts';
 export * from './nftables/frontend.ts';
 export * from './nftables/state.ts';
 export * from './nftables/table.ts';
+export { atLocalhost } from './nftables/localhost.ts';
 export * from './nftables/elements.ts';
 export * from './nftables/keep-slots.ts';
 export { listChain, readListName } from './nftables/lists.ts';

@@ -1,12 +1,13 @@
-import type { ExaminedTarget } from '@sluice/netfilter';
+import { atLocalhost, type ExaminedTarget, isLoopback, modeFacts, parseAddress, tableOptions } from '@sluice/netfilter';
 import type { DesiredFacts, Frontend, InterfaceFacts } from './facts.ts';
 
-/** The frontends that a target names. A node port answers on each address of the node. */
+/** The frontends that a target names. A node port answers on each address of the node, on loopback addresses where rules serve it. */
 export function frontendsOf(
   target: ExaminedTarget,
-  { frontends }: Pick<DesiredFacts, 'frontends'>,
+  desired: Pick<DesiredFacts, 'frontends' | 'mode' | 'state'>,
   interfaces: readonly InterfaceFacts[],
 ): readonly Frontend[] {
+  const { frontends } = desired;
   if (target.kind === 'all') return frontends;
   if (target.kind === 'service') {
     const name = target.port === undefined ? undefined : `${target.service}:${target.port}`;
@@ -18,9 +19,23 @@ export function frontendsOf(
   return frontends.filter(
     (one) =>
       (one.address === target.address ||
-        (one.address === undefined && own.has(target.address) && isSameFamily(one, target.address))) &&
+        (one.address === undefined &&
+          own.has(target.address) &&
+          isSameFamily(one, target.address) &&
+          !['left', 'refused'].includes(atLoopback(target.address, one.protocol, desired) ?? ''))) &&
       (target.port === undefined || one.port === target.port),
   );
+}
+
+/** @returns what becomes of a node port there; undefined for other addresses, and where rules of iptables decide */
+export function atLoopback(
+  address: string,
+  protocol: string,
+  { mode, state }: Pick<DesiredFacts, 'mode' | 'state'>,
+): ReturnType<typeof atLocalhost> | undefined {
+  const parsed = parseAddress(address);
+  if (!parsed || !isLoopback(parsed) || modeFacts[mode].nodePorts.onLoopback) return undefined;
+  return atLocalhost(tableOptions(state.nft?.settings ?? []), parsed.text, protocol);
 }
 
 const isSameFamily = ({ family }: Frontend, address: string): boolean => (family === 'ipv6') === address.includes(':');

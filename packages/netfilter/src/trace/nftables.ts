@@ -128,7 +128,7 @@ export class NftTable {
     const found = own && this.#serve(flow, own);
     if (found) return found;
     if (this.#servesLocalhost() && flow.destination.text === localhostAddress) return this.#localhost(flow) ?? [flow];
-    if (this.#isListenedOn(flow.destination)) return this.#listener(flow) ?? [flow];
+    if (this.#isListenedOn(flow.destination)) return (this.#isFromNode() && this.#listener(flow)) || [flow];
     const nodePort = this.#hasNodePorts(flow.destination) ? this.#nodePortAt(flow) : undefined;
     return (nodePort && this.#serve(flow, nodePort)) ?? [flow];
   }
@@ -173,7 +173,12 @@ export class NftTable {
 
   /** The guard of `route_localnet`, in `pre-dnat`. */
   #isForeignToLoopback({ destination }: TraceFlow): boolean {
-    return this.#servesLocalhost() && (this.#packet.in ?? 'lo') !== 'lo' && isLoopback(destination);
+    return this.#servesLocalhost() && !this.#isFromNode() && isLoopback(destination);
+  }
+
+  /** The kernel itself keeps others from ::1 (`ip6_rcv_core`), and from 127.0.0.0/8 without `route_localnet`. */
+  #isFromNode(): boolean {
+    return (this.#packet.in ?? 'lo') === 'lo';
   }
 
   #servesLocalhost(): boolean {

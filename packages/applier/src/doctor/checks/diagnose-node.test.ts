@@ -1,4 +1,4 @@
-import type { ProblemCode } from '@sluice/netfilter';
+import { emptyNft, type ProblemCode } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { diagnoseNode } from './diagnose-node.ts';
 import type { Facts } from '../facts.ts';
@@ -295,4 +295,48 @@ test.each<[string, Partial<Facts>, string]>([
   const { cause, others } = diagnoseNode({ kind: 'all' }, { ...healthy, ...left });
   const found = [cause, ...others].find((one) => one?.code === 'KUBE_PROXY_LEFTOVERS');
   expect(found?.fix).toBe(fix);
+});
+
+test.each([
+  ['sluiced itself on ::1', 'localhost-served localhost-listener', '[::1]', true, undefined],
+  ['another program on ::1 while sluiced is stopped', 'localhost-served localhost-listener', '[::1]', false, 'likely'],
+  ['a program on ::1 that the rules keep clients from', 'localhost-refused', '[::1]', true, 'likely'],
+  ['a program on ::1, which no rule meets', '', '[::1]', true, undefined],
+  ['a program on all addresses', 'localhost-served localhost-listener', '*', true, 'likely'],
+] as const)('a listener on a node port: %s', (_title, table, address, isDaemonRunning, certainty) => {
+  const desired = healthy.desired as NonNullable<Facts['desired']>;
+  const nft = { ...emptyNft, settings: [`table 4 address ${table}`] };
+  const port = frontend({
+    family: 'ipv6',
+    address: undefined,
+    port: 30_080,
+    endpoints: [{ text: '[fd00::7]:80', weight: 1 }],
+  });
+  const { cause, others } = diagnoseNode(about, {
+    ...healthy,
+    sluiced: { ...healthy.sluiced, isDaemonRunning },
+    desired: { ...desired, frontends: [port], state: { ...desired.state, nft } },
+    listeners: [{ protocol: 'tcp', address, port: 30_080, program: 'x' }],
+  });
+  const found = [cause, ...others].find((one) => one?.code === 'LISTENER_ON_NODE_PORT');
+  expect(found?.certainty).toBe(certainty);
+});
+
+test('says that no node port is on localhost to an operator who asks for one there', () => {
+  const desired = healthy.desired as NonNullable<Facts['desired']>;
+  const nft = { ...emptyNft, settings: ['table 4 address localhost-refused'] };
+  const { cause } = diagnoseNode(
+    { kind: 'address', address: '127.0.0.1', port: 30_080 },
+    {
+      ...healthy,
+      interfaces: [{ name: 'lo', isUp: true, mtu: 65_536, kind: '', addresses: ['127.0.0.1', '192.0.2.11'] }],
+      desired: { ...desired, state: { ...desired.state, nft } },
+    },
+  );
+  expect(cause).toMatchObject({ code: 'SERVICE_UNKNOWN' });
+  expect(cause?.evidence).toEqual([
+    'the active generation has 2 frontends, and none is 127.0.0.1:30080',
+    'shop/web:http answers on node port 30080/tcp',
+    'on 127.0.0.1 the rules reject node ports (nodePortAddresses)',
+  ]);
 });

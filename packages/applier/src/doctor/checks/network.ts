@@ -1,7 +1,7 @@
-import { type Family, type Finding, ipvsInterface, type ExaminedTarget } from '@sluice/netfilter';
-import type { DesiredFacts, Facts, Frontend, RouteFacts } from '../facts.ts';
+import { canonicalAddress, type Family, type Finding, ipvsInterface, type ExaminedTarget } from '@sluice/netfilter';
+import type { DesiredFacts, Facts, Frontend, ListenerFacts, RouteFacts } from '../facts.ts';
 import { localAddresses } from '../packets.ts';
-import { addressOfEndpoint, printFrontendOf } from '../target.ts';
+import { addressOfEndpoint, atLoopback, printFrontendOf } from '../target.ts';
 
 /** IPv6 needs this much (RFC 8200, section 5), and so does IPv4 in practice. */
 const mtuMin = 1280;
@@ -243,15 +243,14 @@ function nodeAddressChecks(
   );
 }
 
-function portChecks(
-  target: ExaminedTarget,
-  served: readonly Frontend[],
-  { listeners = [], sysctls }: Facts,
-): readonly Finding[] {
+function portChecks(target: ExaminedTarget, served: readonly Frontend[], facts: Facts): readonly Finding[] {
+  const { listeners = [], sysctls } = facts;
   const nodePorts = served.filter(({ address, kind }) => address === undefined && kind !== 'health-check');
   const found: Finding[] = [];
   for (const frontend of nodePorts) {
-    const listener = listeners.find(({ protocol, port }) => protocol === frontend.protocol && port === frontend.port);
+    const listener = listeners.find(
+      (one) => one.protocol === frontend.protocol && one.port === frontend.port && meetsRules(one, facts),
+    );
     if (listener)
       found.push({
         code: 'LISTENER_ON_NODE_PORT',
@@ -277,6 +276,13 @@ function portChecks(
       fix: `sysctl -w net.ipv4.ip_local_port_range="32768 60999"`,
     });
   return found;
+}
+
+/** Where rules leave a loopback address alone, its program gets the connections. Another one than `sluiced` there has its alarm. */
+function meetsRules({ address, protocol }: ListenerFacts, { desired, sluiced }: Facts): boolean {
+  const own = canonicalAddress(address.replaceAll(/^\[|\]$/g, ''));
+  const at = desired && own !== undefined ? atLoopback(own, protocol, desired) : undefined;
+  return at !== 'left' && !(at === 'listener' && sluiced.isDaemonRunning);
 }
 
 const isReserved = (text: string, port: number): boolean =>

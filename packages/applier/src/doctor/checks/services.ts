@@ -1,7 +1,7 @@
 import { cidrContains, compareText, type Finding, printTarget, type ExaminedTarget } from '@sluice/netfilter';
-import type { Facts, Frontend } from '../facts.ts';
+import type { DesiredFacts, Facts, Frontend } from '../facts.ts';
 import { type FollowedPacket, listenerAt, localAddresses } from '../packets.ts';
-import { printFrontendOf } from '../target.ts';
+import { atLoopback, printFrontendOf } from '../target.ts';
 
 /** What the desired state itself says about the examined frontends: intended, and still the answer to "why is it dead". */
 export function serviceChecks(
@@ -80,7 +80,7 @@ function unknownTarget(target: ExaminedTarget, frontends: readonly Frontend[], f
   const { frontends: known } = facts.desired;
   const similar = known.filter((one) =>
     target.kind === 'address'
-      ? one.address === target.address
+      ? one.address === target.address || (one.address === undefined && one.port === target.port)
       : one.service?.split('/')[1]?.split(':')[0] === target.service.split('/')[1],
   );
   const ports = similar.slice(0, 3).map((one) => `${one.service ?? ''} answers on ${printFrontendOf(one)}`);
@@ -89,12 +89,25 @@ function unknownTarget(target: ExaminedTarget, frontends: readonly Frontend[], f
       code: 'SERVICE_UNKNOWN',
       certainty: 'certain',
       about: printTarget(target),
-      evidence: [`the active generation has ${known.length} frontends, and none is ${printTarget(target)}`, ...ports],
+      evidence: [
+        `the active generation has ${known.length} frontends, and none is ${printTarget(target)}`,
+        ...ports,
+        ...(target.kind === 'address' ? onLoopback(target.address, similar, facts.desired) : []),
+      ],
       fix:
         target.kind === 'service'
           ? `kubectl -n ${target.service.split('/')[0] ?? ''} get service ${target.service.split('/')[1] ?? ''}`
           : 'kubectl get services -A -o wide',
     },
+  ];
+}
+
+function onLoopback(address: string, similar: readonly Frontend[], desired: DesiredFacts): readonly string[] {
+  const [first] = similar;
+  const at = first && atLoopback(address, first.protocol, desired);
+  if (at === undefined) return [];
+  return [
+    `on ${address} the rules ${at === 'refused' ? 'reject node ports' : 'have no node ports'} (nodePortAddresses)`,
   ];
 }
 

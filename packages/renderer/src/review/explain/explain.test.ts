@@ -4,6 +4,7 @@ import {
   type FamilyProgram,
   fillRules,
   linkTree,
+  printNftTable,
   type ResolvedRules,
   sectionsOf,
   settledProgram,
@@ -277,4 +278,36 @@ test.each([
 test('an element that no file has is not found, and a bundle of another mode has none', () => {
   expect(explain(nftBundle, '10.96.0.11 . tcp . 80')).toBeUndefined();
   expect(explain(balancer, '10.96.0.10 . tcp . 80')).toMatchObject({ code: 'RULE_REFUSED' });
+});
+
+const localhostTable = printNftTable({
+  detector: 'address',
+  masqueradeAll: false,
+  localhost: 'served',
+  localhostListener: true,
+});
+const onLocalhost = new Map([...nftBundle, ['profiles/default/base/first.nft', localhostTable]]);
+
+test('knows each chain, set and map of the table', () => {
+  const names = Array.from(localhostTable.matchAll(/^ {2}(?:chain|set|map) (\S+) \{/gm), ([, name = '']) => name);
+  expect(names.length).toBeGreaterThan(100);
+  const unknown = names.filter((name) => {
+    const found = explain(onLocalhost, name);
+    return !found || 'code' in found || found.places.length === 0;
+  });
+  expect(unknown).toEqual([]);
+});
+
+test.each([
+  [onLocalhost, '127.0.0.1:30090', 'profile default, tcp on 127.0.0.1: served by the table'],
+  [onLocalhost, '127.0.0.2:30090/tcp', 'profile default, tcp on 127.0.0.2: left to programs of the node'],
+  [nftBundle, '127.0.0.1:30090', 'profile default, tcp on 127.0.0.1: left to programs of the node'],
+] as const)('says who answers at a node port of localhost', (files, asked, way) => {
+  expect(explain(files, asked)).toMatchObject({ service: 'shop/gate', meaning: `its node port; ${way}` });
+});
+
+test('finds the Service of a node port at the address of a node', () => {
+  expect(explain(nftBundle, '192.0.2.11:30090')).toMatchObject({ service: 'shop/gate', meaning: 'its node port' });
+  expect(explain(nftBundle, '192.0.2.11:30090/udp')).toBeUndefined();
+  expect(explain(nftBundle, '[fd00::11]:30090')).toBeUndefined();
 });

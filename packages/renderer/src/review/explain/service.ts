@@ -1,5 +1,6 @@
 import { type BundleFiles, readPath } from '@sluice/bundle';
-import { addressOfEndpoint, compareText, parseAddress, type Problem } from '@sluice/netfilter';
+import { addressOfEndpoint, atLocalhost, compareText, isLoopback, parseAddress, type Problem } from '@sluice/netfilter';
+import { nftOptionsOf } from '../bundle/nft-options.ts';
 import { type ExplainedPort, type Explanation, placesIn } from './explanation.ts';
 import type { PortFacts } from '../facts/facts.ts';
 import { Memory } from '../bundle/memory.ts';
@@ -85,7 +86,7 @@ function ofAddress(files: BundleFiles, query: AddressQuery): Explanation | undef
   const frontends = entries.filter(({ port: one }) => one.addresses.some(({ text }) => isIt(text)));
   const endpoints = entries.filter(({ port: one }) => one.endpoints.some(({ text }) => isIt(text)));
   const found = frontends.length > 0 ? frontends : endpoints;
-  if (found.length === 0) return undefined;
+  if (found.length === 0) return ofNodePort(files, query);
   const services = [...new Set(found.map(({ service }) => service))];
   const kinds = found.flatMap(({ port: one }) =>
     one.addresses.filter(({ text }) => isIt(text)).map(({ kind }) => kind),
@@ -98,6 +99,46 @@ function ofAddress(files: BundleFiles, query: AddressQuery): Explanation | undef
     meaning: frontends.length > 0 ? `its ${[...new Set(kinds)].join(' and ')} address` : 'one of its endpoints',
   };
 }
+
+/** A node port at any other address: whether a node has that one is not asked, but for loopback addresses. */
+function ofNodePort(files: BundleFiles, { address, port, protocol }: AddressQuery): Explanation | undefined {
+  const isSix = address.includes(':');
+  const found = portsIn(files, () => port !== undefined).filter(
+    ({ port: one }) =>
+      one.addresses.some(({ text }) => text.startsWith('[') === isSix) &&
+      one.nodePort === Number(port) &&
+      (protocol ?? one.protocol) === one.protocol,
+  );
+  const [first] = found;
+  if (!first) return undefined;
+  const parsed = parseAddress(address);
+  const there = parsed && isLoopback(parsed) ? found.map((one) => onLoopback(files, one, address)) : [];
+  return {
+    service: first.service,
+    ports: distinct(found.map((one) => explained(one.port))),
+    places: [...new Set(found.map(({ path }) => path))].flatMap((path) => {
+      const text = files.get(path) ?? '';
+      return placesIn(path, text, declares(text));
+    }),
+    meaning: ['its node port', ...new Set(there)].join('; '),
+  };
+}
+
+/** What a node of the profile does with a node port at a loopback address. */
+function onLoopback(files: BundleFiles, { path, port: { protocol } }: PortEntry, address: string): string {
+  const what = readPath(path);
+  const profile = what?.kind === 'service' ? what.profile : '';
+  const at = `profile ${profile}, ${protocol} on ${address}`;
+  if (!path.endsWith('.nft')) return `${at}: ask \`sluice trace --from node\``;
+  return `${at}: ${ways[atLocalhost(nftOptionsOf({ files }, profile), address, protocol)]}`;
+}
+
+const ways = {
+  table: 'served by the table',
+  listener: 'served by sluiced while it runs',
+  refused: 'rejected by the table',
+  left: 'left to programs of the node',
+} as const;
 
 const namesOf = (found: readonly PortEntry[]): readonly string[] => [
   ...new Set(found.map(({ port }) => portName(port))),

@@ -37,11 +37,29 @@ const chains: Readonly<Record<string, string>> = {
   ranges: 'drops packets of sources that may not use their frontend, before translation',
   services: 'leads new connections to the list of their frontend',
   nodeports: 'the same for node ports, at addresses of the node',
+  localhost: 'the same for node ports on 127.0.0.1: with policy Local the endpoints of the node alone',
   unserved: 'rejects or drops what no endpoint serves',
   'unserved-node': 'the same for node ports',
+  'unserved-localhost':
+    'rejects node ports on loopback addresses, apart from those that the table or sluiced serves there',
   masquerade: 'decides by what a connection was meant for whether it is masqueraded',
   'masquerade-cluster': 'the same for ClusterIPs',
   'masquerade-node': 'the same for node ports',
+};
+
+/** Chains that both families have in common. */
+const common: Readonly<Record<string, string>> = {
+  refuse: 'rejects packets of frontends without an endpoint',
+  'refuse-localhost': 'rejects node ports on loopback addresses, TCP with a reset',
+  'pre-dnat':
+    'before the routing of what comes in: chain ranges, and the guard of loopback addresses against other hosts',
+  'out-dnat': 'before the routing of what the node sends: chain ranges',
+  'nat-prerouting': 'translates what comes in: chain services',
+  'nat-output': 'translates what the node sends: chain services',
+  'nat-postrouting': 'masquerades what was translated: chain masquerade',
+  input: 'judges packets to the node that nothing translated: chain unserved',
+  forward: 'judges forwarded packets that nothing translated: chain unserved',
+  output: 'judges packets of the node that nothing translated: chain unserved',
 };
 
 const protocols: Readonly<Record<string, string>> = { 6: 'tcp', 17: 'udp', 132: 'sctp' };
@@ -69,10 +87,11 @@ export function explainTable(files: BundleFiles, text: string): Explanation | 'o
 }
 
 function meaningOf(name: string): string | undefined {
-  if (name === 'refuse') return 'rejects packets of frontends without an endpoint';
   const chain = /^([a-z-]+)[46]$/.exec(name)?.[1] ?? '';
-  const purpose = Object.hasOwn(chains, chain) ? chains[chain] : undefined;
+  const purpose = Object.hasOwn(common, name) ? common[name] : Object.hasOwn(chains, chain) ? chains[chain] : undefined;
   if (purpose !== undefined) return `a chain of mode nftables: ${purpose}`;
+  const trial = /^(?:trial-|t(?=masquerade))(.+)$/.exec(chain)?.[1] ?? '';
+  if (Object.hasOwn(chains, trial)) return `a chain of mode nftables for a release on probation: ${chains[trial]}`;
   const [, base = ''] = /^([a-z]+?)b?[46]$/.exec(name) ?? [];
   const known = Object.hasOwn(sets, base) ? sets[base] : undefined;
   if (known !== undefined) return `a set or map of mode nftables: ${known}`;

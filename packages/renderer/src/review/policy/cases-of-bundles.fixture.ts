@@ -117,6 +117,25 @@ export const casesOfBundles: readonly Case[] = [
   ],
   [
     'LOCALHOST_NODE_PORTS',
+    'mode nftables of kube-proxy 1.38 serves a node port on ::1 alone, in a cluster of IPv6 alone',
+    () => ({
+      files: bundleOf(
+        [{ ...web, clusterIPs: ['fd00:10:96::30'], endpoints: ['fd00:10:244:1::5 node-a z1'], type: 'NodePort' }],
+        `    mode: nftables\n    families: [ipv6]\n${localhost} ["::1/128"]\n`,
+      ),
+    }),
+    false,
+  ],
+  [
+    'LOCALHOST_NODE_PORTS',
+    'mode nftables of kube-proxy 1.38 serves a node port on ::1, and rejects it on 127.0.0.1',
+    () => ({
+      files: bundleOf([{ ...web, type: 'NodePort' }], `    mode: nftables\n${localhost} [primary, "::1/128"]\n`),
+    }),
+    true,
+  ],
+  [
+    'LOCALHOST_NODE_PORTS',
     'node ports of mode ipvs are open on other addresses alone',
     () => ({
       files: bundleOf([{ ...web, type: 'NodePort' }], '    mode: ipvs\n    nodePortAddresses: [192.0.2.0/24]\n'),

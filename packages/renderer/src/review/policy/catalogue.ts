@@ -79,8 +79,8 @@ export const policyRules = {
   ),
   LOCALHOST_NODE_PORTS: state(
     'note',
-    'a profile in mode nftables or ipvs has node ports, which do not answer on 127.0.0.1',
-    'Clients on the node that use 127.0.0.1, such as the container runtime with a registry, cannot connect',
+    'a profile in mode nftables or ipvs has node ports, which do not answer on 127.0.0.1 or ::1',
+    'Clients on the node that use such an address, like the container runtime with a registry, cannot connect',
   ),
   RANGES_ONE_FAMILY: state(
     'error',

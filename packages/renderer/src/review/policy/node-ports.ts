@@ -1,5 +1,12 @@
 import { ownAddress, type ProfileFile, profileFile } from '@sluice/bundle';
-import { modeFacts, parseCidr, plural } from '@sluice/netfilter';
+import {
+  type Family,
+  localhostAddress,
+  localhostListenerAddress,
+  modeFacts,
+  parseCidr,
+  plural,
+} from '@sluice/netfilter';
 import { covers } from './changes.ts';
 import type { Violation } from './finding.ts';
 import { lineOf } from '../facts/service-entries.ts';
@@ -46,20 +53,27 @@ export function localhostNodePorts({ view, services }: PolicyContext): readonly 
   );
   ports.delete(0);
   if (ports.size === 0) return [];
-  return [...view.profiles].flatMap(([name, { mode, nodePortAddresses: open }]) => {
-    if (modeFacts[mode].nodePorts.onLoopback || (open.length > 0 && !open.some(hasLoopback))) return [];
-    const table = nftOptionsOf(view, name).localhost;
-    if (table === 'served') return [];
+  return [...view.profiles].flatMap(([name, { mode, families, nodePortAddresses: open }]) => {
+    if (modeFacts[mode].nodePorts.onLoopback) return [];
+    const { localhost, localhostListener } = nftOptionsOf(view, name);
+    const isServed = { ipv4: localhost === 'served', ipv6: localhostListener === true };
+    const mayListen = modeFacts[mode].nodePorts.addresses === 'as-elements';
+    const closed = families.filter(
+      (family) =>
+        !isServed[family] &&
+        (family === 'ipv4' || mayListen) &&
+        (open.length === 0 || open.some((one) => hasLoopback(one, family))),
+    );
+    if (closed.length === 0) return [];
     const path = profileFile(name);
     return [
       {
         code: 'LOCALHOST_NODE_PORTS',
         subject: `profile ${name}`,
-        message: `Cannot serve ${plural(ports.size, 'node port')} on 127.0.0.1: ${table === 'refused' ? 'the rules reject them' : `mode ${mode} has no such rules`}`,
-        hint:
-          modeFacts[mode].nodePorts.addresses === 'as-elements'
-            ? 'Set featureGates: {KubeProxyNFTablesLocalhostNodePorts: true} and nodePortAddresses: [primary, localhost], or let clients on the node use its own address or the ClusterIP'
-            : 'Let clients on the node use its own address or the ClusterIP',
+        message: `Cannot serve ${plural(ports.size, 'node port')} on ${closed.map((family) => localhostOf[family]).join(' and ')}: ${localhost === undefined ? `mode ${mode} has no such rules` : 'the rules reject them'}`,
+        hint: mayListen
+          ? 'Set featureGates: {KubeProxyNFTablesLocalhostNodePorts: true} and nodePortAddresses: [primary, localhost], or let clients on the node use its own address or the ClusterIP'
+          : 'Let clients on the node use its own address or the ClusterIP',
         path,
         line: lineOf(view, path, 'mode:'),
       },
@@ -67,8 +81,9 @@ export function localhostNodePorts({ view, services }: PolicyContext): readonly 
   });
 }
 
-/** Whether a network has addresses of 127.0.0.0/8. IPv6 has no node ports on loopback in any mode. */
-function hasLoopback(text: string): boolean {
-  const network = parseCidr(text);
-  return network?.family === 'ipv4' && (covers('127.0.0.0/8', text) || covers(text, '127.0.0.0/8'));
-}
+const localhostOf = { ipv4: localhostAddress, ipv6: localhostListenerAddress } as const;
+const loopback = { ipv4: '127.0.0.0/8', ipv6: '::1/128' } as const;
+
+/** Whether a network has loopback addresses of a family. */
+const hasLoopback = (text: string, family: Family): boolean =>
+  parseCidr(text)?.family === family && (covers(loopback[family], text) || covers(text, loopback[family]));

@@ -1,4 +1,5 @@
 import { type BundleFiles, profileFile, sysctlFile, valueOf } from '@sluice/bundle';
+import { modeFacts } from '@sluice/netfilter';
 import { nodesOfProfile } from '../bundle/node.ts';
 import type { Violation } from './finding.ts';
 import { lineOf } from '../facts/service-entries.ts';
@@ -51,7 +52,7 @@ function changeOf(
 
 /** ROUTE_LOCALNET */
 export function routeLocalnet({ view }: PolicyContext): readonly Violation[] {
-  return [...view.profiles.keys()].flatMap((name) => {
+  return [...view.profiles].flatMap(([name, { mode }]) => {
     const path = sysctlFile(name);
     return [...sysctlsIn(view.files, path)]
       .filter(([key, value]) => key.endsWith('.route_localnet') && value === '1')
@@ -59,7 +60,11 @@ export function routeLocalnet({ view }: PolicyContext): readonly Violation[] {
         code: 'ROUTE_LOCALNET',
         subject: `profile ${name}`,
         message: `Cannot keep other hosts from loopback addresses by routing alone: ${key} is 1`,
-        hint: 'Set `iptables.localhostNodePorts: false` if no client uses node ports on 127.0.0.1',
+        hint: `${
+          modeFacts[mode].nodePorts.onLoopback
+            ? 'Set `iptables.localhostNodePorts: false`'
+            : 'Take loopback addresses out of `nodePortAddresses`'
+        } if no client uses node ports on 127.0.0.1`,
         path,
         line: lineOf(view, path, key),
       }));
