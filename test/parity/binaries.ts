@@ -14,7 +14,9 @@ export const newest: Minor = '1.37';
 /** The versions that a tier compares with. A build takes minutes, so CI's share has only the newest. */
 export const minorsAt = (at: Tier, share: boolean): readonly Minor[] =>
   share ? [newest] : atTier<readonly Minor[]>({ quick: [newest], all: minors }, at);
-export const minorsOfTier = minorsAt(tier, isShare);
+export const minorsOfTier = minorsAt(tier, isShare).filter(
+  (minor) => minor === (process.env['SLUICE_KUBE_PROXY'] ?? minor),
+);
 /** Of these the newest release and what comes after it: compared in all modes, and with the most clusters. */
 export const currentOfTier = minorsOfTier.filter((minor) => minor >= newest);
 

@@ -9,11 +9,13 @@ import { differencesOf, Examiner, printDifference } from './outcomes.ts';
 import { needPrograms } from './programs.ts';
 import { questionsOf } from './questions.ts';
 import { RunCount } from './runs.ts';
-import { type ProxySetting, settings } from './settings.ts';
+import { isOfVersion, ofVersion } from './modes.ts';
+import { nftablesSettings, type ProxySetting, settings } from './settings.ts';
+import type { Layout } from './sluice-node.ts';
 
 /** Clusters that change: endpoints are added and removed, Services change their type; clients that outlive it keep their endpoints. */
 
-const histories = atTier({ quick: 1, all: 6, soak: 60 });
+const histories = atTier({ quick: 1, all: 6, soak: 30 });
 const changes = 6;
 const services = 12;
 /** How long conntrack may remember a removed endpoint: `sluiced apply` exits after deleting the flows. */
@@ -25,14 +27,24 @@ const patient = (setting: ProxySetting): ProxySetting => ({
   commands: ['echo 600 >/proc/sys/net/netfilter/nf_conntrack_udp_timeout'],
 });
 
-describe.each(currentOfTier)('kube-proxy %s', (minor) => {
+const modes = [
+  { mode: 'iptables', of: settings[0], layouts: ['flat', 'tree'] },
+  { mode: 'nftables', of: nftablesSettings[0], layouts: ['tree'] },
+] as const satisfies readonly {
+  readonly mode: string;
+  readonly of: ProxySetting;
+  readonly layouts: readonly Layout[];
+}[];
+const runs = currentOfTier.flatMap((minor) => modes.map((one) => ({ ...one, minor })));
+
+describe.each(runs)('kube-proxy $minor, mode $mode', ({ minor, mode, of, layouts }) => {
   const programs = needPrograms(minor);
-  const run = new RunCount(minor, { mode: 'iptables', what: 'histories' });
-  const setting = patient(settings[0]);
+  const run = new RunCount(minor, { mode, what: 'histories' });
+  const setting = patient(of);
   /** Flows that kube-proxy itself leaves behind are reported, but do not excuse Sluice. */
   let leftByKubeProxy = 0;
   afterAll(() => {
-    console.log(`Clients that kube-proxy ${minor} left with a removed endpoint: ${leftByKubeProxy}`);
+    console.log(`Clients that kube-proxy ${minor} in mode ${mode} left with a removed endpoint: ${leftByKubeProxy}`);
     run.write(histories);
   });
 
@@ -59,8 +71,15 @@ describe.each(currentOfTier)('kube-proxy %s', (minor) => {
           }
           const answers = await judge.ask(questions);
           for (const one of examined) {
-            const { differences } = await differencesOf(judge, one, questions, answers);
+            const { differences, explained } = await differencesOf(
+              judge,
+              one,
+              questions,
+              answers,
+              isOfVersion(minor, mode),
+            );
             unnamed += differences.length;
+            for (const { name, explains } of ofVersion(minor, mode)) run.name(name, explained.filter(explains).length);
             const title = `step ${step}, ${one.node.host.name}`;
             expect.soft(differences.slice(0, 20).map(printDifference), title).toEqual([]);
           }
@@ -69,7 +88,7 @@ describe.each(currentOfTier)('kube-proxy %s', (minor) => {
         }
         run.note([judge, ...examined], unnamed);
       };
-      await withNodes(programs(), setting, use);
+      await withNodes(programs(), setting, use, layouts);
     },
   );
 });
