@@ -1,11 +1,14 @@
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
-import { frontendLines, type NftState } from '@sluice/netfilter';
-import { afterEach, expect, test } from 'vitest';
+import { frontendLines, type NftState, printNftTable } from '@sluice/netfilter';
+import { afterEach, describe, expect, test } from 'vitest';
 import { limits } from '../limits.ts';
+import type { ProbeResult } from '../ports/probes.ts';
 import { EndpointChoice } from './localhost-ports.ts';
 import { listenedPorts } from './localhost-listed.ts';
 import { LocalhostPorts } from './localhost-ports.ts';
 import { Relays } from './relay.ts';
+import { cartBundle } from '../testing/nftables.fixture.ts';
+import { scene, steppingClock } from '../testing/scene.fixture.ts';
 
 const table = 'table 4 address localhost-served localhost-listener';
 type Frontend = Parameters<typeof frontendLines>[0];
@@ -95,7 +98,12 @@ interface Heard {
 function listen(): { readonly ports: LocalhostPorts; readonly heard: Heard } {
   const heard: Heard = { desired: undefined, failed: undefined, counted: [0, 0] };
   const ports = new LocalhostPorts({
-    desired: () => heard.desired,
+    journal: {
+      undecided: undefined,
+      get active() {
+        return { state: heard.desired ? { nft: heard.desired } : {} };
+      },
+    },
     monotonicMs: () => performance.now(),
     failed: (why) => (heard.failed = why),
     counted: (...all) => (heard.counted = all),
@@ -287,4 +295,90 @@ test('makes room for a new connection by ending the one that was silent longest'
   await open('fifth');
   await expect.poll(() => ended).toEqual(['second', 'third']);
   expect(relays.count).toBe(3);
+});
+
+/** A bundle with one node port of TCP, which ::1 serves; its endpoint is not there. */
+function bundleWith(port: number): Map<string, string> {
+  const lines = [
+    '# shop/registry NodePort',
+    `add element inet sluice svc6 { :: . tcp . ${port} : goto pn\${count} }`,
+    `add element inet sluice always6 { :: . tcp . ${port} }`,
+    `add element inet sluice none6 { :: . tcp . ${port} : goto refuse }`,
+    `add element inet sluice tcp6 { :: . ${port} . \${slot} : fd00:10:244::1 . 8080 }`,
+  ];
+  const files = cartBundle([1], { 'shop/registry': lines.map((line) => `${line}\n`).join('') });
+  const options = { detector: 'address', masqueradeAll: false, localhost: 'refused', localhostListener: true } as const;
+  return files.set('profiles/default/base/first.nft', printNftTable(options));
+}
+
+/** Whether a program listens there. */
+const isOpen = (port: number): Promise<boolean> =>
+  new Promise((resolve) => {
+    const socket = connect({ port, host: '::1' }, () => (resolve(true), socket.destroy()));
+    socket.on('error', () => resolve(false));
+  });
+
+describe('a release with other node ports, on the fake kernel', () => {
+  const probation = { seconds: 5, deadmanSeconds: 30, mode: 'auto', decisionSeconds: 60, sources: [] } as const;
+
+  test.each([true, false])('is met on ::1 while it is on probation; confirmed: %s', async (isGood) => {
+    const node = scene();
+    opened.push({ close: () => node.end() });
+    const [old, fresh] = [await freePort(), await freePort()];
+    await (await node.start()).reconciler.put(bundleWith(old), true);
+    const met: (readonly boolean[])[] = [];
+    const openNow = async (): Promise<readonly boolean[]> => [await isOpen(old), await isOpen(fresh)];
+    const once = async (): Promise<readonly ProbeResult[]> => {
+      met.push(await openNow());
+      return [{ name: 'web', healthy: isGood || met.length < 3, seen: '' }];
+    };
+    const probes = { policies: [{ name: 'web', failures: 1, window: 1 }], intervalMs: 1000, once, untilVerdict: once };
+    let ports: LocalhostPorts | undefined;
+    // As `run` does at each event.
+    const report = (): void => void ports?.refresh();
+    const { reconciler, journal } = await node.start({ probation }, { clock: steppingClock(), report, probes });
+    ports = new LocalhostPorts({
+      journal,
+      monotonicMs: () => performance.now(),
+      failed: () => undefined,
+      counted: () => undefined,
+    });
+    opened.push(ports);
+    await ports.refresh();
+    expect(await openNow()).toEqual([true, false]);
+    const ending = await reconciler.put(bundleWith(fresh), true);
+    expect(ending.kind).toBe(isGood ? 'confirmed' : 'rolled-back');
+    expect(met.length).toBeGreaterThan(1);
+    expect(met.at(-1)).toEqual([false, true]);
+    await expect.poll(openNow).toEqual([!isGood, isGood]);
+  });
+
+  test('gives way to the ports of before at the next start, where the daemon is killed on probation', async () => {
+    const node = scene();
+    opened.push({ close: () => node.end() });
+    const [old, fresh] = [await freePort(), await freePort()];
+    await (await node.start()).reconciler.put(bundleWith(old), true);
+    const killed = (): never => {
+      throw new Error('killed');
+    };
+    const probes = {
+      policies: [{ name: 'web', failures: 1, window: 1 }],
+      intervalMs: 1000,
+      once: killed,
+      untilVerdict: killed,
+    };
+    const { reconciler } = await node.start({ probation }, { clock: steppingClock(), probes });
+    await expect(reconciler.put(bundleWith(fresh), true)).rejects.toThrow('killed');
+    const { reconciler: next, journal } = await node.start();
+    await next.recover();
+    const ports = new LocalhostPorts({
+      journal,
+      monotonicMs: () => performance.now(),
+      failed: () => undefined,
+      counted: () => undefined,
+    });
+    opened.push(ports);
+    await ports.refresh();
+    expect([await isOpen(old), await isOpen(fresh)]).toEqual([true, false]);
+  });
 });

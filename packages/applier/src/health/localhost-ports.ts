@@ -1,18 +1,23 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { localhostListenerAddress, type NftState } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
+import type { NodeState } from '../ports/node-state.ts';
 import { type ListenedPort, listenedPorts } from './localhost-listed.ts';
 import { Relays } from './relay.ts';
 
 /** What the ports need from the daemon. */
 interface LocalhostPortsParts {
-  /** What mode nftables runs: a release on probation, or else the active generation; undefined: neither is in this mode. */
-  readonly desired: () => NftState | undefined;
+  /** What packets meet: a release on probation, or else the active generation. */
+  readonly journal: { readonly active: Followed | undefined; readonly undecided: Followed | undefined };
   readonly monotonicMs: () => number;
   /** A port could not be opened; undefined: all are open. */
   readonly failed: (why: string | undefined) => void;
   /** How many ports are open, and how many times one could not be opened since the start. */
   readonly counted: (open: number, failures: number) => void;
+}
+
+interface Followed {
+  readonly state: Pick<NodeState, 'nft'>;
 }
 
 interface OpenPort {
@@ -52,8 +57,8 @@ export class LocalhostPorts {
     if (this.#isRefreshing || this.#isClosed) return;
     this.#isRefreshing = true;
     try {
-      while (!this.#isClosed && (this.#parts.desired() !== this.#followed || !this.#hasAll)) {
-        this.#followed = this.#parts.desired();
+      while (!this.#isClosed && (this.#met !== this.#followed || !this.#hasAll)) {
+        this.#followed = this.#met;
         await this.#follow(this.#followed);
         if (!this.#hasAll) break;
       }
@@ -69,6 +74,12 @@ export class LocalhostPorts {
     for (const { server } of this.#open.values()) server.close();
     this.#open.clear();
     this.#relays.close();
+  }
+
+  /** Undefined: it is of another mode, or there is none. */
+  get #met(): NftState | undefined {
+    const { undecided, active } = this.#parts.journal;
+    return (undecided ?? active)?.state.nft;
   }
 
   async #follow(state: NftState | undefined): Promise<void> {

@@ -37,7 +37,7 @@ export class Sockets {
       failed: lastingAlarm('HEALTH_PORT', status, log),
     });
     this.localhost = new LocalhostPorts({
-      desired: () => (session.journal.undecided ?? session.journal.active)?.state.nft,
+      journal: session.journal,
       monotonicMs,
       failed: lastingAlarm('LOCALHOST_PORT', status, log),
       counted: (open, failures) => status.localhost(open, failures),
