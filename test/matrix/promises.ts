@@ -319,4 +319,20 @@ export const promises: readonly PromiseRow[] = [
       'the others keep the release, it serves as before, and none of its packets is lost after the decision',
     ),
   ),
+  row(
+    'node ports on ::1 follow a release on probation and its rollback',
+    differs('kube-proxy has no node ports on ::1 in this mode'),
+    differs('kube-proxy has no node ports on ::1 in this mode'),
+    differs('kube-proxy has no node ports on ::1 in this mode'),
+    differs('kube-proxy has no node ports on ::1 in this mode'),
+    applier('health/localhost-ports', 'is met on ::1 while it is on probation; confirmed: %s'),
+  ),
+  row(
+    'connections to node ports on ::1 outlive a release and a rollback, and end with the daemon',
+    differs('kube-proxy has no node ports on ::1 in this mode'),
+    differs('kube-proxy has no node ports on ::1 in this mode'),
+    differs('kube-proxy has no node ports on ::1 in this mode'),
+    differs('kube-proxy has no node ports on ::1 in this mode'),
+    netns('localhost-registry', 'pulls from a registry on localhost, over a release, a rollback and a killed daemon'),
+  ),
 ];

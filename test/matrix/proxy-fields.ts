@@ -1,3 +1,4 @@
+import { dualStack } from './dual-stack.ts';
 import type { JsonObject } from '../../packages/renderer/src/render/model/kube.ts';
 import type { Input, Question } from './cluster.ts';
 import type { FieldRow } from './rows.ts';
@@ -54,7 +55,17 @@ export const proxyFields: readonly FieldRow[] = [
   },
   {
     field: 'KubeProxyConfiguration featureGates.KubeProxyNFTablesLocalhostNodePorts',
-    given: nodePort,
+    given: {
+      ...dualStack,
+      service: {
+        spec: {
+          ...(nodePort.service?.['spec'] as JsonObject),
+          clusterIPs: ['10.96.0.10', 'fd00:10:96::10'],
+          ipFamilies: ['IPv4', 'IPv6'],
+          ipFamilyPolicy: 'RequireDualStack',
+        },
+      },
+    },
     unset: proxy({ iptables: { localhostNodePorts: false }, nodePortAddresses: ['primary', 'localhost'] }),
     set: proxy({
       iptables: { localhostNodePorts: false },
@@ -72,6 +83,12 @@ export const proxyFields: readonly FieldRow[] = [
         set: 'pass',
         unset: 'pass',
       },
+      {
+        ask: { from: 'node-1', to: '[::1]:30080/tcp' },
+        set: { iptables: 'pass', ipvs: 'pass', nftables: 'masquerade a' },
+        unset: 'pass',
+      },
+      { ask: { from: 'outside', to: '[::1]:30080/tcp' }, set: 'pass', unset: 'pass' },
     ],
     differs: { iptables: notInOthers, ipvs: notInOthers },
   },

@@ -1,3 +1,4 @@
+import { dualStack } from './dual-stack.ts';
 import type { JsonObject } from '../../packages/renderer/src/render/model/kube.ts';
 import type { Input, Question } from './cluster.ts';
 import type { FieldRow } from './rows.ts';
@@ -27,25 +28,6 @@ const ingress = (...entries: readonly JsonObject[]): Input => ({
 });
 
 /** A slice of IPv6 beside that of IPv4, and an IPv6 network of ClusterIPs. */
-const dualStack: Input = {
-  more: [
-    {
-      apiVersion: 'discovery.k8s.io/v1',
-      kind: 'EndpointSlice',
-      metadata: { name: 'web-6', namespace: 'shop', labels: { 'kubernetes.io/service-name': 'web' } },
-      addressType: 'IPv6',
-      ports: [{ name: 'http', port: 8080 }],
-      endpoints: [{ addresses: ['fd00:10:244:1::5'], nodeName: 'node-1', conditions: { ready: true } }],
-    },
-    {
-      apiVersion: 'networking.k8s.io/v1',
-      kind: 'ServiceCIDR',
-      metadata: { name: 'kubernetes' },
-      spec: { cidrs: ['10.96.0.0/12', 'fd00:10:96::/112'] },
-    },
-  ],
-};
-
 const withoutRules = { iptables: 'pass', ipvs: 'pass', nftables: 'pass' } as const;
 /** The network of ClusterIPs is named: mode nftables drops what no Service of it has. */
 const inServiceCIDR = { ...withoutRules, nftables: 'drop' } as const;

@@ -1,7 +1,6 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { localhostListenerAddress, type NftState } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
-import type { NodeState } from '../ports/node-state.ts';
 import { type ListenedPort, listenedPorts } from './localhost-listed.ts';
 import { Relays } from './relay.ts';
 
@@ -17,7 +16,7 @@ interface LocalhostPortsParts {
 }
 
 interface Followed {
-  readonly state: Pick<NodeState, 'nft'>;
+  readonly state: { readonly nft?: NftState };
 }
 
 interface OpenPort {
