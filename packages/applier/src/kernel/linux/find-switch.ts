@@ -27,7 +27,8 @@ export async function findSwitch(tools: Tools, run: Run, inNamespace: boolean): 
 }
 
 /**
- * The same for a process that continues after another one: packets may follow a switch that it turned on.
+ * The same for a process that continues after another one: packets may follow a switch that it turned on. Where its sets are there, the
+ * kernel knew them: a load that is refused, as while the kernel takes no rule of one family, is then not believed, and the node is asked.
  * @param wasUsed whether the journal has an open change that uses the switch
  * @throws KernelError when there is none, but one may be on
  */
@@ -37,29 +38,35 @@ export async function switchOf(
   inNamespace: boolean,
   wasUsed: boolean,
 ): Promise<Switch | undefined> {
+  const ipset = findTool('ipset');
   const found = await findSwitch(tools, run, inNamespace);
-  if (!found) await mustBeGone(findTool('ipset'), run, wasUsed);
-  return found;
+  if (found) return found;
+  const left = await setsLeft(ipset, run, wasUsed);
+  if (ipset === undefined || left.length === 0) return undefined;
+  for (const family of Object.values(tools.families)) {
+    if (await knowsSets(family, ipset, run)) continue;
+    const why = `${left.join(' and ')} are there, but the kernel says that rules cannot ask sets`;
+    throw new KernelError(action, why, 'garbled');
+  }
+  return new LinuxSwitch(ipset, run);
 }
 
-/** A kernel with none of the sets has no rule that matches them, as after a boot. */
-export async function mustBeGone(ipset: string | undefined, run: Run, wasUsed: boolean): Promise<void> {
-  const action = 'the switch between two programs';
+const action = 'the switch between two programs';
+
+/**
+ * The sets of a switch that are in the kernel. A kernel with none has no rule that matches them, as after a boot.
+ * @throws KernelError when that cannot be found out
+ */
+export async function setsLeft(ipset: string | undefined, run: Run, wasUsed: boolean): Promise<readonly string[]> {
   if (ipset === undefined) {
     if (wasUsed)
       throw new KernelError(action, 'a change by the switch is open, and ipset is not installed any more', 'missing');
-    return;
+    return [];
   }
   const listed = await run({ file: ipset, args: ['list', '-n'] });
   if (listed.exitCode !== 0 && !isDefinite(listed)) throw failed(`${ipset} list`, listed);
   const there = new Set(listed.stdout.split('\n'));
-  const left = Object.values(switches).filter((name) => there.has(name));
-  if (left.length > 0)
-    throw new KernelError(
-      action,
-      `${left.join(' and ')} are there, but the kernel says that rules cannot ask sets`,
-      'garbled',
-    );
+  return Object.values(switches).filter((name) => there.has(name));
 }
 
 async function loads(tools: FamilyTools, ipset: string, run: Run): Promise<boolean> {
