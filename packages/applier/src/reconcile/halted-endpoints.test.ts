@@ -186,7 +186,14 @@ describe.each(dataPlanes.filter(({ mode }) => mode !== 'ipvs'))(
 
     test.each(parts)('while the kernel refuses %s, endpoints go in and drift is repaired', async (_title, refuses) => {
       const { reconciler, journal, kernel } = await halted(refuses);
-      await reconciler.offerEndpoints(of([2, 4], [6]));
+      // Pods come and go.
+      for (const web of [
+        [2, 5],
+        [1, 5],
+        [2, 5],
+        [2, 4],
+      ])
+        await reconciler.offerEndpoints(of(web, [6]));
       const before = right();
       expect(endpointNumbers(node.kernel)).toEqual(expect.arrayContaining([2, 3, 4]));
       await flush();

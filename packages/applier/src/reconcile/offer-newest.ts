@@ -2,7 +2,7 @@ import { overlayEndpoints } from '../endpoints/overlay-endpoints.ts';
 import { messageOf } from '../message.ts';
 import { flowChange } from '../plan/flows.ts';
 import type { EndpointUpdate, Generation, VersionedState } from '../ports/journal.ts';
-import { chainNames, familiesOf, familyNames, isTree, joinNames, type NodeState } from '../ports/node-state.ts';
+import { chainNames, familiesOf, familyNames, isTree, type NodeState } from '../ports/node-state.ts';
 import type { Ports } from '../ports/ports.ts';
 import { awaits, waitingFor } from '../transaction/roll-back.ts';
 import { tableNames } from '@sluice/netfilter';
@@ -31,13 +31,13 @@ export async function offerNewest(offered: VersionedState, ports: Ports): Promis
   if (state === generation.state) return false;
   const gone = [...earlier, ...flowChange(generation.state, state).old];
   try {
-    if (await leavesChains(from, to, state, ports))
-      throw new Error('the kernel still holds chains of the endpoints before them');
+    const beside = await namesRest(state, from, to, ports);
+    if (!beside) throw new Error('the kernel still holds chains of the endpoints before them');
     const flows = await journal.openFlows();
     const { version, partial } = to;
     const update: EndpointUpdate = {
       from: state,
-      to: to.state,
+      to: beside,
       version,
       partial,
       flows: { ...flows, fresh: [...flows.fresh, ...gone] },
@@ -54,30 +54,37 @@ export async function offerNewest(offered: VersionedState, ports: Ports): Promis
 }
 
 /**
- * Whether the kernel holds chains of an update that the journal has, and of nothing else that it has: overwritten there, no
- * generation would name them. In layout `tree` the form of their names tells whose they are.
+ * The state to write down beside the newest endpoints: the release, or earlier endpoints whose chains the kernel holds and nothing else would
+ * name. In layout `tree` the form of names tells whose chains they are.
+ * @param newest endpoints, which replace those that the journal has
+ * @returns undefined where the chains of no single one are enough
  */
-async function leavesChains(
+async function namesRest(
+  newest: NodeState,
   from: Generation,
   to: Generation,
-  state: NodeState,
   { journal, kernel }: Ports,
-): Promise<boolean> {
+): Promise<NodeState | undefined> {
   const update = journal.open?.update;
-  if (!update || isTree(from.state)) return false;
+  if (!update || isTree(from.state)) return to.state;
   const observed = await kernel.observe(familiesOf(from.state));
-  const known = joinNames(joinNames(chainNames(from.state), chainNames(to.state)), chainNames(state));
+  const earlier: NodeState[] = [];
   for (const { number, revision } of [update.from, update.to]) {
-    const before = await journal.generation(number, revision);
-    const names = before ? chainNames(before.state) : {};
-    const isLeft = familyNames.some((family) =>
-      tableNames.some((table) =>
-        (names[family]?.[table] ?? []).some(
-          (name) => !known[family]?.[table].includes(name) && observed[family]?.[table].chains.has(name),
+    const one = await journal.generation(number, revision);
+    if (one) earlier.push(one.state);
+  }
+  const held = (state: NodeState): readonly string[] =>
+    familyNames.flatMap((family) =>
+      tableNames.flatMap((table) =>
+        (chainNames(state)[family]?.[table] ?? []).flatMap((name) =>
+          observed[family]?.[table].chains.has(name) === true ? [`${family} ${table} ${name}`] : [],
         ),
       ),
     );
-    if (isLeft) return true;
-  }
-  return false;
+  const named = new Set([from.state, to.state, newest].flatMap(held));
+  const rest = earlier.flatMap(held).filter((name) => !named.has(name));
+  return [to.state, ...earlier].find((state) => {
+    const names = new Set(held(state));
+    return rest.every((name) => names.has(name));
+  });
 }
