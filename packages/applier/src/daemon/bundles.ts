@@ -1,9 +1,11 @@
+import type { Problem } from '@sluice/netfilter';
 import type { Tree } from '../inbox/files.ts';
 import type { Arrival } from '../inbox/inbox.ts';
 import type { WaitingRelease } from '../inbox/wave-gate.ts';
 import { limits, paces, pauseAfter } from '../limits.ts';
 import { messageOf } from '../message.ts';
 import type { Outcome } from '../ports/outcome.ts';
+import type { Refusal } from '../ports/refusal.ts';
 import type { Offers } from '../transaction/offers.ts';
 import type { DaemonParts } from './parts.ts';
 import type { EarlyEndpointsWatch } from './early-endpoints-watch.ts';
@@ -133,14 +135,17 @@ export class Bundles {
     daemon.status.pending(!isIn);
     if (isIn) return reports.unchanged(daemon.journal.active, tree, isOnlyEndpoints(bundle));
     const paused = this.#backOff.of(tree, machine);
-    if (paused) return reports.outcome(paused, early.is);
+    if (paused) {
+      reports.outcome(paused, early.is);
+      return this.#judgeDelay(paused, daemon.monotonicMs());
+    }
     if (waits && (await this.#waits(tree, machine, waits))) return;
     const startMs = daemon.monotonicMs();
     daemon.status.pending(true, true);
     const outcome = await this.changing(() => this.#put(bundle));
     // Other refusals are retried: a running kube-proxy ends, a busy kernel becomes free. The journal knows bad versions.
     this.#backOff.ended(tree, machine, outcome, startMs);
-    this.#judgeDelay(outcome);
+    this.#judgeDelay(outcome, startMs);
     const isTaken = outcome?.kind === 'same' || outcome?.kind === 'confirmed';
     const waitsMs = isTaken ? outcome.waitsMs : undefined;
     if (waitsMs !== undefined) this.#againMs = daemon.monotonicMs() + waitsMs;
@@ -151,14 +156,18 @@ export class Bundles {
     early.isIn(tree.files);
   }
 
-  /** The node is unhealthy once a limit delays releases for too long, the newest or those that it replaced: it serves other Services than it should. */
-  #judgeDelay(outcome: Outcome | undefined): void {
+  /**
+   * The node is unhealthy once it delays releases for too long, the newest or those that it replaced: it serves other Services than it should.
+   * @param outcome undefined: the release could not be tried, which ends no delay
+   * @param sinceMs when the attempt began
+   */
+  #judgeDelay(outcome: Outcome | undefined, sinceMs: number): void {
     const { status, monotonicMs, releaseWaitMsMax = limits.releaseWaitMs } = this.#parts.daemon;
-    const refusal = outcome?.kind === 'refused' && outcome.refusal.isWaiting ? outcome.refusal : undefined;
-    this.#delayedSinceMs = refusal && (this.#delayedSinceMs ?? monotonicMs());
-    if (refusal === undefined || this.#delayedSinceMs === undefined) return;
-    if (monotonicMs() - this.#delayedSinceMs < releaseWaitMsMax) return;
-    status.raise('RELEASE_DELAYED', refusal.problems[0]?.message ?? 'a limit of this node delays the release');
+    if (outcome === undefined) return;
+    const delaying = outcome.kind === 'refused' ? delayOf(outcome.refusal) : undefined;
+    this.#delayedSinceMs = delaying && (this.#delayedSinceMs ?? sinceMs);
+    if (this.#delayedSinceMs === undefined || monotonicMs() - this.#delayedSinceMs < releaseWaitMsMax) return;
+    status.raise('RELEASE_DELAYED', delaying?.message ?? '');
   }
 
   /**
@@ -259,5 +268,9 @@ export class Bundles {
     }
   }
 }
+
+/** What of this node, and not of the release, keeps it out. */
+const delayOf = ({ problems, isWaiting }: Refusal): Problem | undefined =>
+  problems.find(({ code }) => isWaiting || code === 'NODE_CANNOT_REHEARSE' || code === 'NODE_RULES_UNSTEADY');
 
 const isOnlyEndpoints = ({ release }: Bundle): boolean => release?.onlyEndpoints === true;

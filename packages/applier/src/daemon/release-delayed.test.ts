@@ -58,6 +58,17 @@ test('is unhealthy once a limit delays releases for longer than a probation, and
   expect(seen).toEqual([undefined, undefined, expect.stringContaining('v2 (Services shop/a)'), undefined, undefined]);
 });
 
+test.each(['NODE_CANNOT_REHEARSE', 'NODE_RULES_UNSTEADY'] as const)(
+  'so it is with what %s keeps out, also between two tries, and until it is in',
+  async (code) => {
+    const message = `Cannot rehearse (${code})`;
+    const refused: Outcome = { kind: 'refused', refusal: { problems: [{ code, level: 'error', message, hint: '' }] } };
+    const confirmed: Outcome = { kind: 'confirmed', generation, steps: 1 };
+    const seen = await healthAt([0, 30_000, 31_000, 60_000], [refused, refused, refused, confirmed]);
+    expect(seen).toEqual([undefined, message, message, undefined]);
+  },
+);
+
 test('stays healthy beside a removal that is held: a load balancer must not take out all nodes', async () => {
   const held: Outcome = {
     kind: 'refused',

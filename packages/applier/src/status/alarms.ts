@@ -159,8 +159,9 @@ export const alarms = {
   RELEASE_DELAYED: {
     ends: 'bundle',
     isUnhealthy: true,
-    meaning: 'a release that could be served waits for longer than a probation: too many others failed on this node',
-    next: 'read in sluiced history why they failed, or run sluiced apply, which waits for no limit',
+    meaning:
+      'a release that could be served waits for longer than a probation: too many others failed on this node, or the node cannot rehearse it',
+    next: 'read in sluiced history why they failed, or run sluiced apply, which waits for no limit; read why no rehearsal runs in the alarm',
   },
   REMOVAL_HELD: {
     ends: 'bundle',
