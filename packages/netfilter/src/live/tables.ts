@@ -82,6 +82,16 @@ export class LiveTables {
     return new LiveTables(this.family, tables);
   }
 
+  /** What packets to the node itself meet behind the translation of their destination: replies to localhost have that address there. */
+  behindTranslation(): LiveTables {
+    const tables = this.tables.map((table): LiveTable => {
+      const isBehind = (base: BaseChain): boolean =>
+        base.hook === 'INPUT' || (base.hook === 'PREROUTING' && placeOf(base) > dnatPriority);
+      return { ...table, bases: table.bases.filter(isBehind) };
+    });
+    return new LiveTables(this.family, tables);
+  }
+
   /** What translates sources after routing, of other programs alone. */
   foreignSourceNat(): LiveTables {
     const tables = this.tables.map((table): LiveTable => {

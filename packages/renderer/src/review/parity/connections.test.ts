@@ -17,6 +17,41 @@ function differencesWith(change: (saved: SavedFiles) => void): readonly ParityDi
   return report.differences;
 }
 
+test.each([
+  ['KUBE-FIREWALL', 'foreign-rule'],
+  ['SLUICE-FIREWALL', 'bug'],
+])('%s without the states of connections drops answers to node ports on localhost: %s', (chain, cause) => {
+  const exception = ' -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT';
+  const found = differencesWith((saved) => {
+    const file = 'iptables-nft-save.txt';
+    const text = saved.get(file) ?? '';
+    expect(text).toContain(exception);
+    saved.set(file, text.replaceAll(exception, '').replaceAll('KUBE-FIREWALL', chain));
+  });
+  const [guard = ''] = found.map(({ rule }) => rule);
+  expect(guard).toContain('127.0.0.0/8');
+  expect(found).toMatchObject([
+    { cause, source: { class: 'outside' }, packet: { to: '127.0.0.1', state: 'established' } },
+  ]);
+});
+
+test.each([
+  ['before translation, where they have the address of the node', 'raw', 'PREROUTING', 0],
+  ['behind it', 'filter', 'INPUT', 1],
+])('answers to localhost are compared with a rule %s', (_place, table, chain, count) => {
+  const found = differencesWith((saved) => {
+    const file = 'iptables-nft-save.txt';
+    const text = `*${table}\n:${chain} ACCEPT [0:0]\n-A ${chain} ! -i lo -d 127.0.0.0/8 -j DROP\nCOMMIT\n`;
+    saved.set(
+      file,
+      table === 'raw'
+        ? `${text}${saved.get(file) ?? ''}`
+        : (saved.get(file) ?? '').replace(`-A ${chain} `, `-A ${chain} ! -i lo -d 127.0.0.0/8 -j DROP\n-A ${chain} `),
+    );
+  });
+  expect(found.filter(({ packet }) => packet.state === 'established')).toHaveLength(count);
+});
+
 /** Established connections of these protocols reach one rule that drops all. */
 const dropping =
   (...protocols: readonly string[]) =>

@@ -11,6 +11,7 @@ import {
   traceNotes,
   TraceError,
 } from '@sluice/netfilter';
+import { loopback } from '../flows/destinations.ts';
 import { factOf, type NodeOf } from '../bundle/node.ts';
 import type { BundleView } from '../bundle/view.ts';
 import { baseTreatmentOf } from '../flows/base-treatment.ts';
@@ -26,15 +27,15 @@ export interface ConnectionCase {
   readonly ways: readonly string[];
   readonly observed: 'drop' | 'pass';
   readonly desired: 'drop' | 'pass';
-  /** A rule of another program that drops it. */
-  readonly foreign: RuleHit | undefined;
+  /** The rule that drops it. */
+  readonly rule: RuleHit | undefined;
 }
 
 /** A packet with where it comes from and goes to. */
 interface LaterPacket {
   readonly packet: Packet;
   readonly from: ConnectionCase['from'];
-  readonly to: ConnectionCase['from'] | 'node';
+  readonly to: ConnectionCase['from'] | 'node' | 'localhost';
 }
 
 /** A rule with where it is: of nftables the text alone may be `drop`. */
@@ -65,12 +66,13 @@ export function connectionCases(
   // With liberal windows the kernel marks fewer packets INVALID, and neither program has a rule that drops them.
   const isLiberal = host?.tcpBeLiberal ?? (sysctls[liberalKey] ?? '0') !== '0';
   const packets = laterPackets(node, family, observed);
+  const behind = { ...observed, tables: observed.tables.behindTranslation() };
   const gaps: Gap[] = [];
   const cases = (['established', 'invalid'] as const).flatMap((state): readonly ConnectionCase[] => {
     const isDropped = treatment[state].startsWith('DROP') && !(state === 'invalid' && isLiberal);
     const of = state === 'invalid' ? packets.slice(0, 1) : packets;
     const all = of.flatMap(({ packet, from, to }): readonly ConnectionCase[] => {
-      const found = verdictOf(observed, packet, states[state]);
+      const found = verdictOf(to === 'localhost' ? behind : observed, packet, states[state]);
       const ways = [`${packet.protocol} ${from} to ${to}`];
       if (!Array.isArray(found)) return [{ state, packet, from, ways, ...found, desired: isDropped ? 'drop' : 'pass' }];
       addAll(gaps, found);
@@ -84,11 +86,14 @@ export function connectionCases(
 
 /** One of each rule that decides, with the ways of all: an exception for some of them must not cover the others. */
 const firstOfEach = (cases: readonly ConnectionCase[]): readonly ConnectionCase[] =>
-  [...Map.groupBy(cases, ({ foreign }) => foreign && placeOfRule(foreign)).values()].flatMap((group) =>
+  [...Map.groupBy(cases, ({ rule }) => rule && placeOfRule(rule)).values()].flatMap((group) =>
     group.slice(0, 1).map((first) => ({ ...first, ways: group.flatMap(({ ways }) => ways) })),
   );
 
-/** Of each protocol: from a client to a pod of this node, from the pod to the client, and answers of both to the node itself. */
+/**
+ * Of each protocol: from a client to a pod of this node, from the pod to the client, and answers of both to the node itself; those to a
+ * node port on localhost get its address back before routing.
+ */
 function laterPackets(node: NodeOf, family: Family, observed: ObservedNode): readonly LaterPacket[] {
   const pods = factOf(node, family, 'podCIDR');
   if (pods === undefined) return [];
@@ -110,6 +115,12 @@ function laterPackets(node: NodeOf, family: Family, observed: ObservedNode): rea
             { from: 'outside', to: 'node', packet: { ...fromOutside, destination: own } },
             { from: 'pod-here', to: 'node', packet: { ...fromHere, destination: own } },
           ] as const)),
+      ...(family === 'ipv6' || observed.routesLoopback === false
+        ? []
+        : ([
+            { from: 'outside', to: 'localhost', packet: { ...fromOutside, destination: loopback[family] } },
+            { from: 'pod-here', to: 'localhost', packet: { ...fromHere, destination: loopback[family] } },
+          ] as const)),
     ];
   });
 }
@@ -120,7 +131,7 @@ function verdictOf(
   { tables, addresses, interfaceTo }: ObservedNode,
   packet: Packet,
   state: PacketState,
-): Pick<ConnectionCase, 'observed' | 'foreign'> | Gap[] {
+): Pick<ConnectionCase, 'observed' | 'rule'> | Gap[] {
   const notes = traceNotes();
   const live = { tables, notes, state, outOf: interfaceTo };
   try {
@@ -130,8 +141,7 @@ function verdictOf(
     if (notes.untracking.size > 0) return [...notes.untracking].map((rule) => ({ rule, why: untracked }));
     // Also one of chance.
     const dropped = outcomes.find(({ verdict }) => verdict === 'drop' || verdict === 'reject');
-    const last = dropped?.path.at(-1);
-    return { observed: dropped ? 'drop' : 'pass', foreign: last?.owner === 'foreign' ? last : undefined };
+    return { observed: dropped ? 'drop' : 'pass', rule: dropped?.path.at(-1) };
   } catch (error) {
     if (error instanceof TraceError) return [{ rule: undefined, why: error.message }];
     throw error;

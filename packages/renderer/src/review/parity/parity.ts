@@ -163,14 +163,19 @@ function withoutLocalhost(list: readonly FoundDifference[]): readonly FoundDiffe
 
 /** A later packet of a connection, or one of none, that one side drops. Its id is of all packets that the same rule decides about. */
 function connectionDifference(
-  { state, packet, from, ways, observed, desired, foreign }: ConnectionCase,
+  { state, packet, from, ways, observed, desired, rule: decisive }: ConnectionCase,
   modes: ParityReport['modes'],
 ): readonly ParityDifference[] {
   if (observed === desired) return [];
   const { family, source, destination, port, protocol } = packet;
   const isOfMode = state === 'invalid' && !modes.observed.some((mode) => mode === modes.desired);
-  const cause = foreign === undefined ? (isOfMode ? 'mode' : 'config') : 'foreign-rule';
-  const rule = foreign ? placeOfRule(foreign) : '';
+  const foreign = decisive?.owner === 'foreign' ? decisive : undefined;
+  // No setting has a proxy's rule drop packets of established connections.
+  const isChanged = state === 'established' && observed === 'drop' && decisive !== undefined;
+  const usual = isOfMode ? 'mode' : isChanged ? 'bug' : 'config';
+  const cause = foreign === undefined ? usual : 'foreign-rule';
+  const shown = cause === 'bug' ? decisive : foreign;
+  const rule = shown ? placeOfRule(shown) : '';
   const words = { drop: 'drop', pass: 'left to other rules' } as const;
   return [
     {
@@ -183,7 +188,7 @@ function connectionDifference(
       desired: words[desired],
       cause,
       ...(cause === 'mode' ? { code: 'DIFFERS_INVALID' } : {}),
-      ...(foreign === undefined ? {} : { rule: shortened(foreign.rule) }),
+      ...(shown === undefined ? {} : { rule: shortened(shown.rule) }),
       packet: {
         from: source,
         ...(packet.in === undefined ? {} : { in: packet.in }),
@@ -193,10 +198,11 @@ function connectionDifference(
         state,
       },
       alsoFrom: ways.slice(1),
-      advice:
-        foreign === undefined
-          ? 'Compare conntrack.tcpBeLiberal of kube-proxy, and nf_conntrack_tcp_be_liberal of the node, with the profile'
-          : shortened(adviceOfRule(foreign)),
+      advice: foreign
+        ? shortened(adviceOfRule(foreign))
+        : cause === 'bug'
+          ? 'A rule of the proxy drops packets of established connections: it was changed by hand. Restart the proxy, which writes its rules anew, and observe again'
+          : 'Compare conntrack.tcpBeLiberal of kube-proxy, and nf_conntrack_tcp_be_liberal of the node, with the profile',
     },
   ];
 }
