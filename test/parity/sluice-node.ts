@@ -64,6 +64,7 @@ export class SluiceNode {
       apiVersion: 'sluice.dev/v1alpha1',
       kind: 'SluicedConfig',
       node: nodeName,
+      bundle: renderer.bundle,
       state: join(dir, 'state'),
       backend: guestStore,
       layout,
@@ -84,6 +85,11 @@ export class SluiceNode {
     const isLate = stderr.includes('it takes longer than');
     if (exitCode !== 0 || (stderr !== '' && !isLate))
       throw new Error(`sluiced apply on ${this.node.host.name}: exit code ${exitCode}\n${stderr}`);
+  }
+
+  /** Starts the daemon, which follows the renderer from now on. */
+  run(): void {
+    this.node.host.start([process.execPath, programPath('sluiced'), 'run', '-c', join(this.#dir, 'sluiced.yaml')]);
   }
 
   close(): Promise<void> {

@@ -81,7 +81,7 @@ export {
   addressesOfFrontends,
   addressesOfServers,
 } from './services/addresses.ts';
-export { healthCheckPortIn, localChoicesIn, localChoicesOf } from './services/local-endpoints.ts';
+export { healthCheckPortIn, localChoicesIn, localChoicesOf, opensOwnAddressAlone } from './services/local-endpoints.ts';
 export * from './packet/packet.ts';
 export * from './trace/world.ts';
 export * from './trace/trace.ts';

@@ -1,4 +1,5 @@
 import {
+  baseFile,
   type BundleFiles,
   changedFiles,
   isProblem,
@@ -11,8 +12,16 @@ import {
   readNode,
   readPath,
   readProfile,
+  serviceFile,
 } from '@sluice/bundle';
-import { compareText, type Family, healthCheckPortIn, modeFacts, parseCidr } from '@sluice/netfilter';
+import {
+  compareText,
+  type Family,
+  healthCheckPortIn,
+  modeFacts,
+  opensOwnAddressAlone,
+  parseCidr,
+} from '@sluice/netfilter';
 
 /** A Service with a health-check node port: its load balancer checks each node for a local endpoint. */
 export interface HealthService {
@@ -59,6 +68,8 @@ interface DeclaredService {
   readonly service: string;
   readonly port: number;
   readonly addresses: readonly string[];
+  /** Its node ports are open on the node's own address alone. */
+  readonly isOnOwn: boolean;
 }
 
 /**
@@ -79,7 +90,16 @@ export function profileOf(files: BundleFiles, node: string): string | undefined 
 }
 
 /** What a bundle declares for all Services of a node. */
-type NodePorts = Pick<DeclaredHealth, 'nodePortAddresses'> & { readonly profile: string };
+type NodePorts = Pick<DeclaredHealth, 'nodePortAddresses'> & {
+  readonly profile: string;
+  readonly families: readonly FamilyPorts[];
+};
+
+/** A family of a profile, with the node's own address in it, or none. */
+interface FamilyPorts {
+  readonly family: Family;
+  readonly own: readonly string[];
+}
 
 /** Reads successive bundles: an unchanged file is not read again. */
 export class HealthReader {
@@ -99,7 +119,13 @@ export class HealthReader {
     const ports = this.#portsOf(files);
     if (!ports) return { services: [], nodePortAddresses: [] };
     this.#follow(files, ports.profile);
-    return { services: servicesOf(this.#declared.values()), nodePortAddresses: ports.nodePortAddresses };
+    const declared = [...this.#declared.values()];
+    const isOnOwn = declared.some((one) => one.isOnOwn);
+    const isOn = ({ family }: FamilyPorts): boolean => isOnOwn || isOnOwnAlone(files, ports.profile, family);
+    const nodePortAddresses = ports.families.some(isOn)
+      ? ports.families.flatMap((one) => (isOn(one) ? one.own : [wholeOf[one.family]]))
+      : ports.nodePortAddresses;
+    return { services: servicesOf(declared), nodePortAddresses };
   }
 
   #portsOf(files: BundleFiles): NodePorts | undefined {
@@ -115,7 +141,9 @@ export class HealthReader {
   #follow(files: BundleFiles, profile: string): void {
     const last = this.#last?.profile === profile ? this.#last : undefined;
     if (!last) this.#declared.clear();
-    for (const path of last ? changedFiles(last.files, files) : files.keys()) {
+    for (const changed of last ? changedFiles(last.files, files) : files.keys()) {
+      // What a Service declares in mode ipvs is said by both of its files.
+      const path = changed.replace(/\.ipvs$/, '.ipset');
       const declared = declaredIn(path, files, profile, this.#node);
       if (declared) this.#declared.set(path, declared);
       else this.#declared.delete(path);
@@ -130,10 +158,19 @@ function nodePortsOf(files: BundleFiles, name: string): NodePorts | undefined {
   if (isProblem(node)) return undefined;
   const path = profileFile(node.profile);
   const profile = readProfile(path, files.get(path) ?? '');
-  return {
-    profile: node.profile,
-    nodePortAddresses: isProblem(profile) ? [] : openNetworks(profile, node),
-  };
+  if (isProblem(profile)) return { profile: node.profile, nodePortAddresses: [], families: [] };
+  const own = profileOn({ ...profile, nodePortAddresses: [ownAddress] }, node).nodePortAddresses;
+  const families = profile.families.map((family) => ({
+    family,
+    own: own.filter((text) => parseCidr(text)?.family === family),
+  }));
+  return { profile: node.profile, nodePortAddresses: openNetworks(profile, node), families };
+}
+
+/** Whether the rules of a family open node ports on the node's own address alone, which the list of the profile does not say. */
+function isOnOwnAlone(files: BundleFiles, profile: string, family: Family): boolean {
+  const tool = family === 'ipv4' ? 'iptables' : 'ip6tables';
+  return opensOwnAddressAlone(tool, files.get(baseFile(profile, 'last', tool)) ?? '');
 }
 
 /**
@@ -158,7 +195,11 @@ function declaredIn(path: string, files: BundleFiles, profile: string, node: str
   const text = files.get(path) ?? '';
   const port = healthCheckPortIn(kind.tool, text);
   if (port === undefined) return undefined;
-  return { service: `${kind.namespace}/${kind.name}`, port, addresses: [...localAddresses(text, node)] };
+  const isOnOwn = opensOwnAddressAlone(
+    'ipvs',
+    files.get(serviceFile(profile, kind.namespace, kind.name, 'ipvs')) ?? '',
+  );
+  return { service: `${kind.namespace}/${kind.name}`, port, addresses: [...localAddresses(text, node)], isOnOwn };
 }
 
 /** Groups the files of each Service: one per family. */

@@ -93,6 +93,22 @@ describe('what a bundle declares', () => {
     expect(declaredHealth(new Map([...files, [node, unknown]]), sampleNode).nodePortAddresses).toEqual([]);
   });
 
+  test.each([
+    ['iptables', 'profiles/default/base/last.iptables', '-A KUBE-SERVICES -d ${node.address} -j KUBE-NODEPORTS\n'],
+    ['ipvs', 'profiles/default/services/shop/web.ipvs', '-A -t ${node.address}:30080 -s rr\n'],
+  ] as const)("listens in mode %s on the node's own address where its rules name that alone", (mode, at, rule) => {
+    const port = mode === 'ipvs' ? 'add KUBE-HEALTH-CHECK-NODE-PORT 32000\n' : opening(32_000);
+    const service = path.replace('.iptables', mode === 'ipvs' ? '.ipset' : '.iptables');
+    const node = `nodes/${sampleNode}/node.yaml`;
+    const files = sampleBundle({ mode, families: ['ipv4', 'ipv6'] }).set(service, port);
+    files.set(node, (files.get(node) ?? '').replace('values: {}', 'values: { ipv4: { address: 192.0.2.11 } }'));
+    const reader = new HealthReader(sampleNode);
+    expect(reader.read(files).nodePortAddresses).toEqual([]);
+    const own = mode === 'ipvs' ? ['192.0.2.11/32'] : ['192.0.2.11/32', '::/0'];
+    expect(reader.read(new Map([...files, [at, rule]])).nodePortAddresses).toEqual(own);
+    expect(reader.read(files).nodePortAddresses, 'the next bundle').toEqual([]);
+  });
+
   test('listens on every address of a family of which the profile names no network', () => {
     const files = sampleBundle({ families: ['ipv4', 'ipv6'] });
     const profile = 'profiles/default/profile.yaml';

@@ -25,6 +25,15 @@ export function healthCheckPortIn(tool: BundleTool, text: string): number | unde
 }
 
 /**
+ * Whether node ports are open on the node's own address alone, by a base file of the tables, or by a Service's virtual servers: where it is
+ * that address alone, the profile has no list. Elements of mode nftables name none: there it is the default.
+ */
+export function opensOwnAddressAlone(tool: BundleTool, text: string): boolean {
+  if (tool === 'ipvs') return /^-A (?:-t|-u|--sctp-service) \[?\$\{node\.address\}/m.test(text);
+  return tool !== 'nft' && text.includes(' -d ${node.address} -j KUBE-NODEPORTS\n');
+}
+
+/**
  * The endpoints of one node in the file of a Service, each with the frontend or the chain whose packets from outside it serves, in the
  * spelling of `localChoicesOf`. Lines for the node begin with its guard.
  */
