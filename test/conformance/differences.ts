@@ -18,6 +18,10 @@ export interface NamedDifference {
 export const readDifferences = (): readonly NamedDifference[] =>
   parse(readFileSync(join(import.meta.dirname, 'differences.yaml'), 'utf8')) as readonly NamedDifference[];
 
+/** What is named of a test with a system. */
+export const namedOf = (system: string, title: string, named = readDifferences()): NamedDifference | undefined =>
+  named.find(({ test, systems }) => title.startsWith(test) && (systems?.includes(system) ?? true));
+
 /**
  * What is not as it should be: tests that do not pass and are not named, with their message, and tests that are named and pass.
  * @param named those of `differences.yaml`
@@ -28,10 +32,9 @@ export function differencesOf(
   failures: ReadonlyMap<string, string>,
   named = readDifferences(),
 ): ReadonlyMap<string, string> {
-  const ofSystem = named.filter(({ systems }) => systems?.includes(system.title) ?? true);
   const found = new Map<string, string>();
   for (const [title, verdict] of verdicts) {
-    const expected = ofSystem.find(({ test }) => title.startsWith(test))?.verdict ?? 'passed';
+    const expected = namedOf(system.title, title, named)?.verdict ?? 'passed';
     if (verdict !== expected)
       found.set(title, expected === 'passed' ? (failures.get(title) ?? verdict) : `${verdict}, named as ${expected}`);
   }

@@ -36,17 +36,21 @@ const testImages = 'registry.k8s.io/e2e-test-images';
  * @returns paths of archives
  */
 export async function imageArchives(programs: Programs, names: ImageNames): Promise<readonly string[]> {
+  const kinds = ['agnhost', 'busybox', 'boom'] as const;
   const key = createHash('sha256')
-    .update(JSON.stringify([programs.agnhost, names, agnhostPackages, certificateName]))
+    .update(JSON.stringify([programs.agnhost, kinds, names, agnhostPackages, certificateName]))
     .digest('hex');
   const folder = join(cacheFolder, `images-${key.slice(0, 12)}`);
-  const kinds = ['agnhost', 'busybox'] as const;
   const paths = kinds.map((kind) => join(folder, `${kind}.tar`));
   if (paths.every((path) => existsSync(path))) return paths;
   const part = `${folder}.part`;
   rmSync(part, { recursive: true, force: true });
   mkdirSync(part, { recursive: true });
-  const roots = { agnhost: await agnhostRoot(programs, part), busybox: await busyboxRoot(part) };
+  const roots = {
+    agnhost: await agnhostRoot(programs, part),
+    busybox: await busyboxRoot(part),
+    boom: boomRoot(programs, part),
+  };
   const tagged = (name: keyof ImageNames): string[] => names[name].map((tag) => `${testImages}/${name}:${tag}`);
   const web = { entrypoint: ['/agnhost'], arguments: ['test-webserver'], exposed: [80] };
   const images: Readonly<Record<(typeof kinds)[number], readonly Image[]>> = {
@@ -65,6 +69,7 @@ export async function imageArchives(programs: Programs, names: ImageNames): Prom
       },
     ],
     busybox: [{ names: tagged('busybox'), root: roots.busybox, entrypoint: [], arguments: ['sh'] }],
+    boom: [{ names: tagged('regression-issue-74839'), root: roots.boom, entrypoint: [`/${boomName}`] }],
   };
   for (const kind of kinds) await writeArchive(images[kind], join(part, kind), join(part, `${kind}.tar`));
   for (const kind of kinds) rmSync(join(part, kind), { recursive: true, force: true });
@@ -73,6 +78,8 @@ export async function imageArchives(programs: Programs, names: ImageNames): Prom
   return paths;
 }
 
+const boomName = 'regression-issue-74839';
+
 /** The tags of images that a release of the tests asks for. */
 export interface ImageNames {
   readonly agnhost: readonly string[];
@@ -80,6 +87,7 @@ export interface ImageNames {
   readonly nginx: readonly string[];
   readonly pause: readonly string[];
   readonly iptables: readonly string[];
+  readonly [boomName]: readonly string[];
 }
 
 /** The tags in what `network.test -list-images` prints. */
@@ -97,6 +105,7 @@ export function imageNames(listed: string): ImageNames {
     nginx: tagsOf('nginx'),
     pause: tagsOf('pause'),
     iptables: tagsOf('distroless-iptables'),
+    [boomName]: tagsOf(boomName),
   };
 }
 
@@ -133,6 +142,15 @@ async function busyboxRoot(part: string): Promise<string> {
   writeFileSync(join(root, 'etc/passwd'), 'root:x:0:0:root:/root:/bin/sh\n');
   const { stdout } = await execa(join(root, 'bin/busybox'), ['--list']);
   for (const name of stdout.split('\n')) linkIfMissing('busybox', join(root, 'bin', name));
+  return root;
+}
+
+/** A server that sends segments outside of the window: https://github.com/kubernetes/kubernetes/issues/74839 */
+function boomRoot(programs: Programs, part: string): string {
+  const root = join(part, 'boom-root');
+  mkdirSync(root);
+  copyFileSync(programs[boomName], join(root, boomName));
+  chmodSync(join(root, boomName), 0o755);
   return root;
 }
 

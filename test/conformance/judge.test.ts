@@ -33,6 +33,7 @@ test('the names of images are those that the tests print', () => {
     'registry.k8s.io/e2e-test-images/agnhost:2.55',
     'registry.k8s.io/pause:3.10.2',
     'registry.k8s.io/build-image/distroless-iptables:v0.9.9',
+    'registry.k8s.io/e2e-test-images/regression-issue-74839:1.5',
     'gcr.io/k8s-authenticated-test/agnhost:2.6',
   ];
   expect(imageNames(listed.join('\n'))).toEqual({
@@ -41,5 +42,6 @@ test('the names of images are those that the tests print', () => {
     nginx: [],
     pause: ['3.10.2'],
     iptables: ['v0.9.9'],
+    'regression-issue-74839': ['1.5'],
   });
 });

@@ -12,6 +12,7 @@ export const programNames = [
   'kubelet',
   'kubectl',
   'agnhost',
+  'regression-issue-74839',
   'ginkgo',
   'network.test',
   'coredns',
@@ -31,6 +32,7 @@ const packages: Readonly<Record<Exclude<ProgramName, 'coredns' | 'network.test'>
   kubelet: 'k8s.io/kubernetes/cmd/kubelet',
   kubectl: 'k8s.io/kubernetes/cmd/kubectl',
   agnhost: 'k8s.io/kubernetes/test/images/agnhost',
+  'regression-issue-74839': 'k8s.io/kubernetes/test/images/regression-issue-74839',
   ginkgo: 'github.com/onsi/ginkgo/v2/ginkgo',
 };
 

@@ -3,8 +3,10 @@ import { join } from 'node:path';
 import { programPath } from '@sluice/testing';
 import type { Host } from '../netns/cluster-host.ts';
 import { kubeProxy } from '../parity/binaries.ts';
+import { execaSync } from 'execa';
 import { podCIDRs } from './addresses.ts';
 import { type ControlPlane, startLogged } from './control-plane.ts';
+import { kubernetesVersion } from './programs.ts';
 
 export type Mode = 'iptables' | 'nftables';
 
@@ -12,6 +14,8 @@ export type Mode = 'iptables' | 'nftables';
 export interface System {
   readonly title: string;
   readonly mode: Mode;
+  /** kube-proxy's release, or the commit of Sluice. */
+  readonly version: () => string;
   readonly start: (cluster: SystemPlace) => Promise<void>;
 }
 
@@ -39,6 +43,7 @@ const proxyConfiguration = (mode: Mode): Readonly<Record<string, unknown>> => ({
 export const kubeProxySystem = (mode: Mode): System => ({
   title: `kube-proxy, mode ${mode}`,
   mode,
+  version: () => kubernetesVersion,
   start: async ({ plane, nodes, folder }) => {
     const built = await kubeProxy();
     if ('lack' in built) throw new Error(built.lack);
@@ -61,6 +66,7 @@ export interface SluiceSetting {
 export const sluiceSystem = ({ mode, layout }: SluiceSetting): System => ({
   title: `Sluice, mode ${mode}${mode === 'iptables' ? `, layout ${layout}` : ''}`,
   mode,
+  version: () => execaSync('git', ['rev-parse', '--short=8', 'HEAD'], { cwd: import.meta.dirname }).stdout,
   start: async ({ control, plane, nodes, folder }) => {
     const bundle = join(folder, 'rendered');
     const data = { 'config.conf': JSON.stringify(proxyConfiguration(mode)) };
@@ -102,6 +108,9 @@ export const sluiceSystem = ({ mode, layout }: SluiceSetting): System => ({
         signatures: { policy: 'none' },
         // As docs/cluster.md says for clusters whose namespaces come and go: `watch` holds removals.
         removals: { holdSeconds: 0 },
+        // kube-proxy's ports, which a test reads.
+        metricsBindAddress: '127.0.0.1:10249',
+        healthzBindAddress: '0.0.0.0:10256',
       };
       writeFileSync(file, JSON.stringify(config));
       const run = ['env', 'RUNTIME_DIRECTORY=/run/sluice', process.execPath, programPath('sluiced'), 'run', '-c', file];
