@@ -8,8 +8,8 @@ export interface NodePlace {
   readonly podCIDRs: readonly [v4: string, v6: string];
 }
 
-/** Two nodes in one zone: traffic distribution has tests that need them. */
-export const places: readonly NodePlace[] = ['zone-a', 'zone-a', 'zone-b'].map((zone, index) => ({
+/** A zone each: three tests of traffic distribution need three zones. Three others need two nodes in each. */
+export const places: readonly NodePlace[] = ['zone-a', 'zone-b', 'zone-c'].map((zone, index) => ({
   name: `node-${index + 1}`,
   zone,
   addresses: [`10.11.0.${index + 11}`, `fd00:11::${index + 11}`],

@@ -16,6 +16,8 @@ export interface SystemRun {
   readonly date: string;
   /** Of the tests, without the start of the cluster. */
   readonly minutes: number;
+  /** Tests that were run again alone, after all of them. */
+  readonly again?: { readonly version: string; readonly date: string; readonly tests: number };
   /** By the title of a test. */
   readonly verdicts: Readonly<Record<string, Verdict>>;
 }
@@ -29,21 +31,33 @@ export interface RunFacts extends Pick<SystemRun, 'system' | 'version' | 'kubern
   readonly tookMs: number;
 }
 
-/** Writes a run down where `SLUICE_RUN_DATE=2026-11-28` gives the day: a run without a day leaves the page alone. */
-export function writeRun({ tookMs, ...facts }: RunFacts, { verdicts }: Judgement): void {
+/**
+ * Writes a run down where `SLUICE_RUN_DATE=2026-11-28` gives the day: a run without a day leaves the page alone.
+ * @param isPart of some tests alone: their verdicts replace those of the last run, and its facts stay
+ */
+export function writeRun(
+  { tookMs, ...facts }: RunFacts,
+  { verdicts }: Pick<Judgement, 'verdicts'>,
+  isPart: boolean,
+): void {
   const date = process.env['SLUICE_RUN_DATE'];
   if (date === undefined) return;
   if (!/^\d{4}-\d{2}-\d{2}$/.test(date)) throw new Error('SLUICE_RUN_DATE has the form 2026-11-28');
-  const sorted = Object.fromEntries([...verdicts].toSorted(([a], [b]) => (a < b ? -1 : 1)));
+  const path = join(folder, `${slugOf(facts.system)}.json`);
+  const before = isPart ? (JSON.parse(readFileSync(path, 'utf8')) as SystemRun) : undefined;
+  const all = [...Object.entries(before?.verdicts ?? {}).filter(([title]) => !verdicts.has(title)), ...verdicts];
+  const sorted = Object.fromEntries(all.toSorted(([a], [b]) => (a < b ? -1 : 1)));
   const run: SystemRun = {
     ...facts,
-    kernel: release(),
+    kernel: release().replace(/-.*/, ''),
     date,
     minutes: Math.max(1, Math.round(tookMs / 60_000)),
+    ...before,
+    ...(isPart ? { again: { version: facts.version, date, tests: verdicts.size } } : {}),
     verdicts: sorted,
   };
   mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, `${slugOf(facts.system)}.json`), `${JSON.stringify(run, null, 2)}\n`);
+  writeFileSync(path, `${JSON.stringify(run, null, 2)}\n`);
 }
 
 /** kube-proxy first: it is the control. */
@@ -80,7 +94,7 @@ export function conformanceTables(runs: readonly SystemRun[], named: readonly Na
     Object.values(run.verdicts).filter((one) => one === verdict).length;
   const ran = runs.map(
     (run, index) =>
-      `| ${String.fromCodePoint(65 + index)} | ${run.system} | ${run.version} | ${run.kubernetes} | ${run.kernel} | ${run.date} | ${run.minutes} | ${count(run, 'passed')} | ${count(run, 'failed')} | ${count(run, 'skipped')} |\n`,
+      `| ${String.fromCodePoint(65 + index)} | ${run.system} | ${run.version} | ${run.kubernetes} | ${run.kernel} | ${run.date} | ${run.minutes} | ${run.again ? `${run.again.tests} with ${run.again.version}, ${run.again.date}` : ''} | ${count(run, 'passed')} | ${count(run, 'failed')} | ${count(run, 'skipped')} |\n`,
   );
   const letterOf = (system: string): string =>
     String.fromCodePoint(65 + runs.findIndex((run) => run.system === system));
@@ -95,8 +109,8 @@ export function conformanceTables(runs: readonly SystemRun[], named: readonly Na
     );
     return `| ${cell(title)} | ${cells.join(' | ')} |\n`;
   });
-  return `| | system | version | Kubernetes | kernel | on | minutes | passed | failed | skipped |
-|---|---|---|---|---|---|---|---|---|---|
+  return `| | system | version | Kubernetes | kernel | on | minutes | again alone | passed | failed | skipped |
+|---|---|---|---|---|---|---|---|---|---|---|
 ${ran.join('')}
 ## Differences
 

@@ -33,6 +33,8 @@ const proxyConfiguration = (mode: Mode): Readonly<Record<string, unknown>> => ({
   apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
   kind: 'KubeProxyConfiguration',
   bindAddress: '::',
+  // Its default would be ::1 here, and a test asks on 127.0.0.1.
+  metricsBindAddress: '127.0.0.1:10249',
   clusterCIDR: podCIDRs.join(','),
   mode,
   // The machine's own limits stay.
@@ -106,8 +108,6 @@ export const sluiceSystem = ({ mode, layout }: SluiceSetting): System => ({
         backend: 'nft',
         layout,
         signatures: { policy: 'none' },
-        // As docs/cluster.md says for clusters whose namespaces come and go: `watch` holds removals.
-        removals: { holdSeconds: 0 },
         // kube-proxy's ports, which a test reads.
         metricsBindAddress: '127.0.0.1:10249',
         healthzBindAddress: '0.0.0.0:10256',
