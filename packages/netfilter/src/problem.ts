@@ -85,6 +85,8 @@ export const problemCodes = {
   CONFIG_UNSUPPORTED: 'Sluice does not support an option',
   SYSCTL_NOT_ALLOWED: 'a sysctl key or value is outside the allow-list',
   MODE_DEPRECATED: 'a profile uses a mode that Kubernetes has deprecated',
+  MODE_BY_DEFAULT: 'a profile names no mode, and the default of kube-proxy will be another one',
+  EXTERNAL_IPS_END: 'a Service has external IPs, which Kubernetes ends',
   MODE_NEEDS_SLUICED: 'nodes need a version of sluiced that knows the mode of their profile',
   ANNOTATION_IGNORED: 'an annotation for other modes has no effect on nodes of a mode',
   WEIGHTS_IGNORED: 'a Service has weights of endpoints, but its scheduler ignores weights',

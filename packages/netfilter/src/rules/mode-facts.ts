@@ -42,3 +42,6 @@ export interface ModeFacts {
   /** The tool of the file with a Service's frontends and endpoints. */
   serviceTool(family: Family): BundleTool;
 }
+
+/** Gate `AllowServiceExternalIPs` of kube-proxy (KEP-5707), as the rest of a sentence. */
+export const externalIPsEnd = 'off by default in Kubernetes 1.40 (expected in August 2027)';

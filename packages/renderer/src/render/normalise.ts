@@ -2,7 +2,7 @@ import { addAll, compareProblems, compareText, embeddedIn, type Problem } from '
 import type { Allocation } from './allocate/allocation.ts';
 import { layer, type LayeredObjects } from './layer/layer.ts';
 import type { SluiceConfig } from './model/config.ts';
-import { servesExternalIPs } from './model/external-ips.ts';
+import { endingExternalIPs, servesExternalIPs } from './model/external-ips.ts';
 import type { KubeObject } from './model/kube.ts';
 import { Memo } from './model/memo.ts';
 import type { Model, Service, ServicePort } from './model/model.ts';
@@ -97,6 +97,7 @@ export function normalise(input: NormaliseInput, memo = new Memo()): Normalised 
   const views = erasOf(profiles).map((era) => viewOf({ era, isOpen }, candidates, memo));
   const clashes = new Map(views.map((view) => [view, findClashes(view.made)]));
   addAll(problems, unsetVersions(profiles, candidates, memo));
+  addAll(problems, endingExternalIPs(views[0]?.made.map(([, service]) => service) ?? []));
   addAll(
     problems,
     ofViews(views, (view) => [

@@ -186,6 +186,7 @@ test.each([
   ],
   ['mode userspace', profile('mode: userspace'), 'CONFIG_UNSUPPORTED 5:9'],
   ['mode ipvs', profile('mode: ipvs'), 'MODE_DEPRECATED 5:9'],
+  ['no mode with kube-proxy 1.38, which complains of it', profile('kubeProxyVersion: "1.38"'), 'MODE_BY_DEFAULT 4:9'],
   ['an unknown scheduler', profile('ipvs: { scheduler: wcl }'), 'CONFIG_INVALID 5:22'],
   ['an invalid network', profile('ipvs: { excludeCIDRs: [10.0.0.1] }'), 'ADDRESS_INVALID 5:26'],
   ['a negative timeout', profile('ipvs: { tcpTimeout: -1s }'), 'CONFIG_INVALID 5:23'],

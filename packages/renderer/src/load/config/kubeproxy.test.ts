@@ -290,7 +290,10 @@ test.each([
   ['1.28', '1.28', []],
 ])('warns of gates that kube-proxy %s does not start with', (_title, version, expected) => {
   const named = 'NFTablesProxyMode: true, MultiCIDRServiceAllocator: true, PreferSameTrafficDistribution: true';
-  const { problems } = read(`featureGates: { ${named}, WinDSR: true }`, `kubeProxyVersion: "${version}"`);
+  const { problems } = read(
+    `mode: iptables\nfeatureGates: { ${named}, WinDSR: true }`,
+    `kubeProxyVersion: "${version}"`,
+  );
   expect(problems.map(({ code, level, message }) => [code, level, message])).toEqual(
     expected.map((gate) => [
       'CONFIG_IGNORED',

@@ -13,7 +13,7 @@ import {
   type Settings,
   settingNames,
 } from './settings.ts';
-import { isKubeProxyVersion } from '../../render/model/version.ts';
+import { isBefore, isKubeProxyVersion } from '../../render/model/version.ts';
 import { unsupportedMode } from '../schema/formats.ts';
 
 /** A profile before merging: its name, its node selector and the settings of sluice.yaml. */
@@ -163,10 +163,24 @@ function complain(
 
 function checkMode(check: ProfileCheck): void {
   const mode = check.chosen('mode')?.value;
+  if (mode === undefined) checkDefaultMode(check);
   const wrong = typeof mode === 'string' ? unsupportedMode(mode) : undefined;
   if (!wrong) return;
   const hint = 'Set mode: iptables, ipvs or nftables in the profile of sluice.yaml; Services need no change';
   complain(check, 'mode', `${JSON.stringify(mode)} ${wrong.why}`, hint, { code: 'CONFIG_UNSUPPORTED' });
+}
+
+/** kube-proxy 1.38 logs an error where no mode is named; Sluice says it in profiles of that version. */
+function checkDefaultMode(check: ProfileCheck): void {
+  if (isBefore(check.profile.kubeProxyVersion, '1.38')) return;
+  const hint =
+    'Set mode: iptables to keep it with any version, or mode: nftables to go there now: /usr/share/doc/sluice/adopt.md, "A change of Sluice\'s own mode"';
+  complain(check, 'mode', '', hint, {
+    code: 'MODE_BY_DEFAULT',
+    level: 'note',
+    message:
+      'No mode is set, which means iptables; from Kubernetes 1.40 on (expected in August 2027) it means nftables for kube-proxy',
+  });
 }
 
 /** What mode nftables needs, and options of mode iptables: they have no effect in it, in kube-proxy neither. */

@@ -64,3 +64,17 @@ test('two Services with one external IP are a conflict only if a node serves it'
   const unused = profile('b', { nodeSelector: { matchLabels: { pool: 'none' } }, featureGates: on });
   expect(codes(rendered([unused, profile('a', { featureGates: off })], address))).not.toContain('VIP_CONFLICT');
 });
+
+test('says once that external IPs end, where a node serves them', () => {
+  const notes = (profiles: readonly Profile[], other?: string): readonly string[] =>
+    rendered(profiles, other).problems.flatMap(({ code, message }) => (code === 'EXTERNAL_IPS_END' ? [message] : []));
+  const end = 'can be reached at external IPs, which are off by default in Kubernetes 1.40 (expected in August 2027)';
+  const two = [
+    profile('a', { nodeSelector: { matchLabels: { pool: 'a' } } }),
+    profile('b', { kubeProxyVersion: '1.28' }),
+  ];
+  expect(notes(two)).toEqual([`shop/web ${end}`]);
+  expect(notes(two, '198.51.100.8')).toHaveLength(1);
+  expect(notes(two, '198.51.100.8')[0]).toContain(`and 1 other Service ${end}`);
+  expect(notes([profile('a', { featureGates: off })])).toEqual([]);
+});

@@ -1,3 +1,4 @@
+import { externalIPsEnd, plural, type Problem } from '@sluice/netfilter';
 import type { SluiceConfig } from './config.ts';
 import type { Model, PortOfFamily, Service } from './model.ts';
 import { profilesInUse } from './profiles-in-use.ts';
@@ -13,8 +14,7 @@ export function servesExternalIPs(model: Pick<Model, 'nodes'>, config: SluiceCon
  * here.
  */
 export function withoutExternalIPs(service: Service): Service {
-  const hasNone = (here: PortOfFamily): boolean => here.externalIPs.length === 0;
-  if (service.ports.every(({ families }) => Object.values(families).every(hasNone))) return service;
+  if (!hasExternalIPs(service)) return service;
   const ports = service.ports.map((port) => {
     const { ipv4, ipv6 } = port.families;
     const families = {
@@ -24,4 +24,22 @@ export function withoutExternalIPs(service: Service): Service {
     return { ...port, families };
   });
   return { ...service, ports };
+}
+
+const hasExternalIPs = ({ ports }: Service): boolean =>
+  ports.some(({ families }) => Object.values(families).some((here: PortOfFamily) => here.externalIPs.length > 0));
+
+/** One note where nodes serve external IPs. @param services without those that no node serves */
+export function endingExternalIPs(services: readonly Service[]): readonly Problem[] {
+  const [first, ...others] = services.filter(hasExternalIPs);
+  if (!first) return [];
+  const more = others.length === 0 ? '' : ` and ${plural(others.length, 'other Service')}`;
+  return [
+    {
+      code: 'EXTERNAL_IPS_END',
+      level: 'note',
+      message: `${first.namespace}/${first.name}${more} can be reached at external IPs, which are ${externalIPsEnd}`,
+      hint: 'Nodes with Sluice go on with them; for kube-proxy use type LoadBalancer, or set featureGates: {AllowServiceExternalIPs: true} in its configuration in time: /usr/share/doc/sluice/adopt.md',
+    },
+  ];
 }

@@ -1,7 +1,4 @@
-import { modeFacts } from '@sluice/netfilter';
-
-/** Gate `AllowServiceExternalIPs` of kube-proxy, as the rest of a sentence. */
-export const externalIPsEnd = 'off by default in Kubernetes 1.40 (expected in August 2027)';
+import { externalIPsEnd, modeFacts } from '@sluice/netfilter';
 
 /** Levels of rules: `error` fails the command, `warning` fails it with --strict, `off` disables a rule. */
 const policyLevels = ['error', 'warning', 'note', 'off'] as const;

@@ -1,8 +1,7 @@
-import { addressOfEndpoint, compareText, modeFacts } from '@sluice/netfilter';
+import { addressOfEndpoint, compareText, externalIPsEnd, modeFacts } from '@sluice/netfilter';
 import { profileFile } from '@sluice/bundle';
 import { hostsOf, lineOf, type ServiceEntry } from '../facts/service-entries.ts';
 import { eachService } from './addresses.ts';
-import { externalIPsEnd } from './catalogue.ts';
 import type { PolicyContext } from './context.ts';
 import type { Violation } from './finding.ts';
 
