@@ -63,9 +63,9 @@ describe.each(runs)('kube-proxy $minor, mode $mode', ({ minor, mode, of, layouts
           const items = itemsOf(cluster);
           await put(items);
           const questions = questionsOf(items);
-          leftByKubeProxy += (await theirClients.send(questions, 0)).length;
+          leftByKubeProxy += (await theirClients.send(questions, items, 0)).length;
           for (const clients of ourClients) {
-            const faults = await clients.send(questions, settlesWithinMs);
+            const faults = await clients.send(questions, items, settlesWithinMs);
             unnamed += faults.length;
             expect.soft(faults.map(printFault), `step ${step}, ${clients.name}`).toEqual([]);
           }
