@@ -104,10 +104,10 @@ test.each(plainPlanes.filter(({ backend }) => atTier({ quick: backend === 'nft',
       'the bundle is applied',
       async () => node.journal()?.current !== undefined && (await node.get()) !== undefined,
     );
-    const entry = async (address: string, clientPort: number, endpoint: string): Promise<void> => {
+    const entry = async (address: string, clientPort: number, endpoint: string, port = 8080): Promise<void> => {
       const question = ['-s', '192.0.2.11', '-d', address, '--sport', String(clientPort), '--dport', '80'];
       const answer = ['--reply-src', endpoint, '--reply-dst', '192.0.2.11'];
-      const ports = ['--reply-port-src', '8080', '--reply-port-dst', String(clientPort)];
+      const ports = ['--reply-port-src', String(port), '--reply-port-dst', String(clientPort)];
       await node.tool(['conntrack', '-I', '-p', 'udp', '-t', '600', ...question, ...answer, ...ports]);
     };
     const clientPorts = async (): Promise<readonly number[]> =>
@@ -119,9 +119,41 @@ test.each(plainPlanes.filter(({ backend }) => atTier({ quick: backend === 'nft',
     // To the same address, at another Service that has it, and at an address that is none of Sluice's.
     await entry('10.96.0.12', 4103, '10.244.0.3');
     await entry('198.51.100.7', 4104, '10.244.0.99');
-    expect(await clientPorts()).toEqual([4101, 4102, 4103, 4104]);
+    // Not translated: foreign.
+    await entry('198.51.100.7', 4105, '198.51.100.7', 80);
+    expect(await clientPorts()).toEqual([4101, 4102, 4103, 4104, 4105]);
     await until('the entry is deleted', async () => !(await clientPorts()).includes(4102), 120_000);
-    expect(await clientPorts()).toEqual([4101, 4103, 4104]);
+    expect(await clientPorts()).toEqual([4101, 4103, 4104, 4105]);
+  },
+);
+
+test.each(plainPlanes.filter(({ backend }) => atTier({ quick: false, all: backend === 'nft' })))(
+  'a client that began while the rules were away is served within a minute of their repair (on $backend, mode $mode)',
+  { timeout: 180_000 },
+  async (plane) => {
+    const { directory } = node;
+    node.writeConfig(plane.backend);
+    writeBundle(`${directory}/rendered`, bundle(plane, { 'shop/web': [1], 'shop/cart': [2] }));
+    const setUp = ['192.0.2.11', '10.244.0.2', '10.244.0.3'].map((one) => `ip addr add ${one}/32 dev lo`).join(' && ');
+    await node.tool(['sh', '-c', `${setUp} && ip route add 10.96.0.0/12 dev lo`]);
+    // Connections are tracked also while no rule of Sluice needs it.
+    const tracking =
+      'add table ip x; add chain ip x y { type filter hook output priority 0; }; add rule ip x y ct state new';
+    await node.tool(['nft', tracking]);
+    expect(await node.apply()).toMatchObject({ exitCode: 0 });
+    await node.tool(
+      plane.mode === 'nftables' ? ['nft', 'delete', 'table', 'inet', 'sluice'] : ['iptables', '-t', 'nat', '-F'],
+    );
+    writeFileSync(`${directory}/clients.cjs`, program(directory));
+    node.startProgram([process.execPath, `${directory}/clients.cjs`]);
+    const bare = async (): Promise<boolean> =>
+      (await node.tool(['conntrack', '-L', '-p', 'udp', '--orig-port-src', '4000'])).includes(
+        'src=10.96.0.11 dst=192.0.2.11',
+      );
+    await until('a connection has begun', bare);
+    node.start();
+    const answerOf = (name: string): string => readFileSync(`${directory}/${name}`, 'utf8');
+    await until('the clients are served', async () => answerOf('web') === '1' && answerOf('cart') === '2', 120_000);
   },
 );
 

@@ -1,4 +1,4 @@
-import { type Family, families, planeOf } from '@sluice/netfilter';
+import { type Family, families, planeOf, printEndpoint } from '@sluice/netfilter';
 import type { TrackedFlow, TrackedPath } from '../ports/kernel.ts';
 import type { FlowDifference } from '../ports/journal.ts';
 import type { NodeState } from '../ports/node-state.ts';
@@ -37,8 +37,19 @@ export function udpFamilies(state: NodeState): readonly Family[] {
 }
 
 /**
- * The flows of connections that a frontend of a state sends to an endpoint that it does not have, as after a deletion that was missed; a
- * frontend without endpoints has none. Connections at other addresses are foreign.
+ * The addresses at which a state translates UDP, each with its port: `10.96.0.10:53`. A connection there that was not translated began while the
+ * rules were away, and stays so as long as its client sends. At node ports, and where nat does not see all, that cannot be told.
+ */
+export function translatedAt(state: NodeState): ReadonlySet<string> {
+  const plane = planeOf(state);
+  if (!plane.isSeenByNat) return new Set();
+  const served = [...plane.read(state).served('udp', nothing)];
+  return new Set(served.flatMap(({ address, port }) => (address === undefined ? [] : [printEndpoint(address, port)])));
+}
+
+/**
+ * The flows of connections that a frontend of a state sends to an endpoint that it does not have, as after a deletion that was missed, or to
+ * none; a frontend without endpoints has none. Connections at other addresses are foreign.
  */
 export function staleFlows(state: NodeState, paths: readonly TrackedPath[]): readonly TrackedFlow[] {
   if (paths.length === 0) return [];
@@ -52,7 +63,8 @@ export function staleFlows(state: NodeState, paths: readonly TrackedPath[]): rea
     // At a node port the connection has an address of the node, which is not known here.
     const candidates = [flow, { ...flow, address: undefined }];
     const found = candidates.find((one) => frontends.flows.has(frontendKey(one)) || isRejected(frontendKey(one)));
-    return found === undefined || serves(frontends, frontendKey(found), found, path.endpoint) ? [] : [found];
+    if (found === undefined || serves(frontends, frontendKey(found), found, path.endpoint)) return [];
+    return [path.endpoint === printEndpoint(path.address, path.port) ? { ...found, endpoint: undefined } : found];
   });
 }
 

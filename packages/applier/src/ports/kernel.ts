@@ -83,7 +83,7 @@ export interface Kernel {
    * @param among each family is a walk over the whole table
    * @throws KernelError when they cannot be read
    */
-  trackedPaths?(among: readonly Family[]): Promise<readonly TrackedPath[]>;
+  trackedPaths?(among: readonly Family[], frontends: ReadonlySet<string>): Promise<readonly TrackedPath[]>;
 }
 
 /** Whether packets meet the new program: no; yes, until a time-out; yes, without a time-out. */

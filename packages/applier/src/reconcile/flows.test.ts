@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import type { TrackedPath } from '../ports/kernel.ts';
+import type { TrackedFlow, TrackedPath } from '../ports/kernel.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { dataPlanes, endpointNumbers } from '../testing/data-plane.fixture.ts';
 import { flush } from '../testing/flush.fixture.ts';
@@ -46,6 +46,19 @@ describe.each(dataPlanes.filter((plane) => plane.mode !== 'ipvs'))('layout $layo
     flush(node.kernel, mode === 'iptables' ? 'empties' : 'removes', mode);
     expect([await reconciler.reconcileFlows(), seen]).toEqual([1, [true]]);
     expect(await reconciler.differences()).toEqual([]);
+  });
+
+  test('deletes the entry of a connection that began while its rules were gone, at an address of a Service alone', async () => {
+    const { reconciler, setPaths } = await start();
+    const asked: (readonly TrackedFlow[])[] = [];
+    node.kernel.forgetFlows = async (flows) => {
+      asked.push(flows);
+      return 0;
+    };
+    const bare = { family: 'ipv4', address: '10.96.0.11', port: 80, endpoint: '10.96.0.11:80' } as const;
+    setPaths([bare, { ...bare, address: '10.96.0.99', endpoint: '10.96.0.99:80' }]);
+    expect(await reconciler.reconcileFlows()).toBe(1);
+    expect(asked.flat()).toEqual([{ ...bare, protocol: 'udp', endpoint: undefined }]);
   });
 
   test('takes the entries anew after a repair', async () => {

@@ -14,7 +14,7 @@ import { isBare, rescue, resume } from '../recovery/recover.ts';
 import { load } from '../recovery/load-generation.ts';
 import { offerNewest } from './offer-newest.ts';
 import { recognise } from '../recovery/recognise.ts';
-import { staleFlows, udpFamilies } from '../plan/flows.ts';
+import { staleFlows, translatedAt, udpFamilies } from '../plan/flows.ts';
 import { cleanUp } from '../transaction/clean-up.ts';
 import { forgetAfter } from '../transaction/forgetting.ts';
 import { noOffers } from '../transaction/offers.ts';
@@ -124,7 +124,8 @@ export class Reconciler {
   }
 
   /**
-   * Deletes conntrack entries of UDP connections to endpoints that their frontend does not have any more: a deletion may have been missed.
+   * Deletes conntrack entries of UDP connections to endpoints that their frontend does not have any more, as a deletion may have been
+   * missed, or to none, as they began while the rules were away.
    * Never without the rules: a connection whose entry is deleted then comes back untranslated, and stays so as long as its client sends. Nor
    * by what stood in the table before a repair.
    * @returns their number of flows
@@ -139,7 +140,7 @@ export class Reconciler {
     const among = udpFamilies(active.state);
     if (among.length === 0) return 0;
     const find = async (): Promise<readonly TrackedFlow[]> =>
-      staleFlows(active.state, (await kernel.trackedPaths?.(among)) ?? []);
+      staleFlows(active.state, (await kernel.trackedPaths?.(among, translatedAt(active.state))) ?? []);
     let stale = await find();
     if (stale.length > 0 && (await this.#drift.repairAll()) > 0) stale = await find();
     await forgetAfter(stale, this.#ports);

@@ -186,4 +186,9 @@ test('reads each path of translated connections once, in the families that are a
     'ipv4 10.96.0.11 53 10.244.1.5:5353',
     'ipv4 10.9.9.9 5 10.244.9.9:5',
   ]);
+  const frontends = new Set(['203.0.113.7:30053', '10.96.0.99:53']);
+  const bare = (await readTrackedPaths('/usr/sbin/conntrack', run, ['ipv4'], frontends)).filter(
+    ({ address, endpoint }) => endpoint.startsWith(`${address}:`),
+  );
+  expect(bare.map(({ endpoint }) => endpoint)).toEqual(['203.0.113.7:30053']);
 });

@@ -72,25 +72,31 @@ function onlyPath(flows: readonly TrackedFlow[]): PathNames | undefined {
 }
 
 /**
- * Lists the UDP connections that were translated. Keeps their paths only: there may be a million connections.
+ * Lists the UDP connections that were translated, and those that were not although they are at a frontend. Keeps their paths only: there may
+ * be a million connections.
  * @param conntrack the tool
  * @param among each family is a walk over the kernel's whole table
+ * @param frontends `10.96.0.10:53`
  * @throws KernelError when it fails
  */
 export async function readTrackedPaths(
   conntrack: string,
   run: Run,
   among: readonly Family[] = ['ipv4', 'ipv6'],
+  frontends: ReadonlySet<string> = new Set(),
 ): Promise<readonly TrackedPath[]> {
+  const ports = new Set([...frontends].map((one) => one.slice(one.lastIndexOf(':') + 1)));
   const paths = new Map<string, TrackedPath>();
   for (const family of among) {
     const lines = new LineSplitter((line) => {
       const [, , , asked, , port, from, fromPort] = connectionForm.exec(line) ?? [];
       // Most connections are on few paths, and many were never translated.
       const text = `${asked} ${port} ${from} ${fromPort}`;
-      if ((asked === from && port === fromPort) || paths.has(text) || paths.size >= limits.trackedPathsMax) return;
+      const isBare = asked === from && port === fromPort;
+      if ((isBare && !ports.has(port ?? '')) || paths.has(text) || paths.size >= limits.trackedPathsMax) return;
       const tracked = readTrackedConnection(line, family);
-      if (tracked) paths.set(text, { family, address: tracked.address, port: tracked.port, endpoint: tracked.answers });
+      if (tracked && (!isBare || frontends.has(tracked.answers)))
+        paths.set(text, { family, address: tracked.address, port: tracked.port, endpoint: tracked.answers });
     });
     await must(
       { file: conntrack, args: ['-L', '-f', family, ...kindOf.udp], onOutput: (part) => lines.take(part) },

@@ -180,10 +180,10 @@ export class LinuxKernel implements Kernel {
     return forgetFlows(flows, conntrack, interfaceAddresses(), this.#run, found);
   }
 
-  async trackedPaths(among: readonly Family[]): Promise<readonly TrackedPath[]> {
+  async trackedPaths(among: readonly Family[], frontends: ReadonlySet<string>): Promise<readonly TrackedPath[]> {
     const conntrack = findTool('conntrack');
     if (conntrack === undefined) throw notInstalled('conntrack');
-    return readTrackedPaths(conntrack, this.#run, among);
+    return readTrackedPaths(conntrack, this.#run, among, frontends);
   }
 
   #toolsOf(family: Family): FamilyTools {
