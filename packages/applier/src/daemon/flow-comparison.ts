@@ -30,7 +30,7 @@ export class FlowComparison {
     try {
       const flows = (await reconciler.reconcileFlows?.()) ?? 0;
       if (flows > 0)
-        log.warn({ flows }, 'deleted conntrack entries to endpoints that a Service does not have any more');
+        log.warn({ flows }, 'deleted conntrack entries that lead to no endpoint of their Service');
       this.#failed = undefined;
     } catch (error) {
       const because = messageOf(error);
