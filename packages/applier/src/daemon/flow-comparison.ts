@@ -29,8 +29,7 @@ export class FlowComparison {
     const beginMs = processorMs();
     try {
       const flows = (await reconciler.reconcileFlows?.()) ?? 0;
-      if (flows > 0)
-        log.warn({ flows }, 'deleted conntrack entries that lead to no endpoint of their Service');
+      if (flows > 0) log.warn({ flows }, 'deleted conntrack entries that lead to no endpoint of their Service');
       this.#failed = undefined;
     } catch (error) {
       const because = messageOf(error);
