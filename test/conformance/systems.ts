@@ -108,8 +108,6 @@ export const sluiceSystem = ({ mode, layout }: SluiceSetting): System => ({
         backend: 'nft',
         layout,
         signatures: { policy: 'none' },
-        // `watch` holds removals here; nodes are still to be judged with theirs.
-        removals: { holdSeconds: 0 },
         // kube-proxy's ports, which a test reads.
         metricsBindAddress: '127.0.0.1:10249',
         healthzBindAddress: '0.0.0.0:10256',
