@@ -34,7 +34,7 @@ function balanced(): readonly KubeItem[] {
 
 const places = ['127.0.0.1', '[::1]', nodeAddresses[0], `[${nodeAddresses[1]}]`];
 
-/** Each place, and the status that it answers; `000`: nobody listens. */
+/** Each place, and the status that it answers; `000`: no program listens. */
 async function answersOn(host: Host): Promise<Readonly<Record<string, string>>> {
   const found: Record<string, string> = {};
   for (const place of places) {

@@ -174,6 +174,7 @@ export class Daemon {
     const { reconciler, status, log, drift, monotonicMs, processorMs = monotonicMs } = this.#parts;
     const beginMs = processorMs();
     const interrupt = drift?.canWait === true && !this.#driftLoop.is ? this.#wakes.signal() : undefined;
+    const wasSeen = drift?.isSeen ?? true;
     const changes = drift?.take() ?? [];
     let late: Outcome | undefined;
     try {
@@ -188,7 +189,7 @@ export class Daemon {
       drift?.failed(processorMs() - beginMs);
       // A writer that undoes a repair before it is verified is in a loop with us, too. Without a sign of one it was a tool without effect,
       // or one that reads nothing: slower repairs would only be late when it is mended.
-      const isUndone = error instanceof StillDiffers && (changes.length > 0 || drift?.isSeen === true);
+      const isUndone = error instanceof StillDiffers && (wasSeen || drift?.isSeen === true);
       if (isUndone) this.#driftLoop.count(monotonicMs());
       status.raise('KERNEL', messageOf(error));
       log.error({ because: messageOf(error) }, 'cannot restore the confirmed rules in the kernel; retrying');

@@ -174,9 +174,9 @@ function isOnOwnAlone(files: BundleFiles, profile: string, family: Family): bool
 }
 
 /**
- * The networks with node ports on a node. In mode nftables an empty list stands for the node's own address, as in kube-proxy's
- * `SetDefaults_KubeProxyConfiguration`; on a node whose address is not known it opens every address. Of other lists, a family of which the list has none is open as a whole, as for a kube-proxy, which makes a list of
- * each family (`NewNodePortAddresses` in `pkg/proxy/util/nodeport_addresses.go`).
+ * The networks with node ports on a node. In mode nftables an empty list stands for the node's own address, where that is known, as in
+ * kube-proxy's `SetDefaults_KubeProxyConfiguration`. In other lists a family without a network is open as a whole: kube-proxy makes a list
+ * of each family (`NewNodePortAddresses` in `pkg/proxy/util/nodeport_addresses.go`).
  */
 function openNetworks(given: ProfileFile, node: NodeFile): readonly string[] {
   const isDefault = given.nodePortAddresses.length === 0 && modeFacts[given.mode].nodePorts.onlyOnOwnAddress;

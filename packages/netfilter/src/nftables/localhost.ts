@@ -1,6 +1,6 @@
 import { localhostAddress, localhostListenerAddress, type NftTableOptions } from './table.ts';
 
-/** Who answers at a loopback address: the table, `sluiced` for the table, nobody, or what else listens there. */
+/** Who answers at a loopback address: the table, `sluiced` for the table, no program, or what else listens there. */
 type AtLocalhost = 'table' | 'listener' | 'refused' | 'left';
 
 /**
