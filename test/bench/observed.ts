@@ -100,15 +100,13 @@ function saveRules(sluice: string, bundle: string, dir: string): void {
     .replaceAll(/^\*(\w+)$/gm, (line, table: string) =>
       [line, ...(builtIn[table] ?? []).map((chain) => `:${chain} ACCEPT [0:0]`)].join('\n'),
     );
-  const empty = [
-    'ip6tables-save.txt',
-    'iptables-legacy-save.txt',
-    'ip6tables-legacy-save.txt',
-    'ipset.txt',
-    'ipvsadm.txt',
-  ];
+  const empty = ['iptables-legacy-save.txt', 'ip6tables-legacy-save.txt', 'ipset.txt', 'ipvsadm.txt'];
   for (const name of [...empty, 'ip-route.txt', 'nft.txt']) writeFileSync(join(dir, name), '');
   writeFileSync(join(dir, 'iptables-save.txt'), saved);
+  // IPv6 has chains of the kernel alone; an empty file beside rules of Services would be a tool that failed.
+  const chains = (table: string): string => (builtIn[table] ?? []).map((chain) => `:${chain} ACCEPT [0:0]\n`).join('');
+  const tables = Object.keys(builtIn).map((table) => `*${table}\n${chains(table)}COMMIT\n`);
+  writeFileSync(join(dir, 'ip6tables-save.txt'), tables.join(''));
   writeFileSync(join(dir, 'sysctl.txt'), 'net.ipv4.conf.all.route_localnet = 1\n');
   const addresses = ['eth0 192.168.0.0/16', 'cni0 10.244.0.1/24', 'dns0 169.254.20.10/32'];
   const lines = addresses.map((one, at) => {
