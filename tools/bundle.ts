@@ -13,12 +13,12 @@ export const programNames = Object.keys(programs) as readonly ProgramName[];
 export const oldestNode = 24;
 
 /**
- * Bundled CommonJS packages call `require`, which a module lacks. In an executable only Node's own modules can be required, and without
- * /proc `import.meta.url` is not a URL but the bare name that the program was started by.
+ * Bundled CommonJS packages call `require`, which a module lacks. In an executable only Node's own modules can be required, and its
+ * programs have no URL. Not by an import: nothing links the modules of an executable.
  * @param address an expression: the URL that names are resolved from
  */
-const needsRequire = (address: string): string => `import { createRequire as createRequireOfBundle } from 'node:module';
-const require = createRequireOfBundle(${address});`;
+const needsRequire = (address: string): string =>
+  `const require = process.getBuiltinModule('node:module').createRequire(${address});`;
 
 const checksNode = (name: ProgramName): string => `if (Number.parseInt(process.versions.node, 10) < ${oldestNode}) {
   process.stderr.write('${name}: Cannot run on Node ' + process.versions.node + '\\n  Install Node ${oldestNode} or newer\\n');
@@ -63,7 +63,7 @@ export async function bundleProgram(
   interpreter = '/usr/bin/env node',
 ): Promise<void> {
   const banner = forAnyNode
-    ? [`#!${interpreter}`, needsRequire('import.meta.url'), checksNode(name)]
+    ? [`#!${interpreter}`, checksNode(name), needsRequire('import.meta.url')]
     : [needsRequire("'file:///'")];
   const { outputFiles } = await build({
     absWorkingDir: root,
@@ -84,8 +84,12 @@ export async function bundleProgram(
     write: false,
   });
   mkdirSync(dirname(outfile), { recursive: true });
-  for (const { text } of outputFiles) writeFileSync(outfile, inAscii(text));
+  for (const { text } of outputFiles) writeFileSync(outfile, inAscii(withoutPlace(text)));
 }
+
+/** Parts are named by their paths from the checkout, from which `node_modules` may be a link to anywhere. */
+const withoutPlace = (text: string): string =>
+  text.replaceAll(/(__(?:esm|commonJS)\(\{")[^"]*?(?=node_modules\/)/g, '$1');
 
 /**
  * V8 keeps a program with one character beyond Latin-1 in two bytes for each: 4 MB for `sluice`. esbuild escapes such characters in

@@ -5,7 +5,7 @@ import { dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { buildArchive } from './package/archive.ts';
 import { buildDeb, type PackageRelease } from './package/deb.ts';
-import { buildExecutables } from './package/executable.ts';
+import { buildExecutable } from './package/executable.ts';
 import { buildImage } from './package/image.ts';
 import { type Arch, archNames, libatomic, nodeBinary } from './package/node.ts';
 import { buildNodeImage, layOutPlatform, type NodePlatform } from './package/node-image/build.ts';
@@ -17,7 +17,7 @@ import { layOut, licences } from './package/tree.ts';
 
 const root = join(import.meta.dirname, '..');
 
-/** Executables → trees → packages, one architecture after the other; then the image of nodes, the SBOM and the sums. */
+/** Executable → tree → packages, one architecture after the other; then the image of nodes, the SBOM and the sums. */
 async function main(): Promise<void> {
   const { archs, target, nodeImage } = readOptions();
   requireTools();
@@ -43,7 +43,7 @@ async function buildAll(
   const platforms: NodePlatform[] = [];
   for (const arch of archs) {
     const [executables, tree] = [join(work, arch), join(work, `${arch}.tree`)];
-    await buildExecutables(root, arch, executables);
+    await buildExecutable(root, arch, executables);
     mkdirSync(dirname(join(executables, licences)), { recursive: true });
     writeFileSync(join(executables, licences), texts);
     chmodSync(join(executables, licences), 0o644);

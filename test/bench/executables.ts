@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { programNames } from '../../tools/bundle.ts';
-import { buildExecutables } from '../../tools/package/executable.ts';
+import { buildExecutable } from '../../tools/package/executable.ts';
 import { archNames } from '../../tools/package/node.ts';
 import { PackageError } from '../../tools/package/run.ts';
 import { interleave, ms, ratio, report, runMeasured } from './measure.ts';
@@ -43,7 +43,7 @@ export async function buildHere(root: string, folder: string): Promise<string | 
   const arch = archNames.find((name) => name === process.arch);
   if (arch === undefined) return `they are built for ${archNames.join(' and ')}`;
   try {
-    await buildExecutables(root, arch, folder);
+    await buildExecutable(root, arch, folder);
     return undefined;
   } catch (error) {
     if (error instanceof PackageError) return `${error.message} (${error.hint})`;

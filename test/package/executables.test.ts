@@ -1,10 +1,10 @@
 // @module-tag all
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, lstatSync, readdirSync, readlinkSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { execaSync } from 'execa';
 import { describe, expect, test } from 'vitest';
 import { version } from '../../packages/applier/src/version.ts';
-import { packages, scratch, unpackDeb } from './unpack.fixture.ts';
+import { artefact, packages, scratch, unpackDeb } from './unpack.fixture.ts';
 
 const example = join(import.meta.dirname, '../../examples/01-cluster-ip');
 const qemu = '/usr/bin/qemu-aarch64-static';
@@ -22,7 +22,8 @@ describe.each([
   ['arm64', 'arm64', packages.whyNot || noArm, [qemu, '-L', armLibraries]],
 ] as const)('the executables for %s', (arch, nodeArch, whyNot, emulator) => {
   const start = (root: string, program: string, argv: readonly string[]) => {
-    const [file, ...rest] = [...emulator, join(root, 'usr/bin', program), ...argv] as [string, ...string[]];
+    const path = join(root, 'usr/bin', program);
+    const [file, ...rest] = [...emulator, path, ...argv] as [string, ...string[]];
     return execaSync(file, rest, { env: environment, extendEnv: false, reject: false });
   };
 
@@ -35,6 +36,28 @@ describe.each([
     }
     const output = JSON.parse(start(root, 'sluiced', ['version', '-o', 'json']).stdout) as object;
     expect(output).toMatchObject({ version, platform: 'linux', arch: nodeArch });
+  });
+
+  test('are one file with two names, and another name is sluice', (context) => {
+    if (whyNot) return context.skip(whyNot);
+    const root = unpackDeb(arch);
+    expect(readlinkSync(join(root, 'usr/bin/sluiced'))).toBe('sluice');
+    symlinkSync('sluice', join(root, 'usr/bin/kubectl-sluice'));
+    for (const [name, program] of [
+      ['sluiced', 'sluiced'],
+      ['kubectl-sluice', 'sluice'],
+    ] as const)
+      expect(start(root, name, ['version']).stdout).toMatch(new RegExp(`^${program} `));
+  });
+
+  test('are small: package, installed files and archive', (context) => {
+    if (whyNot) return context.skip(whyNot);
+    const megabytes = (path: string): number => statSync(path).size / 1e6;
+    expect(megabytes(artefact(`_${arch}.deb`))).toBeLessThan(45);
+    expect(megabytes(artefact(`-linux-${nodeArch}.tar.zst`))).toBeLessThan(38);
+    const root = unpackDeb(arch);
+    const files = readdirSync(root, { recursive: true, encoding: 'utf8' }).map((path) => lstatSync(join(root, path)));
+    expect(files.reduce((sum, file) => sum + (file.isFile() ? file.size : 0), 0) / 1e6).toBeLessThan(130);
   });
 
   test('render an example to its golden files', (context) => {

@@ -34,12 +34,11 @@ export function tarContents(folder: string, epoch: number, target: string, open:
 
 /**
  * Writes sluice-VERSION-linux-ARCH.tar.zst and returns its name: the tree below one folder, with a page on manual installation.
- * Both executables contain the same Node: with a window of 128 MiB, the default maximum of zstd, it is stored once.
  */
 export function buildArchive(root: string, tree: string, arch: Arch, release: PackageRelease, target: string): string {
   const name = `sluice-${release.version}-linux-${arch}`;
   const staged = join(dirname(tree), name);
-  cpSync(tree, staged, { recursive: true });
+  cpSync(tree, staged, { recursive: true, verbatimSymlinks: true });
   writeFileSync(
     join(staged, 'MANIFEST'),
     filesBelow(tree)
@@ -48,16 +47,7 @@ export function buildArchive(root: string, tree: string, arch: Arch, release: Pa
   );
   copyAs(join(root, 'packaging/README-archive.md'), join(staged, 'README.md'), 0o644);
   tar(staged, release.epoch, `${staged}.tar`);
-  run('zstd', [
-    '-q',
-    '-6',
-    '--single-thread',
-    '--long=27',
-    '-f',
-    `${staged}.tar`,
-    '-o',
-    join(target, `${name}.tar.zst`),
-  ]);
+  run('zstd', ['-q', '-12', '--single-thread', '-f', `${staged}.tar`, '-o', join(target, `${name}.tar.zst`)]);
   rmSync(staged, { recursive: true });
   rmSync(`${staged}.tar`);
   return `${name}.tar.zst`;

@@ -1,6 +1,6 @@
 /** The Debian package. */
 import { createHash } from 'node:crypto';
-import { cpSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, lstatSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { filesBelow } from './executable.ts';
 import { type Arch, architectures } from './node.ts';
@@ -19,7 +19,7 @@ export interface PackageRelease {
  */
 export function buildDeb(root: string, tree: string, arch: Arch, release: PackageRelease, target: string): string {
   const staged = `${tree}.deb`;
-  cpSync(tree, staged, { recursive: true });
+  cpSync(tree, staged, { recursive: true, verbatimSymlinks: true });
   const control = join(staged, 'DEBIAN');
   mkdirSync(control);
   writeFileSync(join(control, 'md5sums'), sums(tree));
@@ -37,7 +37,7 @@ export function buildDeb(root: string, tree: string, arch: Arch, release: Packag
 }
 
 function controlFile(root: string, tree: string, arch: Arch, version: string): string {
-  const bytes = filesBelow(tree).reduce((sum, path) => sum + statSync(join(tree, path)).size, 0);
+  const bytes = filesBelow(tree).reduce((sum, path) => sum + lstatSync(join(tree, path)).size, 0);
   return readFileSync(join(root, 'packaging/debian/control'), 'utf8')
     .replace('@VERSION@', version)
     .replace('@ARCH@', architectures[arch].debian)
@@ -58,13 +58,14 @@ function maintainer(root: string): string {
   );
 }
 
-/** For `dpkg --verify`. */
+/** For `dpkg --verify`, which knows no links. */
 function sums(tree: string): string {
   const digest = (path: string): string =>
     createHash('md5')
       .update(readFileSync(join(tree, path)))
       .digest('hex');
   return filesBelow(tree)
+    .filter((path) => lstatSync(join(tree, path)).isFile())
     .map((path) => `${digest(path)}  ${path}\n`)
     .join('');
 }

@@ -1,6 +1,6 @@
-/** Single-file executables: a program injected into Node. */
-import { chmodSync, copyFileSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+/** The executable: both programs injected into one Node. */
+import { chmodSync, copyFileSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { bundleProgram, programNames } from '../bundle.ts';
 import { architectures, type Arch, libatomic, nodeBinary } from './node.ts';
 import { run } from './run.ts';
@@ -12,44 +12,44 @@ import { run } from './run.ts';
 const libraryPath = '$ORIGIN/../lib/sluice:/usr/lib/sluice';
 
 /**
- * Writes `bin/sluice`, `bin/sluiced` and `lib/sluice/libatomic.so.1` below `prefix`.
+ * Writes `bin/sluice` with its second name `bin/sluiced`, a link, and `lib/sluice/libatomic.so.1` below `prefix`.
  * The order matters: a finished executable cannot be stripped, and injection into a patched Node fails.
  */
-export async function buildExecutables(root: string, arch: Arch, prefix: string): Promise<void> {
+export async function buildExecutable(root: string, arch: Arch, prefix: string): Promise<void> {
   const work = join(prefix, '.work');
   for (const folder of [work, join(prefix, 'bin'), join(prefix, 'lib/sluice')]) mkdirSync(folder, { recursive: true });
   const node = join(work, 'node');
   copyFileSync(nodeBinary(root, arch), node);
   chmodSync(node, 0o755);
   run(architectures[arch].strip, [node]);
-  for (const name of programNames) {
-    await bundleProgram(root, name, join(work, `${name}.mjs`), false);
-    writeFileSync(join(work, `${name}.json`), JSON.stringify(injection(name)));
-    // Relative paths: the executable contains them, and must not depend on the build folder.
-    run(process.execPath, ['--build-sea', `${name}.json`], { cwd: work });
-    run('patchelf', ['--set-rpath', libraryPath, join(prefix, 'bin', name)]);
-    chmodSync(join(prefix, 'bin', name), 0o755);
-  }
+  copyFileSync(join(import.meta.dirname, 'start.mjs'), join(work, 'start.mjs'));
+  for (const name of programNames) await bundleProgram(root, name, join(work, `${name}.mjs`), false);
+  writeFileSync(join(work, 'injection.json'), JSON.stringify(injection));
+  run(process.execPath, ['--build-sea', 'injection.json'], { cwd: work });
+  const [first, second] = programNames.map((name) => join(prefix, 'bin', name)) as [string, string];
+  run('patchelf', ['--set-rpath', libraryPath, first]);
+  chmodSync(first, 0o755);
+  symlinkSync(basename(first), second);
   copyFileSync(libatomic(arch), join(prefix, 'lib/sluice/libatomic.so.1'));
   chmodSync(join(prefix, 'lib/sluice/libatomic.so.1'), 0o644);
   rmSync(work, { recursive: true });
 }
 
-function injection(name: string): object {
-  return {
-    main: `${name}.mjs`,
-    mainFormat: 'module',
-    executable: 'node',
-    output: `../bin/${name}`,
-    // A code cache would make it start faster, but differs between builds and is useless on another architecture.
-    useCodeCache: false,
-    useSnapshot: false,
-    disableExperimentalSEAWarning: true,
-    execArgv: ['--disable-warning=ExperimentalWarning'],
-    // NODE_OPTIONS in the environment must not load code into a root daemon.
-    execArgvExtension: 'none',
-  };
-}
+/** Relative paths: the executable contains them, and must not depend on the build folder. */
+const injection = {
+  main: 'start.mjs',
+  mainFormat: 'module',
+  assets: Object.fromEntries(programNames.map((name) => [name, `${name}.mjs`])),
+  executable: 'node',
+  output: '../bin/sluice',
+  // A code cache would make it start faster, but differs between builds and is useless on another architecture.
+  useCodeCache: false,
+  useSnapshot: false,
+  disableExperimentalSEAWarning: true,
+  execArgv: ['--disable-warning=ExperimentalWarning', '--experimental-vm-modules'],
+  // NODE_OPTIONS in the environment must not load code into a root daemon.
+  execArgvExtension: 'none',
+};
 
 /** The relative paths of all files below a folder, sorted by bytes. */
 export function filesBelow(folder: string): readonly string[] {

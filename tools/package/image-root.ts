@@ -43,7 +43,7 @@ const certificatesPackage = 'ca-certificates';
 
 /**
  * Fills a folder with the root of the image.
- * @param executables the folder that `buildExecutables` filled for the architecture of the build machine
+ * @param executables the folder that `buildExecutable` filled for the architecture of the build machine
  */
 export function layOutImage(executables: string, folder: string): void {
   const missing = [...programs, `/${certificates}`].filter((path) => !existsSync(path));

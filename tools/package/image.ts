@@ -39,7 +39,7 @@ const digestOf = (bytes: Buffer): string => createHash('sha256').update(bytes).d
 
 /**
  * Writes sluice-VERSION-image-ARCH.tar and returns its name. It has one layer, and runs as a user that owns no file.
- * @param executables the folder that `buildExecutables` filled for the architecture of the build machine
+ * @param executables the folder that `buildExecutable` filled for the architecture of the build machine
  * @param work a folder for intermediate files, which is removed
  */
 export function buildImage(executables: string, work: string, release: PackageRelease, target: string): string {

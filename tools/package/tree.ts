@@ -69,12 +69,12 @@ const completions: Readonly<Record<Shell, (name: string) => string>> = {
 /**
  * Fills a folder with the files that both the Debian package and the archive install.
  * @param root the checkout
- * @param executables the folder that `buildExecutables` filled for one architecture
+ * @param executables the folder that `buildExecutable` filled for one architecture
  * @param tree the folder to fill, as `/`
  */
 export function layOut(root: string, executables: string, tree: string): void {
   mkdirSync(tree, { recursive: true });
-  cpSync(executables, join(tree, 'usr'), { recursive: true });
+  cpSync(executables, join(tree, 'usr'), { recursive: true, verbatimSymlinks: true });
   for (const [from, to] of Object.entries(files)) {
     const bytes = readFileSync(join(root, from));
     put(tree, to, to.endsWith('.gz') ? withoutClock(gzipSync(bytes, { level: constants.Z_BEST_COMPRESSION })) : bytes);

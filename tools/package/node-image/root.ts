@@ -78,7 +78,7 @@ function inBin(name: string): string {
  */
 export function layOutNodeImage(tree: string, arch: Arch, pool: Pool, folder: string): readonly DebianPackage[] {
   const { gnu } = architectures[arch];
-  for (const path of ours) cpSync(join(tree, path), join(folder, path), { recursive: true });
+  for (const path of ours) cpSync(join(tree, path), join(folder, path), { recursive: true, verbatimSymlinks: true });
   const copied = new Set<string>();
   // Tools of iptables load their modules by name.
   const modules = globSync(`usr/lib/${gnu}/xtables/*.so`, { cwd: pool.root }).toSorted();
