@@ -53,6 +53,7 @@ const lateBuiltins: Plugin = {
  * Writes a program with everything it imports as one minified module. The same sources give the same bytes in any checkout.
  * @param root the checkout
  * @param forAnyNode whether it is a script for an installed Node; otherwise it is for injection into an executable
+ * @param version that the program states; without one, that of the checkout
  * @param interpreter of the script
  */
 export async function bundleProgram(
@@ -60,7 +61,7 @@ export async function bundleProgram(
   name: ProgramName,
   outfile: string,
   forAnyNode: boolean,
-  interpreter = '/usr/bin/env node',
+  { version, interpreter = '/usr/bin/env node' }: { readonly version?: string; readonly interpreter?: string } = {},
 ): Promise<void> {
   const banner = forAnyNode
     ? [`#!${interpreter}`, checksNode(name), needsRequire('import.meta.url')]
@@ -78,6 +79,7 @@ export async function bundleProgram(
     minifyWhitespace: true,
     minifySyntax: true,
     legalComments: 'none',
+    define: version === undefined ? {} : { builtVersion: JSON.stringify(version) },
     banner: { js: banner.join('\n') },
     logLevel: 'warning',
     plugins: [lateBuiltins],

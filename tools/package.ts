@@ -14,6 +14,7 @@ import { licenceTexts } from './package/licences.ts';
 import { PackageError, requireTools, run } from './package/run.ts';
 import { billOfMaterials, type Native } from './package/sbom.ts';
 import { layOut, licences } from './package/tree.ts';
+import { buildVersion } from './version.ts';
 
 const root = join(import.meta.dirname, '..');
 
@@ -21,7 +22,7 @@ const root = join(import.meta.dirname, '..');
 async function main(): Promise<void> {
   const { archs, target, nodeImage } = readOptions();
   requireTools();
-  const release = { version: rootPackage().version, epoch: epoch() };
+  const release = { version: buildVersion(root), epoch: epoch() };
   rmSync(target, { recursive: true, force: true });
   mkdirSync(target, { recursive: true });
   const work = mkdtempSync(join(target, '.work-'));
@@ -43,7 +44,7 @@ async function buildAll(
   const platforms: NodePlatform[] = [];
   for (const arch of archs) {
     const [executables, tree] = [join(work, arch), join(work, `${arch}.tree`)];
-    await buildExecutable(root, arch, executables);
+    await buildExecutable(root, arch, executables, release.version);
     mkdirSync(dirname(join(executables, licences)), { recursive: true });
     writeFileSync(join(executables, licences), texts);
     chmodSync(join(executables, licences), 0o644);
@@ -100,7 +101,7 @@ function thisArch(): Arch {
 }
 
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
-const rootPackage = (): { version: string; optionalDependencies: Record<string, string> } =>
+const rootPackage = (): { optionalDependencies: Record<string, string> } =>
   JSON.parse(read('package.json')) as ReturnType<typeof rootPackage>;
 
 /** The time of every file: SOURCE_DATE_EPOCH, or the time of the commit. */

@@ -15,7 +15,7 @@ export async function buildTestPrograms(root: string): Promise<string> {
   writeFileSync(join(folder, 'package.json'), '{ "type": "module" }\n');
   for (const name of programNames) {
     const file = join(folder, name);
-    await bundleProgram(root, name, file, true, process.execPath);
+    await bundleProgram(root, name, file, true, { interpreter: process.execPath });
     chmodSync(file, 0o755);
   }
   return folder;

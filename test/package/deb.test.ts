@@ -4,13 +4,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execaSync } from 'execa';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { version } from '../../packages/applier/src/version.ts';
 import { makeRoot, noRootBecause } from './clean-root.fixture.ts';
+import { orderedVersion } from '../../tools/version.ts';
 import { newer, newerThan } from './newer.fixture.ts';
+import { version } from './setup.ts';
 import { artefact, packages } from './unpack.fixture.ts';
 
 const work = mkdtempSync(join(tmpdir(), 'sluice-clean-'));
 const root = join(work, 'root');
+const inDebian = orderedVersion(version);
 const whyNot = packages.whyNot || noRootBecause();
 afterAll(() => rmSync(work, { recursive: true, force: true }));
 
@@ -31,7 +33,7 @@ const state = 'var/lib/sluice/journal';
 const program = 'usr/bin/sluiced';
 
 test.for([
-  ['installed', `install ok installed ${version}`, [program], [config, state], ['daemon-reload']],
+  ['installed', `install ok installed ${inDebian}`, [program], [config, state], ['daemon-reload']],
   [
     'upgraded',
     `install ok installed ${newer}`,
@@ -46,7 +48,7 @@ test.for([
     [program],
     ['disable --now sluiced.service sluiced-boot.service sluiced-rehearse.socket', 'daemon-reload'],
   ],
-  ['again', `install ok installed ${version}`, [program, config, state], [], ['daemon-reload']],
+  ['again', `install ok installed ${inDebian}`, [program, config, state], [], ['daemon-reload']],
   ['purged', '', [], [config, state, 'etc/sluice', 'var/lib/sluice', program], []],
 ] as const)(
   'once %s, the rules in the kernel are unchanged, and files are as expected',
@@ -84,7 +86,7 @@ test('the first installation makes the key of the node, which only root can read
 
 test('installs without /proc, as in the build of an image, and its programs work', (context) => {
   if (whyNot) return context.skip(whyNot);
-  expect(seen('bare.package')).toBe(`install ok installed ${version}`);
+  expect(seen('bare.package')).toBe(`install ok installed ${inDebian}`);
   expect(seen('bare.versions')).toBe(`${version}\n${version}\n`);
   expect(seen('bare.output')).toContain('this node has a receipt key');
   expect(seen('bare.key')).toMatch(/^600 root root\n/);

@@ -3,8 +3,8 @@ import { existsSync, lstatSync, readdirSync, readlinkSync, statSync, symlinkSync
 import { join } from 'node:path';
 import { execaSync } from 'execa';
 import { describe, expect, test } from 'vitest';
-import { version } from '../../packages/applier/src/version.ts';
 import { artefact, packages, scratch, unpackDeb } from './unpack.fixture.ts';
+import { version } from './setup.ts';
 
 const example = join(import.meta.dirname, '../../examples/01-cluster-ip');
 const qemu = '/usr/bin/qemu-aarch64-static';

@@ -1,8 +1,8 @@
 // @module-tag all
 import { execaSync } from 'execa';
 import { expect, test } from 'vitest';
-import { version } from '../../packages/applier/src/version.ts';
 import { inImage, noImageBecause, unpackImage } from './image.fixture.ts';
+import { version } from './setup.ts';
 
 test('the image has one layer and runs as a user without files', (context) => {
   if (noImageBecause) return context.skip(noImageBecause);

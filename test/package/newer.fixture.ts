@@ -2,7 +2,6 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execaSync } from 'execa';
-import { version } from '../../packages/applier/src/version.ts';
 
 /** A version that is higher than every real one. */
 export const newer = '9.9.9';
@@ -13,7 +12,7 @@ export function newerThan(deb: string, target: string): void {
   try {
     execaSync('dpkg-deb', ['-R', deb, join(folder, 'root')]);
     const control = join(folder, 'root/DEBIAN/control');
-    writeFileSync(control, readFileSync(control, 'utf8').replace(`Version: ${version}`, `Version: ${newer}`));
+    writeFileSync(control, readFileSync(control, 'utf8').replace(/^Version: .*$/m, `Version: ${newer}`));
     execaSync('dpkg-deb', ['--root-owner-group', '-Zzstd', '-z1', '--build', join(folder, 'root'), target]);
   } finally {
     rmSync(folder, { recursive: true, force: true });

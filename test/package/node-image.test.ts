@@ -4,9 +4,9 @@ import { cpSync, existsSync, lstatSync, readdirSync, readFileSync, realpathSync,
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
-import { version } from '../../packages/applier/src/version.ts';
 import { NodeImage, noNodeImageBecause, runIn } from './node-image.fixture.ts';
 import { artefact } from './unpack.fixture.ts';
+import { version } from './setup.ts';
 
 /** The image of deploy/sluiced.yaml, whose tools are from packages of Debian that are fetched while it is built. */
 

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { execaSync } from 'execa';
 import { expect, test } from 'vitest';
 import { NodeImage, noNodeImageBecause } from './node-image.fixture.ts';
-import { epoch } from './setup.ts';
+import { epoch, version } from './setup.ts';
 import { packages, scratch } from './unpack.fixture.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -48,7 +48,13 @@ test('another directory, umask, locale and time zone give the same bytes', (cont
     'sh',
     ['-c', script, process.execPath, join(copy, 'tools/package.ts'), '--arch', 'x64', '-o', target, ...nodeImage],
     {
-      env: { SOURCE_DATE_EPOCH: String(epoch), LC_ALL: 'C.UTF-8', LANG: 'tr_TR.UTF-8', TZ: 'Pacific/Chatham' },
+      env: {
+        SOURCE_DATE_EPOCH: String(epoch),
+        SLUICE_VERSION: version,
+        LC_ALL: 'C.UTF-8',
+        LANG: 'tr_TR.UTF-8',
+        TZ: 'Pacific/Chatham',
+      },
     },
   );
   const ours = (file: string): readonly string[] => lines(file).filter((line) => /amd64|linux-x64/.test(line));

@@ -22,8 +22,9 @@ declare module 'vitest' {
 
 const root = join(import.meta.dirname, '../..');
 
-/** Any time, as long as it is fixed. */
+/** Any time and version, as long as they are fixed. */
 export const epoch = 1_750_000_000;
+export const version = '0.2.0-dev.7+g0123456';
 
 function reasonAgainst(): string {
   if (process.arch !== 'x64') return 'packages are built on x64';
@@ -63,7 +64,7 @@ export default function setup(project: TestProject): () => void {
   if (whyNot === '') {
     execFileSync(process.execPath, [join(root, 'tools/package.ts'), '-o', join(folder, 'release'), ...options], {
       stdio: ['ignore', 'ignore', 'inherit'],
-      env: { ...process.env, SOURCE_DATE_EPOCH: String(epoch) },
+      env: { ...process.env, SOURCE_DATE_EPOCH: String(epoch), SLUICE_VERSION: version },
     });
   }
   project.provide('packages', { folder: join(folder, 'release'), whyNot, noNodeImage });

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { filesBelow } from './executable.ts';
 import { type Arch, architectures } from './node.ts';
 import { PackageError, run } from './run.ts';
+import { orderedVersion } from '../version.ts';
 import { copyAs } from './tree.ts';
 
 export interface PackageRelease {
@@ -23,12 +24,12 @@ export function buildDeb(root: string, tree: string, arch: Arch, release: Packag
   const control = join(staged, 'DEBIAN');
   mkdirSync(control);
   writeFileSync(join(control, 'md5sums'), sums(tree));
-  writeFileSync(join(control, 'control'), controlFile(root, tree, arch, release.version));
+  writeFileSync(join(control, 'control'), controlFile(root, tree, arch, orderedVersion(release.version)));
   for (const script of ['postinst', 'prerm', 'postrm']) {
     copyAs(join(root, 'packaging/debian', script), join(control, script), 0o755);
   }
   run('chmod', ['-R', 'u=rwX,go=rX', staged]);
-  const name = `sluice_${release.version}_${architectures[arch].debian}.deb`;
+  const name = `sluice_${orderedVersion(release.version)}_${architectures[arch].debian}.deb`;
   // zstd: xz would take minutes. dpkg reads zstd since Debian 12 and Ubuntu 22.04. More threads would give other bytes.
   const options = ['--root-owner-group', '-Zzstd', '-z6', '--threads-max=1', '--build', staged, join(target, name)];
   run('dpkg-deb', options, { environment: { SOURCE_DATE_EPOCH: String(release.epoch) } });

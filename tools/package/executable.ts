@@ -13,9 +13,11 @@ const libraryPath = '$ORIGIN/../lib/sluice:/usr/lib/sluice';
 
 /**
  * Writes `bin/sluice` with its second name `bin/sluiced`, a link, and `lib/sluice/libatomic.so.1` below `prefix`.
+ * @param version that the programs state; without one, that of the checkout
+ *
  * The order matters: a finished executable cannot be stripped, and injection into a patched Node fails.
  */
-export async function buildExecutable(root: string, arch: Arch, prefix: string): Promise<void> {
+export async function buildExecutable(root: string, arch: Arch, prefix: string, version?: string): Promise<void> {
   const work = join(prefix, '.work');
   for (const folder of [work, join(prefix, 'bin'), join(prefix, 'lib/sluice')]) mkdirSync(folder, { recursive: true });
   const node = join(work, 'node');
@@ -23,7 +25,8 @@ export async function buildExecutable(root: string, arch: Arch, prefix: string):
   chmodSync(node, 0o755);
   run(architectures[arch].strip, [node]);
   copyFileSync(join(import.meta.dirname, 'start.mjs'), join(work, 'start.mjs'));
-  for (const name of programNames) await bundleProgram(root, name, join(work, `${name}.mjs`), false);
+  const options = version === undefined ? {} : { version };
+  for (const name of programNames) await bundleProgram(root, name, join(work, `${name}.mjs`), false, options);
   writeFileSync(join(work, 'injection.json'), JSON.stringify(injection));
   run(process.execPath, ['--build-sea', 'injection.json'], { cwd: work });
   const [first, second] = programNames.map((name) => join(prefix, 'bin', name)) as [string, string];

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { tarContents } from './archive.ts';
 import type { PackageRelease } from './deb.ts';
+import { tagVersion } from '../version.ts';
 import { layOutImage, takenFrom, user, writable } from './image-root.ts';
 
 /** The reference to a blob in a manifest. */
@@ -77,7 +78,7 @@ export function writeImage(
   const [first] = manifests;
   const named =
     first !== undefined && manifests.length === 1 ? first : blob(layout, types.index, json(indexOf(manifests)));
-  const annotations = { 'org.opencontainers.image.ref.name': release.version };
+  const annotations = { 'org.opencontainers.image.ref.name': tagVersion(release.version) };
   writeFileSync(join(layout, 'oci-layout'), json({ imageLayoutVersion: '1.0.0' }));
   writeFileSync(join(layout, 'index.json'), json(indexOf([{ ...named, annotations }])));
   tarContents(layout, release.epoch, file);

@@ -1,4 +1,4 @@
-import { examples, exitLine, shellCommands, versionCommand } from '@sluice/cli';
+import { examples, exitLine, shellCommands, versionCommand, version } from '@sluice/cli';
 import { Command } from 'commander';
 import { addAdopt } from './commands/adopt/command.ts';
 import { addApply } from './commands/apply/command.ts';
@@ -23,12 +23,11 @@ import { addStatus } from './commands/status/command.ts';
 import { addTop } from './commands/top/command.ts';
 import type { CommandContext } from './commands/options/context.ts';
 import { nodesIn } from './commands/options/names.ts';
-import { version, versionSource } from './version.ts';
 
 const addVersion = (program: Command, { terminal }: CommandContext): void =>
   versionCommand(
     program,
-    () => versionSource(process),
+    () => import('@sluice/bundle'),
     (text) => terminal.out(text),
   );
 

@@ -10,9 +10,9 @@ export { type LogFormat, logFormats, type LogLevel, logLevels, type LogSettings,
 export { isJournal, withPriorities } from './journal.ts';
 export { escaped, printable } from './printable.ts';
 export {
+  version,
   versionCommand,
   versionLine,
   versionReport,
-  type VersionSource,
   versionWords,
 } from './version.ts';

@@ -3,6 +3,12 @@ import { document } from './document.ts';
 import { type Format, outputOption } from './format.ts';
 import { examples } from './help.ts';
 
+/** Set where a program is built (tools/bundle.ts). */
+declare const builtVersion: string | undefined;
+
+/** The version of both programs; from a checkout, that of the release that comes next. */
+export const version = typeof builtVersion === 'undefined' ? '0.2.0-dev' : builtVersion;
+
 /** The version of a program: enough to distinguish two installations, and to tell whether they read each other's files. */
 export interface VersionReport {
   readonly version: string;
@@ -16,33 +22,28 @@ export interface VersionReport {
   readonly arch: string;
 }
 
-/** The facts of a program and its process. */
-export interface VersionSource extends Pick<VersionReport, 'version' | 'bundleFormats' | 'releaseFeatures'> {
-  readonly runtime: {
-    readonly versions: { readonly node: string };
-    readonly platform: string;
-    readonly arch: string;
-  };
-}
+/** What a program reads, as `@sluice/bundle` has it. */
+export type SupportedFormats = Pick<VersionReport, 'bundleFormats' | 'releaseFeatures'>;
 
 /** Makes the report. It contains no time, and of the machine only the platform that the executable was built for. */
-export function versionReport({ runtime, ...own }: VersionSource): VersionReport {
-  return { ...own, node: runtime.versions.node, platform: runtime.platform, arch: runtime.arch };
+export function versionReport({ bundleFormats, releaseFeatures }: SupportedFormats): VersionReport {
+  const { versions, platform, arch } = process;
+  return { version, bundleFormats, releaseFeatures, node: versions.node, platform, arch };
 }
 
 /** Prints the report in one line, the version first. */
-export function versionLine(name: string, { version, bundleFormats, node, platform, arch }: VersionReport): string {
+export function versionLine(name: string, { bundleFormats, node, platform, arch }: VersionReport): string {
   return `${name} ${version} (${platform} ${arch}, Node ${node}, bundle format ${bundleFormats.join(', ')})\n`;
 }
 
 /**
  * Adds `version` to a program.
- * @param source called when the command runs: other commands do not need it
+ * @param supported called when the command runs: other commands do not need it
  * @param print writes to standard output
  */
 export function versionCommand(
   program: Command,
-  source: () => Promise<VersionSource>,
+  supported: () => Promise<SupportedFormats>,
   print: (text: string) => void,
 ): void {
   const name = program.name();
@@ -53,7 +54,7 @@ export function versionCommand(
     )
     .addOption(outputOption())
     .action(async ({ output }: { readonly output: Format }) => {
-      const report = versionReport(await source());
+      const report = versionReport(await supported());
       print(output === 'json' ? document('Version', report) : versionLine(name, report));
     });
 }

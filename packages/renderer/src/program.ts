@@ -1,4 +1,4 @@
-import { examples, exitLine, shellCommands, versionCommand } from '@sluice/cli';
+import { examples, exitLine, shellCommands, versionCommand, version } from '@sluice/cli';
 import { Command } from 'commander';
 import { addAdoptPlan } from './commands/adopt-plan/command.ts';
 import { addAllocations } from './commands/allocations/command.ts';
@@ -33,7 +33,6 @@ import { addVerify } from './commands/verify/command.ts';
 import { addWatch } from './commands/watch/command.ts';
 import { addWhatIf } from './commands/whatif/command.ts';
 import { bundleNames } from './load/names.ts';
-import { version, versionSource } from './version.ts';
 
 /** The verbs, by their groups in the help. */
 const verbs = {
@@ -81,7 +80,7 @@ export function buildProgram(): Command {
     for (const addTo of ofGroup) addTo(program);
   }
   program.commandsGroup('This program:').helpCommand(true);
-  versionCommand(program, () => versionSource(process), print);
+  versionCommand(program, () => import('@sluice/bundle'), print);
   shellCommands(program, names, print);
   return program;
 }

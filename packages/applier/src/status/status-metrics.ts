@@ -1,3 +1,4 @@
+import { version } from '@sluice/cli';
 import type { Accepted } from '@sluice/bundle';
 import { Counter, Gauge, Histogram, type Metric, Registry } from 'prom-client';
 import type { Generation } from '../ports/journal.ts';
@@ -5,7 +6,6 @@ import type { AffinityFill } from '../nftables/affinity.ts';
 import type { ServiceConnections } from '../counts/most.ts';
 import type { FrontendConnections } from '../nftables/counts.ts';
 import { type Outcome, partialOf } from '../ports/outcome.ts';
-import { version } from '../version.ts';
 import { StateSizes } from './state-sizes.ts';
 import { TrafficMetrics } from './traffic-metrics.ts';
 import { type NodeMemory, ProxyMetrics, TransactionMetrics } from './metrics.ts';

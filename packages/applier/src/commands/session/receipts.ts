@@ -1,3 +1,4 @@
+import { version } from '@sluice/cli';
 import type { Serving } from '@sluice/bundle';
 import { planeOf } from '@sluice/netfilter';
 import type { SluicedConfig } from '../../config.ts';
@@ -6,7 +7,6 @@ import { runChildren } from '../../kernel/run.ts';
 import { Receipts } from '../../receipts/receipts.ts';
 import { ReceiptWriter } from '../../receipts/receipt-writer.ts';
 import type { Journal } from '../../ports/journal.ts';
-import { version } from '../../version.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
 /**

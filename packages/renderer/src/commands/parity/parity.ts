@@ -1,9 +1,9 @@
+import { version } from '@sluice/cli';
 import { type BundleFiles, nodesOf, type Observation, type ParityReport, resultOf } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
 import { type ParityFormat, printParity } from '../../emit/parity/print.ts';
 import { exitCodes } from '../../exit.ts';
 import { parityOf } from '../../review/parity/parity.ts';
-import { version } from '../../version.ts';
 import { bundleAt } from '../bundle/bundle-at.ts';
 import { Stopped } from '../failure/failure.ts';
 import { observationAt, placesIn } from '../input/observation.ts';

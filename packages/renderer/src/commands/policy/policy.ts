@@ -1,10 +1,10 @@
+import { version } from '@sluice/cli';
 import { type PolicyFormat, printPolicy } from '../../emit/policy/print.ts';
 import { exitCodes } from '../../exit.ts';
 import { load } from '../../load/load.ts';
 import { readSources } from '../../load/sources.ts';
 import type { ReviewedInput } from '../../review/policy/input.ts';
 import { checkPolicy, failing } from '../../review/policy/policy.ts';
-import { version } from '../../version.ts';
 import { print, progress } from '../output/progress.ts';
 import { dayOf } from '../input/day.ts';
 import { policyIn } from '../input/settings.ts';

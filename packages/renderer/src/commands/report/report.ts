@@ -1,5 +1,5 @@
 import type { BundleFiles } from '@sluice/bundle';
-import { document, type Format } from '@sluice/cli';
+import { document, type Format, version } from '@sluice/cli';
 import { printPolicy } from '../../emit/policy/print.ts';
 import { diffSize } from '../../emit/report/diff-size.ts';
 import { commentCharactersMax, reportMarkdown } from '../../emit/report/markdown.ts';
@@ -14,7 +14,6 @@ import { type ChangeReport, reportOn } from '../../review/report/report.ts';
 import type { Failure, WhatIf } from '../../review/report/what-if.ts';
 import { percentText } from '../../review/report/words.ts';
 import { breaks, type FailureRow, whatIf, type WhatIf as JudgedFailures } from '../../review/what-if/what-if.ts';
-import { version } from '../../version.ts';
 import { bundleAt } from '../bundle/bundle-at.ts';
 import { dayOf } from '../input/day.ts';
 import { policyIn } from '../input/settings.ts';
