@@ -48,10 +48,10 @@ export function readLiveTable({ family, name, objects }: ListedTable): LiveTable
   }
   const context: NftContext = { sets };
   const chains = new Map([...rules].map(([chain, list]) => [chain, chainOf(name, chain, list, context, owner)]));
-  const policyHit = ({ chain }: BaseChain): RuleHit => ({
+  const policyHit = ({ chain, type }: BaseChain): RuleHit => ({
     table: 'nftables',
     chain: `${name} ${chain}`,
-    rule: `policy drop of ${title} ${chain}`,
+    rule: `policy drop of ${type === 'nat' ? 'nat chain ' : ''}${title} ${chain}`,
     owner: 'foreign',
   });
   return { title, chains, bases, policyHit };

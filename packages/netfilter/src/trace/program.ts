@@ -12,7 +12,7 @@ import { isSwitch } from '../rules/parts.ts';
 import { isBuiltInTarget } from '../rules/read-target.ts';
 
 /** A hook of the kernel at which packets meet our rules of one table. */
-interface ProgramHook extends Omit<LiveHook, 'type' | 'priority' | 'notes' | 'state' | 'outOf'> {
+interface ProgramHook extends Omit<LiveHook, 'type' | 'priority' | 'notes' | 'outOf'> {
   readonly table: TableName;
   /** In mode ipvs: the sets that rules match. */
   readonly sets: ReadonlyMap<string, LiveSet> | undefined;
@@ -41,7 +41,6 @@ export function passProgram(program: TableProgram, flows: readonly TraceFlow[], 
     ...at,
     type: base.type,
     priority: 0,
-    state: 'NEW',
     outOf: () => undefined,
     notes: strict,
     setNamed,

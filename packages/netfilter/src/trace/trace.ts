@@ -27,8 +27,10 @@ export function trace(program: FamilyProgram, packet: Packet, world: World): rea
   const switches = world.switches ? new Set(world.switches) : none;
   const sets = world.ipvs?.sets;
   const { family, protocol, remembers } = packet;
+  const { state = 'NEW' } = world;
+  const isFirst = state === 'NEW';
   const start = firstFlow(packet);
-  const nft = world.nft && new NftTable(world.nft, packet, start.destination, isLocal);
+  const nft = isFirst && world.nft ? new NftTable(world.nft, packet, start.destination, isLocal) : undefined;
   // On most nodes.
   const isTableAlone = !world.live && program.nat.jumps.length === 0 && program.filter.jumps.length === 0;
   const pass = (
@@ -53,11 +55,13 @@ export function trace(program: FamilyProgram, packet: Packet, world: World): rea
     return [
       ...flows.filter(ended),
       ...done,
-      ...passProgram(program[table], rest, { ...context, table, sets, switches }),
+      ...(isFirst || table === 'filter'
+        ? passProgram(program[table], rest, { ...context, table, sets, switches, state })
+        : rest),
     ];
   };
   const balance = (flows: readonly TraceFlow[]): readonly TraceFlow[] =>
-    world.ipvs ? flows.flatMap((flow) => (ended(flow) ? [flow] : schedule(flow, packet, world))) : flows;
+    world.ipvs && isFirst ? flows.flatMap((flow) => (ended(flow) ? [flow] : schedule(flow, packet, world))) : flows;
   const node: TracingNode = { pass, isLocal, balance };
   const done = packet.in === undefined ? fromNode([start], node) : fromOutside([start], packet.in, node);
   return merge(done);

@@ -8,8 +8,8 @@ import { parityOf } from './parity.ts';
 
 const node = 'node-1';
 
-function differencesWith(change: (saved: SavedFiles) => void): readonly ParityDifference[] {
-  const files = bundleOf('01-cluster-ip');
+function differencesWith(change: (saved: SavedFiles) => void, example = '01-cluster-ip'): readonly ParityDifference[] {
+  const files = bundleOf(example);
   const saved = savedFiles(files, node);
   change(saved);
   const report = parityOf(files, observe(node, saved), node);
@@ -92,4 +92,42 @@ test('rules of one text in two chains of nftables are two differences', () => {
   expect(first.length).toBeGreaterThan(1);
   expect(second).toHaveLength(first.length);
   expect(first.filter((id) => second.includes(id))).toEqual([]);
+});
+
+const text = 'iptables-nft-save.txt';
+const replacing =
+  (from: string | RegExp, to: string) =>
+  (saved: SavedFiles): void => {
+    const before = saved.get(text) ?? '';
+    expect(before).toMatch(from);
+    saved.set(text, before.replace(from, to));
+  };
+
+test('rules of closed frontends without a test of the state refuse packets of no connection, of the node, too', () => {
+  const jump = /^-A OUTPUT -m conntrack --ctstate NEW (.*-j KUBE-SERVICES)$/m;
+  const found = differencesWith(replacing(jump, '-A OUTPUT $1'), '07-policies');
+  expect(found).toMatchObject([
+    {
+      cause: 'bug',
+      source: { class: 'node' },
+      packet: { to: '10.96.0.73', port: 80, state: 'established' },
+      rule: expect.stringContaining('has no endpoints'),
+    },
+    { cause: 'bug', packet: { state: 'established', protocol: 'udp' } },
+    { cause: 'bug', packet: { state: 'invalid', protocol: 'tcp' } },
+    { cause: 'bug', packet: { state: 'invalid', protocol: 'udp' } },
+  ]);
+});
+
+test('what a firewall does with packets of no connection is no difference', () => {
+  const rule = '-A OUTPUT -m conntrack --ctstate INVALID -j DROP';
+  expect(differencesWith(replacing(/^-A /m, `${rule}\n-A `), '07-policies')).toEqual([]);
+});
+
+test.each([
+  ['nat, whose policy no firewall sets', 'nat', ':PREROUTING ACCEPT', ':PREROUTING DROP', 'different'],
+  ['filter, as firewalls do', 'filter', '-A FORWARD', '-A FORWARD -d 203.0.113.0/24 -j DROP\n-A FORWARD', 'alike'],
+])('packets to no Service that are refused in table %s', (_title, _table, from, to, result) => {
+  const found = differencesWith(replacing(from, to));
+  expect(found.some(({ packet }) => packet.to === '203.0.113.254') ? 'different' : 'alike').toBe(result);
 });

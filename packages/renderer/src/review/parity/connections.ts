@@ -3,6 +3,7 @@ import {
   addAll,
   emptyProgram,
   type Family,
+  type Outcome,
   type Packet,
   type PacketState,
   parseAddress,
@@ -15,18 +16,21 @@ import { loopback } from '../flows/destinations.ts';
 import { factOf, type NodeOf } from '../bundle/node.ts';
 import type { BundleView } from '../bundle/view.ts';
 import { baseTreatmentOf } from '../flows/base-treatment.ts';
+import type { NodeProgram } from '../flows/planes/plane.ts';
 import type { Gap } from './cases.ts';
 import type { ObservedNode } from '../observed/node.ts';
 
-/** Later packets of connections, and packets of none, that a node forwards between its pods and others. */
+/** Later packets of connections, and packets of none, that a node forwards between its pods and others, or meets at a closed frontend. */
 export interface ConnectionCase {
   readonly state: 'established' | 'invalid';
   readonly packet: Packet;
-  readonly from: 'outside' | 'pod-here';
+  readonly from: 'outside' | 'pod-here' | 'node';
   /** Of this packet, and of all others that the same rule decides about: `tcp outside to pod-here`. */
   readonly ways: readonly string[];
   readonly observed: 'drop' | 'pass';
   readonly desired: 'drop' | 'pass';
+  /** Whether it goes to a frontend that refuses new connections: base rules do not know such ones. */
+  readonly isToFrontend: boolean;
   /** The rule that drops it. */
   readonly rule: RuleHit | undefined;
 }
@@ -35,7 +39,13 @@ export interface ConnectionCase {
 interface LaterPacket {
   readonly packet: Packet;
   readonly from: ConnectionCase['from'];
-  readonly to: ConnectionCase['from'] | 'node' | 'localhost';
+  readonly to: 'outside' | 'pod-here' | 'node' | 'localhost';
+}
+
+/** The first packet to a frontend that refuses it, with the program of the bundle that it meets. */
+export interface ClosedPacket {
+  readonly packet: Packet;
+  readonly program: NodeProgram;
 }
 
 /** A rule with where it is: of nftables the text alone may be `drop`. */
@@ -51,7 +61,9 @@ const states = { established: 'ESTABLISHED', invalid: 'INVALID' } as const satis
 
 /**
  * Packets that are not the first of a connection, by state: the base rules of a profile decide about them, not those of Services. Rules of
- * other programs may ask for a protocol, a direction or the node itself, so each is traced.
+ * other programs may ask for a protocol, a direction or the node itself, so each is traced; so are those to frontends that refuse new
+ * connections, by rules which must ask for the state.
+ * @param closed first packets to frontends that either side refuses, each as the node's own processes and clients outside send it
  * @returns of each state the cases that differ, one for each rule that decides, or one that does not; none where the node's pods are not
  * known. And rules that are not understood
  */
@@ -60,6 +72,7 @@ export function connectionCases(
   node: NodeOf,
   observed: ObservedNode,
   { host, sysctls }: Observation,
+  closed: readonly ClosedPacket[],
 ): ConnectionCases {
   const { family } = observed.tables;
   const treatment = baseTreatmentOf(view, node.file.profile, family);
@@ -74,21 +87,53 @@ export function connectionCases(
     const all = of.flatMap(({ packet, from, to }): readonly ConnectionCase[] => {
       const found = verdictOf(to === 'localhost' ? behind : observed, packet, states[state]);
       const ways = [`${packet.protocol} ${from} to ${to}`];
-      if (!Array.isArray(found)) return [{ state, packet, from, ways, ...found, desired: isDropped ? 'drop' : 'pass' }];
+      const desired = isDropped ? 'drop' : 'pass';
+      if (!Array.isArray(found)) return [{ state, packet, from, ways, ...found, desired, isToFrontend: false }];
       addAll(gaps, found);
       return [];
     });
-    const differing = all.filter((one) => one.observed !== one.desired);
+    const toFrontends = closed.flatMap((one): readonly ConnectionCase[] => {
+      const found = verdictOf(observed, one.packet, states[state]);
+      if (!Array.isArray(found)) return toFrontend(one, state, found, observed);
+      addAll(
+        gaps,
+        found.filter(({ rule }) => rule?.isProxys),
+      );
+      return [];
+    });
+    const differing = [...all, ...toFrontends].filter((one) => one.observed !== one.desired);
     return differing.length === 0 ? all.slice(0, 1) : firstOfEach(differing);
   });
   return { cases, gaps };
 }
 
-/** One of each rule that decides, with the ways of all: an exception for some of them must not cover the others. */
+/**
+ * One of each rule that decides, with the ways of all: an exception for some of them must not cover the others. Which frontends are closed
+ * changes with endpoints, so that they are no part of what a rule decides about others, too.
+ */
 const firstOfEach = (cases: readonly ConnectionCase[]): readonly ConnectionCase[] =>
-  [...Map.groupBy(cases, ({ rule }) => rule && placeOfRule(rule)).values()].flatMap((group) =>
-    group.slice(0, 1).map((first) => ({ ...first, ways: group.flatMap(({ ways }) => ways) })),
-  );
+  [...Map.groupBy(cases, ({ rule }) => rule && placeOfRule(rule)).values()].flatMap((group) => {
+    const others = group.filter(({ isToFrontend }) => !isToFrontend);
+    const of = others.length > 0 ? others : group;
+    return of.slice(0, 1).map((first) => ({ ...first, ways: [...new Set(of.flatMap(({ ways }) => ways))] }));
+  });
+
+/** The case of a packet to a closed frontend; none where another program decides: what it does, it does after a move, too. */
+function toFrontend(
+  { packet, program: { rules, ipvs, nft } }: ClosedPacket,
+  state: ConnectionCase['state'],
+  found: Verdict,
+  { addresses }: ObservedNode,
+): readonly ConnectionCase[] {
+  if (found.rule && found.rule.owner !== 'proxy') return [];
+  const from = packet.in === undefined ? 'node' : 'outside';
+  const ways = [`${packet.protocol} ${from} to a closed frontend`];
+  const outcomes = trace(rules, packet, { ipvs, nft, localAddresses: addresses, state: states[state] });
+  const desired = outcomes.some(isRefusal) ? 'drop' : 'pass';
+  return [{ state, packet, from, ways, ...found, desired, isToFrontend: true }];
+}
+
+const isRefusal = ({ verdict }: Outcome): boolean => verdict === 'drop' || verdict === 'reject';
 
 /**
  * Of each protocol: from a client to a pod of this node, from the pod to the client, and answers of both to the node itself; those to a
@@ -125,22 +170,24 @@ function laterPackets(node: NodeOf, family: Family, observed: ObservedNode): rea
   });
 }
 
+type Verdict = Pick<ConnectionCase, 'observed' | 'rule'>;
+
 const untracked = 'it leaves packets of established connections without connection tracking';
 
 function verdictOf(
-  { tables, addresses, interfaceTo }: ObservedNode,
+  { tables, ipvs, addresses, interfaceTo }: ObservedNode,
   packet: Packet,
   state: PacketState,
-): Pick<ConnectionCase, 'observed' | 'rule'> | Gap[] {
+): Verdict | Gap[] {
   const notes = traceNotes();
   const live = { tables, notes, state, outOf: interfaceTo };
   try {
-    const outcomes = trace(emptyProgram, packet, { localAddresses: addresses, live });
+    const outcomes = trace(emptyProgram, packet, { localAddresses: addresses, ipvs, live, state });
     if (outcomes.length === 0 || notes.doubts.size > 0) return [...notes.doubts].map(([rule, why]) => ({ rule, why }));
     // Of an answer to a client this undoes the translation; which connections pass here, these packets do not say.
     if (notes.untracking.size > 0) return [...notes.untracking].map((rule) => ({ rule, why: untracked }));
     // Also one of chance.
-    const dropped = outcomes.find(({ verdict }) => verdict === 'drop' || verdict === 'reject');
+    const dropped = outcomes.find(isRefusal);
     return { observed: dropped ? 'drop' : 'pass', rule: dropped?.path.at(-1) };
   } catch (error) {
     if (error instanceof TraceError) return [{ rule: undefined, why: error.message }];

@@ -22,7 +22,7 @@ import { namedInRules, sourcesOf } from '../flows/sources.ts';
 import { type Claim, claimsOf, declaredIn } from '../prove/declared.ts';
 import { isSameOutcome } from '../prove/equivalence.ts';
 import { isSameBut } from '../prove/mode-differences.ts';
-import { type ConnectionCase, connectionCases } from './connections.ts';
+import { type ClosedPacket, type ConnectionCase, connectionCases } from './connections.ts';
 import { desiredOutcome, type Gap, ObservedTracer, packetOf } from './cases.ts';
 import { aspectOf, comparedChoices } from './causes.ts';
 import type { DifferingCase } from './differing-case.ts';
@@ -34,6 +34,7 @@ import {
   isMartian,
   isOwnByWire,
   isPassed,
+  isRefused,
   noCases,
   listener,
   unknownInterface,
@@ -92,6 +93,7 @@ export function compareFamily({ view, node: { name, file, profile }, seen, famil
   const gaps = new Map<string, FoundGap>();
   const settings = new Settings();
   const sources = new Set<string>();
+  const closed: ClosedPacket[] = [];
   let cases = 0;
   const plainSources = sourcesOf(view, node, family, []).filter(({ network }) => network === undefined);
   const outside = plainSources.find((source) => source.class === 'outside');
@@ -112,12 +114,12 @@ export function compareFamily({ view, node: { name, file, profile }, seen, famil
       const desired = desiredOutcome(program, observed, packet);
       const row = { nodes: { profile: node.file.profile, nodes: [node.name] }, family, source, destination, packet };
       const [one, other] = [visible(found.outcome), visible(desired)];
+      if (mayBeClosed(source) && (isRefused(one) || isRefused(other))) closed.push({ packet, program });
       const compared = { row, claim, observed: found.outcome, desired };
       if (isAlike(one, other, gaps) || isUnobservable(row, claim, one, other))
         return settings.note(compared, undefined);
       const foreign = foreignOf(observed, packet);
-      // A rule of another program that refuses a packet to no Service refuses it after a move, too.
-      if (foreign && destination.kind === 'elsewhere' && isPassed(other)) return;
+      if (foreign && destination.kind === 'elsewhere' && isPassed(other) && !isOfTranslation(foreign, one)) return;
       const unknown = unknownInterface(source, seen) ?? unseenListener(seen, row, one, other);
       if (unknown) return addGap(gaps, unknown, unknown !== listener);
       settings.note(compared, aspectOf(found.outcome, desired));
@@ -133,13 +135,17 @@ export function compareFamily({ view, node: { name, file, profile }, seen, famil
   }
   const { cases: connections, gaps: gapsOfConnections } = isUnread
     ? noCases
-    : connectionCases(view, node, observed, seen);
+    : connectionCases(view, node, observed, seen, closed);
   addGaps(gaps, gapsOfConnections);
   cases += connections.length + gapsOfConnections.length;
   addGaps(gaps, unreadServers(observed, destinations));
   const tracked = { family, destinations, claims, addresses: observed.addresses, modes };
   return { frontends: destinations.length, sources, cases, differing, gaps, settings, connections, tracked };
 }
+
+/** Of a frontend that refuses them, one packet of a process of the node and one of a client outside. */
+const mayBeClosed = ({ class: kind, network }: FlowSource): boolean =>
+  network === undefined && (kind === 'node' || kind === 'outside');
 
 /** Of the node: what is asked at its other addresses. */
 interface AddressSample {
@@ -327,6 +333,13 @@ function foreignOf(node: ObservedNode, packet: FlowRow['packet']): RuleHit | und
   const outcomes = trace(emptyProgram, asSent(packet, program), { localAddresses: addresses, ipvs, live });
   return outcomes.flatMap(({ path }) => path.filter(isDeciding)).at(-1);
 }
+
+/**
+ * What another program does with a packet to no Service it does after a move, too. But none refuses packets where destinations are
+ * translated: a policy there was changed by hand, and spares the packets of Services alone.
+ */
+const isOfTranslation = ({ table, rule }: RuleHit, outcome: FlowOutcome): boolean =>
+  isRefused(outcome) && (table === 'nat' || rule.startsWith('policy drop of nat chain'));
 
 /** An accept of another program lets a packet continue, except in nat, where no later rule translates it. */
 function isDeciding({ table, owner, rule }: RuleHit): boolean {

@@ -1,7 +1,7 @@
 import { forwardAccepts, type Mode, type Packet } from '@sluice/netfilter';
-import type { FlowOutcome } from '../flows/flow.ts';
 import type { ObservedNode } from '../observed/node.ts';
 import { type Gap, ObservedTracer } from './cases.ts';
+import { isRefused } from './packets.ts';
 
 /**
  * What a move to mode nftables takes from forwarded packets: no table of nftables can accept what another one refuses, so that a policy DROP
@@ -23,9 +23,6 @@ export function lostForwarding(
     return !isRefused(one.outcome) && isRefused(other.outcome) ? [gap] : [];
   };
 }
-
-const isRefused = ({ branches }: FlowOutcome): boolean =>
-  branches.some(({ verdict }) => verdict === 'drop' || verdict === 'reject');
 
 const gap: Gap = {
   rule: undefined,

@@ -58,6 +58,8 @@ export const isOwnByWire = ({ in: incoming, address }: FlowSource, { addresses }
 /** All addresses of a node port, and localhost, are one. */
 export const portOf = ({ kind, address, port, protocol }: Destination): string =>
   `${kind === 'node-port' || kind === 'localhost' ? '' : address} ${port}/${protocol}`;
+export const isRefused = ({ branches }: FlowOutcome): boolean =>
+  branches.some(({ verdict }) => verdict === 'drop' || verdict === 'reject');
 export const isPassed = ({ branches }: FlowOutcome): boolean => branches.every(({ verdict }) => verdict === 'pass');
 
 /** A source whose packets arrive on interfaces that observed rules ask for. */

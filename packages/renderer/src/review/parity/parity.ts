@@ -163,15 +163,15 @@ function withoutLocalhost(list: readonly FoundDifference[]): readonly FoundDiffe
 
 /** A later packet of a connection, or one of none, that one side drops. Its id is of all packets that the same rule decides about. */
 function connectionDifference(
-  { state, packet, from, ways, observed, desired, rule: decisive }: ConnectionCase,
+  { state, packet, from, ways, observed, desired, rule: decisive, isToFrontend }: ConnectionCase,
   modes: ParityReport['modes'],
 ): readonly ParityDifference[] {
   if (observed === desired) return [];
   const { family, source, destination, port, protocol } = packet;
-  const isOfMode = state === 'invalid' && !modes.observed.some((mode) => mode === modes.desired);
+  const isOfMode = state === 'invalid' && !isToFrontend && !modes.observed.some((mode) => mode === modes.desired);
   const foreign = decisive?.owner === 'foreign' ? decisive : undefined;
-  // No setting has a proxy's rule drop packets of established connections.
-  const isChanged = state === 'established' && observed === 'drop' && decisive !== undefined;
+  // No setting has a proxy's rule drop packets of established connections, or refuse any but new ones at a frontend.
+  const isChanged = (state === 'established' || isToFrontend) && observed === 'drop' && decisive !== undefined;
   const usual = isOfMode ? 'mode' : isChanged ? 'bug' : 'config';
   const cause = foreign === undefined ? usual : 'foreign-rule';
   const shown = cause === 'bug' ? decisive : foreign;
@@ -201,7 +201,7 @@ function connectionDifference(
       advice: foreign
         ? shortened(adviceOfRule(foreign))
         : cause === 'bug'
-          ? 'A rule of the proxy drops packets of established connections: it was changed by hand. Restart the proxy, which writes its rules anew, and observe again'
+          ? 'A rule of the proxy drops packets that begin no connection: it was changed by hand. Restart the proxy, which writes its rules anew, and observe again'
           : 'Compare conntrack.tcpBeLiberal of kube-proxy, and nf_conntrack_tcp_be_liberal of the node, with the profile',
     },
   ];
