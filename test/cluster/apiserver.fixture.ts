@@ -63,7 +63,7 @@ function answer(
   if (request.headers.authorization !== `Bearer ${token}` && !socket.authorized) return send(response, 401, {});
   const url = new URL(path, 'https://server');
   const resource = url.pathname.split('/').at(-1) ?? '';
-  const all = objects.get(resource);
+  const all = objects.get(resource)?.filter((object) => isMeant(url, object));
   if (all === undefined) return send(response, 404, {});
   const start = Number(url.searchParams.get('continue') ?? 0);
   const end = start + Number(url.searchParams.get('limit') ?? all.length);
@@ -77,6 +77,20 @@ function answer(
   };
   const metadata = { resourceVersion: version(), ...(end < all.length ? { continue: String(end) } : {}) };
   send(response, 200, { kind: `${kinds[resource]}List`, apiVersion: 'v1', metadata, items: all.slice(start, end) });
+}
+
+/** Whether the selectors of a request, of the forms that `sluice watch` sends, select an object: `!label`, `metadata.name=x`, `spec.clusterIP!=None`. */
+export function isMeant(url: URL, { metadata, spec }: ApiObject): boolean {
+  const { name, labels = {} } = metadata as {
+    readonly name: string;
+    readonly labels?: Readonly<Record<string, string>>;
+  };
+  const field = url.searchParams.get('fieldSelector') ?? '';
+  const isHeadless = (spec as { readonly clusterIP?: string } | undefined)?.clusterIP === 'None';
+  if (field === 'spec.clusterIP!=None' && isHeadless) return false;
+  if (name !== (/^metadata\.name=(.*)$/.exec(field)?.[1] ?? name)) return false;
+  const without = (url.searchParams.get('labelSelector') ?? '').split(',').filter((term) => term.startsWith('!'));
+  return without.every((term) => labels[term.slice(1)] === undefined);
 }
 
 export function send(response: ServerResponse, status: number, body: unknown): void {

@@ -1,5 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type ApiObject, bodyOf, send, startApiServer, type TestApiServer, token } from './apiserver.fixture.ts';
+import {
+  type ApiObject,
+  bodyOf,
+  isMeant,
+  send,
+  startApiServer,
+  type TestApiServer,
+  token,
+} from './apiserver.fixture.ts';
 
 interface LoggedChange {
   readonly version: number;
@@ -11,6 +19,7 @@ interface LoggedChange {
 /** A client that watches a resource. */
 interface WatchClient {
   readonly resource: string;
+  readonly url: URL;
   readonly response: ServerResponse;
 }
 
@@ -60,11 +69,13 @@ export class LiveCluster {
       return true;
     }
     const resource = url.pathname.split('/').at(-1) ?? '';
-    this.#watch(resource, Number(url.searchParams.get('resourceVersion')), response);
+    this.#watch({ resource, url, response });
     return true;
   }
 
-  #watch(resource: string, since: number, response: ServerResponse): void {
+  #watch(watcher: WatchClient): void {
+    const { resource, url, response } = watcher;
+    const since = Number(url.searchParams.get('resourceVersion'));
     response.writeHead(200, { 'content-type': 'application/json' });
     response.flushHeaders();
     if (since < this.#forgotten) {
@@ -73,8 +84,7 @@ export class LiveCluster {
       return;
     }
     const missed = this.#log.filter((event) => event.resource === resource && event.version > since);
-    for (const event of missed) write(response, event);
-    const watcher = { resource, response };
+    for (const event of missed) write(watcher, event);
     this.#watchers.add(watcher);
     response.on('close', () => this.#watchers.delete(watcher));
   }
@@ -149,7 +159,7 @@ export class LiveCluster {
     const event = { version: this.#version, resource, type, object };
     this.#log.push(event);
     const deliver = (): void => {
-      for (const watcher of this.#watchers) if (watcher.resource === resource) write(watcher.response, event);
+      for (const watcher of this.#watchers) if (watcher.resource === resource) write(watcher, event);
     };
     if (this.delayMs === 0) deliver();
     else setTimeout(deliver, this.delayMs);
@@ -160,8 +170,10 @@ export class LiveCluster {
   }
 }
 
-function write(response: ServerResponse, { type, object }: LoggedChange): void {
-  response.write(`${JSON.stringify({ type, object })}\n`);
+/** Like the API server: an object that a selector does not mean any more is deleted for that watcher. */
+function write({ url, response }: WatchClient, { type, object }: LoggedChange): void {
+  const told = isMeant(url, object) ? type : type === 'MODIFIED' ? 'DELETED' : undefined;
+  if (told !== undefined) response.write(`${JSON.stringify({ type: told, object })}\n`);
 }
 
 function keyOf(item: ApiObject): string {

@@ -29,6 +29,8 @@ export interface CredentialPatience {
 /** Access to one API server. */
 export interface Access {
   readonly server: string;
+  /** It is that of the account of a pod: its address is that of a Service. */
+  readonly isOfPod?: boolean;
   /**
    * Options of a request: trust, client certificate, headers, proxy. Called for each request, because tokens expire.
    * @throws ClusterFailure when credentials are not available in time
@@ -65,6 +67,7 @@ export function openAccess(options: AccessOptions, env: NodeJS.ProcessEnv): Acce
   };
   return {
     server: cluster.server,
+    isOfPod: found.isOfPod === true,
     options: async (patience = {}) => {
       try {
         return await inTime((signal) => requestOptions(credentials, agent, signal), patience);

@@ -7,9 +7,12 @@ type ClusterCode = Extract<ProblemCode, `CLUSTER_${string}` | 'INPUT_TOO_LARGE'>
 export class ClusterFailure extends Error {
   override readonly name = 'ClusterFailure';
   readonly problem: Problem;
+  /** Of a refusal by the server. */
+  readonly status: number | undefined;
 
-  constructor(code: ClusterCode, message: string, hint: string) {
+  constructor(code: ClusterCode, message: string, hint: string, status?: number) {
     super(message);
+    this.status = status;
     this.problem = { code, level: 'error', message, hint };
   }
 }

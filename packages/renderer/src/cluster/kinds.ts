@@ -1,3 +1,5 @@
+import { headlessLabel, proxyNameLabel } from '../render/read/names.ts';
+
 /** A kind that is listed. */
 export interface ListKind {
   readonly kind: string;
@@ -6,6 +8,8 @@ export interface ListKind {
   readonly group: string;
   readonly resource: string;
   readonly namespaced: boolean;
+  /** Which objects of it, as parameters of a request; left out: all. */
+  readonly only?: Readonly<Record<string, string>>;
 }
 
 /** A kind that a snapshot lists completely. */
@@ -33,6 +37,25 @@ export const listedKinds = {
     namespaced: false,
   },
 } as const satisfies Record<ListedKind['kind'], ListedKind>;
+
+/** The kinds of a cluster, by name: all of their objects, or some. */
+export type ListedKinds = Readonly<Record<ListedKind['kind'], ListedKind>>;
+
+/**
+ * What a node needs of its cluster, with the selectors of kube-proxy since 1.36 (`ProxyServer.Run`): its own Node, and what is served.
+ * Earlier versions leave out more, which is left to the profile.
+ */
+export function kindsOfNode(name: string): ListedKinds {
+  const { Service, EndpointSlice, Endpoints, Node, ServiceCIDR } = listedKinds;
+  const only = { labelSelector: `!${headlessLabel}` };
+  return {
+    Service: { ...Service, only: { labelSelector: `!${proxyNameLabel}`, fieldSelector: 'spec.clusterIP!=None' } },
+    EndpointSlice: { ...EndpointSlice, only },
+    Endpoints: { ...Endpoints, only },
+    Node: { ...Node, only: { fieldSelector: `metadata.name=${name}` } },
+    ServiceCIDR,
+  };
+}
 
 /** ConfigMaps, of which only those with kube-proxy's configuration are kept. */
 export const configMaps: ListKind = {

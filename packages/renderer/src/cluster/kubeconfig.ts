@@ -15,6 +15,7 @@ const accountToken = 'var/run/secrets/kubernetes.io/serviceaccount/token';
 export interface Kubeconfig {
   readonly text: string;
   readonly from: string;
+  readonly isOfPod?: boolean;
 }
 
 /**
@@ -44,7 +45,7 @@ export function findKubeconfig(named: string | undefined, env: NodeJS.ProcessEnv
 function ofAccount(root: string): Kubeconfig {
   const config = new KubeConfig();
   config.loadFromCluster(root);
-  return { text: config.exportConfig(), from: 'the ServiceAccount of this pod' };
+  return { text: config.exportConfig(), from: 'the ServiceAccount of this pod', isOfPod: true };
 }
 
 function merged(files: readonly string[]): Kubeconfig {

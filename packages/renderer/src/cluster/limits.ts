@@ -10,6 +10,8 @@ export const clusterLimits = {
   objectsMax: 500_000,
   /** From the request to the last byte of the response. */
   requestTimeoutMs: 30_000,
+  /** Until there is a connection: Linux repeats a lost SYN after 1 s and 3 s. */
+  connectTimeoutMs: 5_000,
   /** Until credentials are available: a plugin may ask the user to log in. */
   credentialTimeoutMs: 180_000,
   /** The first attempt and its retries. */

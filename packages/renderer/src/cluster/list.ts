@@ -72,7 +72,10 @@ async function listOnce(
 }
 
 function pagePath(kind: ListKind, options: KindListOptions, next: string): string {
-  const query = new URLSearchParams({ limit: String(options.pageObjects ?? clusterLimits.pageObjects) });
+  const query = new URLSearchParams({
+    limit: String(options.pageObjects ?? clusterLimits.pageObjects),
+    ...kind.only,
+  });
   if (options.selector !== undefined) query.set('labelSelector', options.selector);
   if (next !== '') query.set('continue', next);
   return `${listPath(kind, options.namespace)}?${query.toString()}`;

@@ -30,6 +30,7 @@ export function refused(what: string, status: number, rule: string): ClusterFail
     'CLUSTER_UNREACHABLE',
     `Cannot ${what}: the server answered ${status}`,
     'Check the selector and the server',
+    status,
   );
 }
 

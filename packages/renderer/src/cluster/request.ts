@@ -1,5 +1,6 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { type RequestOptions, request } from 'node:https';
+import type { Socket } from 'node:net';
 import type { Access, CredentialPatience } from './access.ts';
 import { ClusterFailure } from './failure.ts';
 import { clusterLimits } from './limits.ts';
@@ -12,6 +13,8 @@ export interface Patience extends CredentialPatience {
   readonly requestTimeoutMs: number;
   readonly backoffMs: number;
   readonly answerBytesMax: number;
+  /** Told of each attempt that failed and is followed by another one. */
+  readonly retrying?: (failure: ClusterFailure) => void;
 }
 
 export interface ApiResponse {
@@ -37,6 +40,7 @@ export async function get(access: Access, path: string, patience: Patience = clu
     if ('lost' in result && result.isAboutTrust) throw untrusted(access, result.lost);
     const isLast = attempt === clusterLimits.attemptsMax || patience.signal?.aborted === true;
     if (isLast) throw unreachable(access, path, result);
+    patience.retrying?.(unreachable(access, path, result));
     const pause = Math.min(patience.backoffMs * 2 ** (attempt - 1), clusterLimits.backoffMaxMs);
     // Jitter spreads the load of many clients; it does not affect the output.
     await sleep(pause * (0.5 + Math.random() / 2), patience.signal);
@@ -53,7 +57,9 @@ function unreachable(access: Access, path: string, last: ApiResponse | LostConne
   return new ClusterFailure(
     'CLUSTER_UNREACHABLE',
     `Cannot read ${access.server}${path.replace(/\?.*/, '')}: ${why}`,
-    'Check the server in the kubeconfig, the network and the proxy',
+    access.isOfPod && 'lost' in last
+      ? 'Without a kube-proxy the Service of the API server has no rules yet: set KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT of the pod to an address of its own'
+      : 'Check the server in the kubeconfig, the network and the proxy',
   );
 }
 
@@ -147,11 +153,20 @@ export function startRequest(
   answered: (response: IncomingMessage) => void,
 ): ClientRequest | undefined {
   try {
-    return request(url, options, answered).on('error', failed);
+    return request(url, options, answered).on('error', failed).on('socket', boundConnecting);
   } catch (error) {
     failed(error instanceof Error ? error : new Error(String(error)));
     return undefined;
   }
+}
+
+/** Ends a socket that gets no connection: where nothing answers at all, the kernel tries for minutes. */
+function boundConnecting(socket: Socket): void {
+  if (!socket.connecting) return;
+  const { connectTimeoutMs } = clusterLimits;
+  const late = (): unknown => socket.destroy(new Error(`no connection within ${connectTimeoutMs / 1000} s`));
+  const timer = setTimeout(late, connectTimeoutMs);
+  for (const event of ['connect', 'close']) socket.once(event, () => clearTimeout(timer));
 }
 
 /** Calls back on an abort, because Node does not end a request without a socket, such as one whose tunnel is never opened. @returns removes the listener */

@@ -5,7 +5,7 @@ import type { Access } from '../access.ts';
 import { ClusterFailure } from '../failure.ts';
 import { mapAt, textAt } from '../json.ts';
 import { keep } from '../keep.ts';
-import { type ListedKind, listedKinds } from '../kinds.ts';
+import { kindsOfNode, type ListedKind, type ListedKinds, listedKinds } from '../kinds.ts';
 import { list } from '../list.ts';
 import { Reflector, type WatchPatience, wordsOf } from './reflector.ts';
 import { sleep } from '../sleep.ts';
@@ -50,9 +50,14 @@ export class Feed {
   readonly #uids = new Map<string, string>();
   readonly #unpacked = new Set<PackedObject>();
   readonly #synced = new Set<string>();
+  readonly #listed: ListedKinds;
+  readonly #node: string | undefined;
   #kinds: readonly ListedKind[] = [];
 
-  constructor(access: Access, listener: FeedListener, patience: WatchPatience) {
+  /** @param node watches what this node needs, with the selectors of kube-proxy; left out: all of the cluster */
+  constructor(access: Access, listener: FeedListener, patience: WatchPatience, node?: string) {
+    this.#node = node;
+    this.#listed = node === undefined ? listedKinds : kindsOfNode(node);
     this.#access = access;
     this.#listener = listener;
     this.#patience = patience;
@@ -61,6 +66,11 @@ export class Feed {
   /** True once every kind was listed: before that, missing objects may only be unknown. */
   get isComplete(): boolean {
     return this.#kinds.length > 0 && this.#kinds.every(({ kind }) => this.#synced.has(kind));
+  }
+
+  /** False where the cluster has no Node of the name that was given. */
+  get hasNode(): boolean {
+    return this.#node === undefined || this.#at(pathOf(listedKinds.Node, this.#node)) !== undefined;
   }
 
   /** The current objects by their paths in the API; shares its entries with the map before, so that `differing` costs what differs. */
@@ -83,14 +93,21 @@ export class Feed {
 
   /** Watches the cluster until the signal. */
   async run(signal: AbortSignal): Promise<void> {
-    const slices = await this.#find(listedKinds.EndpointSlice, signal);
-    const ranges = await this.#find(listedKinds.ServiceCIDR, signal);
+    const listed = this.#listed;
+    const services = await this.#find(listed.Service, signal);
+    const slices = await this.#find(listed.EndpointSlice, signal);
+    const ranges = await this.#find(listed.ServiceCIDR, signal);
     if (signal.aborted) return;
     // Without EndpointSlices, the cluster has Endpoints.
-    const endpoints = typeof slices === 'string' ? listedKinds.Endpoints : slices;
-    if (typeof ranges === 'string') this.#listener.notWatched(listedKinds.ServiceCIDR, ranges);
+    const endpoints = typeof slices === 'string' ? listed.Endpoints : slices;
+    if (typeof ranges === 'string') this.#listener.notWatched(listed.ServiceCIDR, ranges);
     const optional = typeof ranges === 'string' ? [] : [ranges];
-    this.#kinds = [listedKinds.Service, endpoints, listedKinds.Node, ...optional];
+    this.#kinds = [
+      typeof services === 'string' ? everyAddress(listed.Service) : services,
+      endpoints,
+      listed.Node,
+      ...optional,
+    ];
     await Promise.all(
       this.#kinds.map((kind) => new Reflector(this.#access, kind, this.#sink, this.#patience).run(signal)),
     );
@@ -109,10 +126,11 @@ export class Feed {
         return listed === undefined ? `${this.#access.server} does not have ${kind.resource}` : kind;
       } catch (error) {
         if (!(error instanceof ClusterFailure)) throw error;
-        if (kind === listedKinds.ServiceCIDR && error.problem.code === 'CLUSTER_FORBIDDEN') {
+        if (kind.kind === 'ServiceCIDR' && error.problem.code === 'CLUSTER_FORBIDDEN') {
           this.#listener.current(kind);
           return wordsOf(error);
         }
+        if (kind.kind === 'Service' && error.status === 400) return wordsOf(error);
         if (!signal.aborted) this.#listener.away(kind, wordsOf(error));
         await sleep(this.#patience.backoffMs, signal);
       }
@@ -176,6 +194,11 @@ export class Feed {
     this.#unpacked.delete(before);
     this.#listener.changed({ ...changeOf(before), ...(isDeleted ? { isDeleted } : {}) });
   }
+}
+
+/** API servers before 1.31 select Services by labels alone. */
+function everyAddress({ only: { fieldSelector: _byAddress, ...only } = {}, ...kind }: ListedKind): ListedKind {
+  return { ...kind, only };
 }
 
 const pathOf = ({ resource }: ListedKind, key: string): string => `cluster/${resource}/${key}`;

@@ -88,6 +88,7 @@ export class Reflector {
     if (this.#version === undefined) return undefined;
     const { watchSeconds } = this.#patience;
     const query = new URLSearchParams({
+      ...this.#kind.only,
       watch: '1',
       allowWatchBookmarks: 'true',
       resourceVersion: this.#version,

@@ -10,6 +10,7 @@ export function addWatch(program: Command): void {
   examples(watch, [
     'sluice watch -o /var/lib/sluice-watch/rendered',
     'sluice watch -o rendered --commit --push --listen 127.0.0.1:9780',
+    'sluice watch --node node-a -o /run/sluice-watch/rendered --kubeconfig /etc/sluice/kubeconfig',
     'sluice watch -o /bundle --lease kube-system/sluice --events --listen 0.0.0.0:9780 --log-format json',
   ])
     .summary('render continuously from a running cluster')
@@ -18,6 +19,14 @@ export function addWatch(program: Command): void {
     )
     .requiredOption('-o, --output <DIR>', 'the bundle directory', notEmpty)
     .option('-c, --config <FILE>', 'the SluiceConfig', notEmpty)
+    .addOption(
+      new Option(
+        '--node <NAME>',
+        'render for this node alone, from what kube-proxy watches; for a watch on each node, beside sluiced',
+      )
+        .argParser(nodeName)
+        .conflicts(['commit', 'push', 'lease']),
+    )
     .option('--min-interval <TIME>', 'the minimum time between two publications', duration, 200)
     .option('--max-delay <TIME>', 'the maximum time until a change is published', duration, 1_000)
     .option('--listen <ADDRESS:PORT>', 'serve /healthz, /livez and /metrics on this address', address)
@@ -67,6 +76,13 @@ function count(text: string): number {
 function address(text: string): string {
   const [, port] = /^(?:\[[0-9a-f:.]+\]|[^:\s]+):(\d{1,5})$/i.exec(text) ?? [];
   if (port === undefined || Number(port) > 65_535) throw new InvalidArgumentError('Write it as 127.0.0.1:9780.');
+  return text;
+}
+
+/** A subdomain of DNS, as the API server demands: other texts could mean more in a selector. */
+function nodeName(text: string): string {
+  if (!/^[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?$/.test(text))
+    throw new InvalidArgumentError('It is not the name of a Node.');
   return text;
 }
 

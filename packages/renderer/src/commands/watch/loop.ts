@@ -1,3 +1,4 @@
+import type { Problem } from '@sluice/netfilter';
 import type { ObjectChange } from '../../cluster/watch/feed.ts';
 import type { KubeObject } from '../../render/model/kube.ts';
 import { type CommitLimits, commitLimits, CommitSchedule } from './commit-schedule.ts';
@@ -9,8 +10,8 @@ import { nextStep, type Situation, type Step } from './step.ts';
 
 /** The parts of the loop. It calls them, and takes what they return; none calls it. */
 interface LoopParts {
-  /** All current objects; undefined until every resource is listed. */
-  readonly objects: () => ReadonlyMap<string, KubeObject> | undefined;
+  /** All current objects; undefined until every resource is listed, a problem where nothing is to be rendered from them. */
+  readonly objects: () => ReadonlyMap<string, KubeObject> | Problem | undefined;
   readonly publisher: Pick<Publisher, 'changed' | 'start' | 'stop' | 'forget' | 'publish' | 'isWhole'>;
   readonly pace: Pace;
   /** Undefined: without commits. */
@@ -149,10 +150,10 @@ export class WatchLoop {
       this.#pacer.published(now());
       return;
     }
-    const published = publisher.publish(current);
+    const published = 'code' in current ? { problems: [current] } : publisher.publish(current);
     if ('problems' in published) {
       this.#pacer.failed(now());
-      if (published.held) report.held(published.held);
+      if ('held' in published && published.held) report.held(published.held);
       else report.notPublished(published.problems);
       return;
     }

@@ -57,8 +57,8 @@ export class WatchReport {
   }
 
   notPublished(problems: readonly Problem[]): void {
-    logProblems(this.#log, problems);
-    this.alarm('RENDER', problems[0]?.message ?? 'rendering failed');
+    // It is tried again every few seconds.
+    if (this.#alarms.raise('RENDER', problems[0]?.message ?? 'rendering failed')) logProblems(this.#log, problems);
   }
 
   /** The cluster lacks most Services, and their files stay. */

@@ -57,7 +57,7 @@ const calls = {
 /** Callbacks while waiting for a cluster that does not answer. */
 export interface ClusterWait {
   readonly signal: AbortSignal;
-  readonly away: (why: string) => void;
+  readonly away: (failure: ClusterFailure) => void;
   readonly back: () => void;
 }
 
@@ -86,7 +86,7 @@ export async function readClusterConfig(
 async function untilAnswered(access: Access, { signal, away, back }: ClusterWait) {
   while (!signal.aborted) {
     try {
-      const found = await readConfigMaps(access, { ...watchLimits, signal });
+      const found = await readConfigMaps(access, { ...watchLimits, signal, retrying: away });
       back();
       return found;
     } catch (error) {
@@ -94,7 +94,7 @@ async function untilAnswered(access: Access, { signal, away, back }: ClusterWait
       // An aborted request is not a failure.
       if (signal.aborted) return undefined;
       if (error.problem.code !== 'CLUSTER_UNREACHABLE') throw new Stopped(error.problem);
-      away(error.message);
+      away(error);
       await sleep(watchLimits.backoffMs, signal);
     }
   }

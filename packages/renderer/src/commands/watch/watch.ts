@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { fstatSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { isProblem } from '@sluice/bundle';
-import { removalDefaults } from '@sluice/netfilter';
+import { type Problem, removalDefaults } from '@sluice/netfilter';
 import { isJournal, type LogFormat, type LogLevel } from '@sluice/cli';
 import { type AdjustableLog, type Log, makeLog } from '@sluice/cli/log';
 import type { Access } from '../../cluster/access.ts';
@@ -29,6 +29,8 @@ interface WatchOptions {
   readonly kubeconfig?: string;
   readonly context?: string;
   readonly config?: string;
+  /** Renders for this node alone. */
+  readonly node?: string;
   /** Milliseconds. */
   readonly minInterval: number;
   readonly maxDelay: number;
@@ -55,6 +57,10 @@ export async function watchCommand(options: WatchOptions): Promise<number> {
   const log = openLog(options);
   const access = openCluster(options);
   await checkOutput(options, log);
+  log.info(
+    {},
+    `reads ${options.node === undefined ? 'the cluster' : `what Node ${options.node} needs`} from ${access.server}`,
+  );
   const stop = new AbortController();
   const forget = stopAtSignals(stop);
   const state = { log, metrics: new Metrics(), alarms: new Alarms(() => performance.now()), heap };
@@ -72,6 +78,14 @@ export async function watchCommand(options: WatchOptions): Promise<number> {
   }
   return exitCodes.done;
 }
+
+/** Nothing is rendered then: nodes that endpoints name would take its place. */
+const noSuchNode = (node: string, server: string): Problem => ({
+  code: 'NODE_UNKNOWN',
+  level: 'error',
+  message: `Cannot render for Node ${node}: ${server} has no such Node, so the directory stays as it is`,
+  hint: 'Pass the name of the Node as `kubectl get nodes` prints it; a kubelet that starts makes its Node soon',
+});
 
 /** The files of the bundle in a directory; undefined: it has none. */
 function bundleIn(output: string): ReadonlyMap<string, string> | undefined {
@@ -122,8 +136,8 @@ function clusterWait({ log, metrics, alarms }: WatchState, signal: AbortSignal):
   const alarm = 'API configmaps';
   return {
     signal,
-    away: (why) => {
-      if (alarms.raise(alarm, why)) log.warn({ alarm }, `${alarm}: ${why}`);
+    away: ({ message, problem: { hint } }) => {
+      if (alarms.raise(alarm, message)) log.warn({ alarm, hint }, `${alarm}: ${message}`);
       metrics.away.set(1);
     },
     back: () => {
@@ -145,13 +159,13 @@ class WatchSession {
   readonly #loop: WatchLoop;
 
   constructor(access: Access, config: SluiceConfig, options: WatchOptions, { log, metrics, alarms, heap }: WatchState) {
-    const { output } = options;
+    const { output, node } = options;
     this.#options = options;
     this.#log = log;
     this.#metrics = metrics;
     this.#alarms = alarms;
     this.#access = access;
-    this.#feed = new Feed(access, this.#listener, watchLimits);
+    this.#feed = new Feed(access, this.#listener, watchLimits, node);
     const events = options.events === true ? this.#eventSender() : undefined;
     this.#report = new WatchReport(log, alarms, { output, server: access.server }, events);
     const clock = { now: () => Date.now(), monotonic: () => performance.now() };
@@ -165,9 +179,12 @@ class WatchSession {
     );
     const textOnDisk = (path: string): string | undefined => readText(output, path);
     this.#loop = new WatchLoop({
-      objects: () => (this.#feed.isComplete ? this.#feed.objects() : undefined),
+      objects: () => {
+        if (!this.#feed.isComplete) return undefined;
+        return this.#feed.hasNode ? this.#feed.objects() : noSuchNode(node ?? '', access.server);
+      },
       publisher: new Publisher({
-        config,
+        config: node === undefined ? config : { ...config, nodes: config.nodes.filter(({ name }) => name === node) },
         tree: new LiveTree(output),
         textOnDisk,
         filesOnDisk: () => bundleIn(output),

@@ -12,7 +12,9 @@ import { listTree, readText } from '../../load/tree.ts';
 import { type Changes, endpoint, endpoints, node, service, slice } from '../builders.fixture.ts';
 import type { SluiceConfig } from '../model/config.ts';
 import type { KubeObject } from '../model/kube.ts';
+import { diffBundles } from '../../review/diff/diff.ts';
 import { renderWithQuarantine } from '../quarantine/with-quarantine.ts';
+import { headlessLabel, proxyNameLabel } from '../read/names.ts';
 import { isError } from '../render.ts';
 import { LiveRender } from './live-render.ts';
 
@@ -225,6 +227,45 @@ test.each(modes)(
     const [least, most] = mode === 'ipvs' ? [0, 0] : [0.15, 1];
     expect(parts / all).toBeGreaterThanOrEqual(least);
     expect(parts / all).toBeLessThanOrEqual(most);
+  },
+);
+
+/** What a watch of node-a alone sees of a cluster. */
+function seenBy(nodeAlone: string, objects: ReadonlyMap<string, KubeObject>): ReadonlyMap<string, KubeObject> {
+  const isSeen = ({ kind, value }: KubeObject): boolean => {
+    const { name: called, labels = {} } = value['metadata'] as { name: string; labels?: Record<string, string> };
+    if (kind === 'Node') return called === nodeAlone;
+    if (kind !== 'Service') return labels[headlessLabel] === undefined;
+    return labels[proxyNameLabel] === undefined && (value['spec'] as { clusterIP?: string }).clusterIP !== 'None';
+  };
+  return new Map([...objects].filter(([, object]) => isSeen(object)));
+}
+
+test.each(modes)(
+  'packets of a node go the same ways by what it watches alone and by all of the cluster, over random histories (mode %s)',
+  (mode) => {
+    const of = configOf(mode);
+    let compared = 0;
+    fc.assert(
+      fc.property(history, (steps) => {
+        const cluster = new Cluster(start);
+        const alone = new LiveRender(of);
+        for (const events of [[], ...steps]) {
+          for (const one of events) cluster.apply(one);
+          const whole = renderAnew([...cluster.objects.values()], of, new Map());
+          const own = alone.render(seenBy('node-a', cluster.objects), () => undefined);
+          // One that is bad for another profile alone is left out of the whole bundle.
+          if (whole.quarantine.length > 0 || !whole.files.has('nodes/node-a/node.yaml')) continue;
+          expect(own.quarantine).toEqual([]);
+          const ofNode = new Map([...whole.files].filter(([path]) => path !== 'nodes/node-b/node.yaml'));
+          expect(diffBundles(ofNode, new Map(own.files))).toMatchObject({ flows: [] });
+          expect([...own.files.keys()].filter((path) => path.startsWith('nodes/'))).toEqual(['nodes/node-a/node.yaml']);
+          compared += 1;
+        }
+      }),
+      runs(atTier({ quick: 15, all: 150 })),
+    );
+    expect(compared).toBeGreaterThan(10);
   },
 );
 
