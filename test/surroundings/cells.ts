@@ -1,8 +1,8 @@
 import { randomOf } from '@sluice/testing';
 import type { DataPlane } from '../netns/sluiced-node.ts';
 
-/** What is wrong with a tool, or with what it needs. */
-export const troubles = ['missing', 'hang', 'crash', 'garbage', 'silent', 'slow', 'locked', 'full'] as const;
+/** What is wrong with a tool, or with what it needs; `flushed`: right before its call another program takes our rules away, once. */
+export const troubles = ['missing', 'hang', 'crash', 'garbage', 'silent', 'slow', 'locked', 'full', 'flushed'] as const;
 export type Trouble = (typeof troubles)[number];
 
 /**
@@ -27,12 +27,17 @@ export type Phase = (typeof phases)[number];
 export const groups = ['writers', 'readers', 'ipset', 'ipvsadm', 'ip', 'conntrack', 'every'] as const;
 export type Group = (typeof groups)[number];
 
-/** One run: a plane, the tools in trouble, the kind of trouble and the moment that it begins. */
-export interface Cell {
-  readonly plane: DataPlane;
+/** Tools, and the kind of trouble that they are in. */
+export interface ToolTrouble {
   readonly group: Group;
   readonly trouble: Trouble;
+}
+
+/** One run: a plane, the moment that the trouble begins, and perhaps a second one that begins with it. */
+export interface Cell extends ToolTrouble {
+  readonly plane: DataPlane;
   readonly phase: Phase;
+  readonly also?: ToolTrouble;
 }
 
 /** The names of the tools of a group, in /usr/sbin; none where the plane has none. */
@@ -64,24 +69,45 @@ const beside = (mode: DataPlane['mode']): readonly string[] =>
  * The lock is that of legacy tools; a lock and a full directory are no fault of single tools. Conntrack is looked for and never called, as no
  * endpoint of UDP goes: so said a count of all calls in each phase of each plane.
  */
-const exists = ({ plane, group, trouble }: Cell): boolean => {
+const exists = (plane: DataPlane, { group, trouble }: ToolTrouble): boolean => {
   if (trouble === 'locked') return group === 'every' && plane.backend === 'legacy';
   if (trouble === 'full') return group === 'every';
+  if (trouble === 'flushed' && group === 'every') return false;
   if (group === 'conntrack') return trouble === 'missing';
   return toolsOf(plane, group).length > 0;
 };
 
 /** Such as `nft iptables: missing writers at call 4`; `SLUICE_SURROUNDINGS` takes it. */
-export const printCell = ({ plane: { backend, mode }, group, trouble, phase }: Cell): string =>
-  `${backend} ${mode}: ${trouble} ${group} at ${phase}`;
+export const printCell = ({ plane: { backend, mode }, group, trouble, phase, also }: Cell): string =>
+  `${backend} ${mode}: ${trouble} ${group}${also ? ` and ${also.trouble} ${also.group}` : ''} at ${phase}`;
 
-/** Every cell of these planes. */
+/** The troubles of a plane. */
+const troublesOf = (plane: DataPlane): readonly ToolTrouble[] =>
+  groups.flatMap((group) => troubles.map((trouble) => ({ group, trouble }))).filter((one) => exists(plane, one));
+
+/** Every cell of these planes with one trouble. */
 export const cellsOf = (planes: readonly DataPlane[]): readonly Cell[] =>
-  planes.flatMap((plane) =>
-    groups.flatMap((group) =>
-      troubles.flatMap((trouble) => phases.map((phase) => ({ plane, group, trouble, phase })).filter(exists)),
-    ),
-  );
+  planes.flatMap((plane) => troublesOf(plane).flatMap((one) => phases.map((phase) => ({ plane, ...one, phase }))));
+
+/** What a tool needs may be in trouble beside any tool: it makes nothing of the tool's own trouble invisible. */
+const places: ReadonlySet<Trouble> = new Set(['locked', 'full', 'flushed']);
+
+/** Every cell of these planes with two troubles at once: of what tools need and of tools, or of two groups that share no tool. */
+export const pairsOf = (planes: readonly DataPlane[]): readonly Cell[] =>
+  planes.flatMap((plane) => {
+    const all = troublesOf(plane);
+    const share = (a: Group, b: Group): boolean => toolsOf(plane, a).some((name) => toolsOf(plane, b).includes(name));
+    return all.flatMap((one, at) =>
+      all
+        .slice(at + 1)
+        .filter((also) =>
+          [one, also].some(({ trouble }) => places.has(trouble))
+            ? one.trouble !== also.trouble
+            : !share(one.group, also.group),
+        )
+        .flatMap((also) => phases.map((phase) => ({ plane, ...one, also, phase }))),
+    );
+  });
 
 /** Some cells, drawn without repetition: the same for the same seed. */
 export function drawn(cells: readonly Cell[], count: number, seed: number): readonly Cell[] {

@@ -4,11 +4,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isInGuest } from '../in-guest.ts';
 import { SluicedNode, until } from '../netns/sluiced-node.ts';
 import { confirmFirst, publish, publishRelease, reached } from '../netns/sluiced-probation.ts';
-import type { Cell, Trouble } from './cells.ts';
+import type { Cell, ToolTrouble, Trouble } from './cells.ts';
 import { TroubledTools } from './troubled-tools.ts';
 
 /** Seconds from the end of the trouble to a node as if nothing had been: a hung tool is killed after `commandTimeoutMs`. */
-export const healSecondsMax: Readonly<Record<Trouble, number>> = {
+const healSecondsMax: Readonly<Record<Trouble, number>> = {
   missing: 30,
   hang: 90,
   crash: 30,
@@ -17,7 +17,20 @@ export const healSecondsMax: Readonly<Record<Trouble, number>> = {
   slow: 30,
   locked: 30,
   full: 30,
+  flushed: 30,
 };
+
+const troublesOf = ({ group, trouble, also }: Cell): readonly ToolTrouble[] => [
+  { group, trouble },
+  ...(also ? [also] : []),
+];
+
+/** The most that a cell allows. */
+export const healSecondsOf = (cell: Cell): number =>
+  Math.max(...troublesOf(cell).map(({ trouble }) => healSecondsMax[trouble])) * slowness;
+
+/** A tool that is away, waits for a lock or lacks room writes nothing down. */
+const isCounted = ({ trouble }: ToolTrouble): boolean => !['missing', 'locked', 'full'].includes(trouble);
 
 /** A kernel in user mode takes so many times as long for what it does. */
 export const slowness = isInGuest ? 3 : 1;
@@ -58,7 +71,9 @@ export async function runCell(cell: Cell, troubleSeconds: number): Promise<CellR
 
 async function runOn(node: SluicedNode, cell: Cell, troubleSeconds: number): Promise<CellResult> {
   const { plane, phase } = cell;
-  const tools = new TroubledTools(node.directory, cell);
+  const tools = new TroubledTools(node.directory, plane);
+  const all = troublesOf(cell);
+  const countsCalls = all.some(isCounted);
   await confirmFirst(node, plane);
   node.writeConfig(
     plane.backend,
@@ -72,11 +87,15 @@ async function runOn(node: SluicedNode, cell: Cell, troubleSeconds: number): Pro
   const goal =
     { idle: first, flush: first, boot: first, rollback: first, endpoints: update }[phase as string] ?? second;
   const known = new Set([...want.first, ...endpointsOf(goal), ...(phase === 'rollback' ? want.bad : [])]);
-  const mayBeAway = ['flush', 'boot', 'rollback'].includes(phase);
+  const isFlushed = all.some(({ trouble }) => trouble === 'flushed');
+  const mayBeAway = isFlushed || ['flush', 'boot', 'rollback'].includes(phase);
   const wrong = new Set<string>();
   const isBad = phase === 'rollback';
   await using watcher = watch(node, cell, { known, mayBeAway, isBad }, wrong);
-  const begin = (): void => tools.begin(daemon.pid!);
+  const from = Number(/^call (\d+)$/.exec(phase)?.[1] ?? 1);
+  const begin = (): void => {
+    for (const one of all) tools.begin(daemon.pid!, one, from);
+  };
   using supervisor = new DisposableStack();
   switch (phase) {
     case 'idle':
@@ -116,7 +135,7 @@ async function runOn(node: SluicedNode, cell: Cell, troubleSeconds: number): Pro
       publishRelease(node, plane, 2);
   }
   // A release is not looked at at once on a busy machine: a trouble that ends before a call meets it shows nothing.
-  if (tools.countsCalls) await until('a call meets it', async () => tools.met !== '', meetMsMax).catch(() => undefined);
+  if (countsCalls) await until('a call meets it', async () => tools.met !== '', meetMsMax).catch(() => undefined);
   await sleep(troubleSeconds * 1000);
   tools.end(daemon.pid!);
   const endMs = performance.now();
@@ -127,7 +146,7 @@ async function runOn(node: SluicedNode, cell: Cell, troubleSeconds: number): Pro
     const isJudged = !isBad || Object.keys(record.quarantined).length > 0;
     return isJudged && (await isHealthy()) && answersOf(goal).has(await reached(node));
   };
-  const healMax = healSecondsMax[cell.trouble] * slowness;
+  const healMax = healSecondsOf(cell);
   let healSeconds: number | undefined;
   try {
     await until('it is healed', isHealed, healMax * 1000);
@@ -145,7 +164,7 @@ async function runOn(node: SluicedNode, cell: Cell, troubleSeconds: number): Pro
   }
   await watcher.stop();
   if (node.journal()?.held != null) wrong.add(`halted: ${node.journal()?.held}`);
-  return { wrong: [...wrong], healSeconds, calls: tools.countsCalls ? tools.met.split('\n').length - 1 : undefined };
+  return { wrong: [...wrong], healSeconds, calls: countsCalls ? tools.met.split('\n').length - 1 : undefined };
 }
 
 /** Starts a daemon that ends anew, as its unit does (`Restart=always`, `RestartSec=2`). @returns a function that ends this */
