@@ -73,7 +73,6 @@ async function runOn(node: SluicedNode, cell: Cell, troubleSeconds: number): Pro
   const { plane, phase } = cell;
   const tools = new TroubledTools(node.directory, plane);
   const all = troublesOf(cell);
-  const countsCalls = all.some(isCounted);
   await confirmFirst(node, plane);
   node.writeConfig(
     plane.backend,
@@ -135,7 +134,8 @@ async function runOn(node: SluicedNode, cell: Cell, troubleSeconds: number): Pro
       publishRelease(node, plane, 2);
   }
   // A release is not looked at at once on a busy machine: a trouble that ends before a call meets it shows nothing.
-  if (countsCalls) await until('a call meets it', async () => tools.met !== '', meetMsMax).catch(() => undefined);
+  if (all.some(isCounted))
+    await until('a call meets it', async () => tools.met !== '', meetMsMax).catch(() => undefined);
   await sleep(troubleSeconds * 1000);
   tools.end(daemon.pid!);
   const endMs = performance.now();
@@ -164,7 +164,7 @@ async function runOn(node: SluicedNode, cell: Cell, troubleSeconds: number): Pro
   }
   await watcher.stop();
   if (node.journal()?.held != null) wrong.add(`halted: ${node.journal()?.held}`);
-  return { wrong: [...wrong], healSeconds, calls: countsCalls ? tools.met.split('\n').length - 1 : undefined };
+  return { wrong: [...wrong], healSeconds, calls: all.every(isCounted) ? tools.met.split('\n').length - 1 : undefined };
 }
 
 /** Starts a daemon that ends anew, as its unit does (`Restart=always`, `RestartSec=2`). @returns a function that ends this */
@@ -232,7 +232,9 @@ function watch(
       if (!isDishonest) awaySinceMs = undefined;
       else awaySinceMs ??= performance.now();
       if (awaySinceMs !== undefined && performance.now() - awaySinceMs > unknownSecondsMax * 1000)
-        wrong.add(`healthy while clients reach nothing for ${unknownSecondsMax} s`);
+        wrong.add(
+          `healthy while clients reach nothing for ${unknownSecondsMax} s: ${(await node.get())?.slice(0, 1500) ?? ''}`,
+        );
       await sleep(200);
     }
   };
