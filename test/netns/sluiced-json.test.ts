@@ -81,10 +81,17 @@ test('each command that changes the kernel prints its result as one document', a
     0,
     expect.objectContaining({ kind: 'Recovery', generation: expect.any(Number) as number }),
   ]);
+  const rules = await node.rules('nft');
+  expect(await answered('cleanup', '--dry-run')).toEqual([
+    1,
+    expect.objectContaining({ kind: 'Cleanup', generation: expect.any(Number) as number, steps: null }),
+  ]);
+  expect(await node.rules('nft')).toBe(rules);
   expect(await answered('cleanup')).toEqual([
     0,
     expect.objectContaining({ kind: 'Cleanup', steps: expect.any(Number) as number }),
   ]);
+  expect(await answered('cleanup', '--dry-run')).toEqual([0, expect.objectContaining({ generation: null })]);
   expect(await answered('history')).toEqual([0, expect.objectContaining({ kind: 'NodeHistory' })]);
 });
 

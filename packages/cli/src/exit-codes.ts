@@ -56,7 +56,7 @@ export const exitDetails: Readonly<Record<'sluice' | 'sluiced', Readonly<Record<
     confirm: '3 the state directory cannot be used',
     recover: '3 the state of this node cannot be recovered',
     backend: '1 the store in use has a problem; 3 the state directory cannot be used',
-    cleanup: '3 refused, such as while a daemon runs',
+    cleanup: '1 not confirmed, or --dry-run found a generation; 3 refused, such as while a daemon runs',
   },
 };
 
