@@ -1,5 +1,6 @@
-import type { Minor } from './binaries.ts';
-import type { AnswerCounts, AnswerDifference } from './outcomes.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { type Minor, newest } from './binaries.ts';
+import { type AnswerCounts, type AnswerDifference, endpointOf } from './outcomes.ts';
 
 /** The differences of kube-proxy's mode nftables from its mode iptables, by name (`kube-proxy-nftables.md`, KEP-3866). */
 export interface ModeDifference {
@@ -50,8 +51,28 @@ export const betweenModes = (minor: Minor): readonly ModeDifference[] => [
   ...(minor < '1.38' ? [] : [localhostRejects]),
 ];
 
+/**
+ * kube-proxy's set `hairpin-connections` has the endpoints of this node by address, protocol and port, so that a pod whose slices name its node
+ * at one port alone is not masqueraded at the others, and no answer comes back to it. Sluice's set has addresses.
+ */
+const hairpinByPort: ModeDifference = {
+  name: 'a pod that reaches itself is masqueraded at each of its ports, also where a slice names no node',
+  explains: ({ question: { from, sources }, theirs, ours }) => {
+    const itself = ` ${sources[0]} `;
+    const isMasqueraded = (words: string): boolean => !words.includes(itself) || words.includes(' as ');
+    const targets = (answers: AnswerCounts): ReadonlySet<string> => new Set([...answers.keys()].map(endpointOf));
+    return (
+      from === 'endpoint itself' &&
+      isDeepStrictEqual(targets(theirs), targets(ours)) &&
+      [...ours.keys()].every(isMasqueraded) &&
+      ![...theirs.keys()].every(isMasqueraded)
+    );
+  },
+};
+
 /** Differences of a version of kube-proxy from Sluice in mode nftables, by name. `theirs` are kube-proxy's. */
 const ofVersions: readonly (ModeDifference & { readonly since: Minor })[] = [
+  { ...hairpinByPort, since: newest },
   {
     ...localhostRejects,
     since: '1.38',

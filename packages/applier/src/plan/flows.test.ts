@@ -75,6 +75,7 @@ test('reads the lines of frontends of UDP alone to find stale flows in mode nfta
 const emptyIpvs: NodeState = { families: {}, sysctls: new Map() };
 const [one, two] = ['10.244.1.5:53', '10.244.2.6:53'];
 const dns = 'udp 10.96.0.10 53';
+const web = 'tcp 10.96.0.10 80';
 const inIpvs = (real: Readonly<Record<string, number>>): NodeState =>
   node({}, virtual([server('10.96.0.10:53/UDP', real)]));
 const flow = (endpoint?: string, address: string | undefined = '10.96.0.10', port = 53): TrackedFlow => ({
@@ -99,6 +100,10 @@ test.each([
     node({ 'udp * 30053': [two] }),
     [nodePort(one)],
   ],
+  ['a Service without endpoints is new: its packets left the node', node({}), node({ [dns]: [] }), [flow()]],
+  ['a node port without endpoints is new', node({}), node({ 'udp * 30053': [] }), [nodePort()]],
+  ['a Service without endpoints goes', node({ [dns]: [] }), node({}), []],
+  ['nothing happens to a Service without endpoints', node({ [dns]: [] }), node({ [dns]: [], [web]: [one] }), []],
   ['a node port is new', node({}), node({ 'udp * 30053': [two] }), [nodePort()]],
   ['TCP is left alone', node({ 'tcp 10.96.0.10 80': [one] }), node({}), []],
   ['mode ipvs: one endpoint is removed', inIpvs({ [one]: 1, [two]: 1 }), inIpvs({ [two]: 1 }), [flow(one)]],
@@ -119,7 +124,6 @@ test.each([
   expect(flowChange(desired, now).fresh, 'the rollback forgets the same').toEqual(old);
 });
 
-const web = 'tcp 10.96.0.10 80';
 const pending = (endpoint?: string): TrackedFlow => ({ ...flow(endpoint, '10.96.0.10', 80), protocol: 'tcp' });
 
 test.each([

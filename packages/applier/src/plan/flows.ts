@@ -37,14 +37,15 @@ export function udpFamilies(state: NodeState): readonly Family[] {
 }
 
 /**
- * The addresses at which a state translates UDP, each with its port: `10.96.0.10:53`. A connection there that was not translated began while the
- * rules were away, and stays so as long as its client sends. At node ports, and where nat does not see all, that cannot be told.
+ * The addresses at which a state translates or rejects UDP, each with its port: `10.96.0.10:53`. A connection there that was not translated
+ * began while the rules were away, and stays so as long as its client sends. At node ports, and where nat does not see all, that cannot be told.
  */
-export function translatedAt(state: NodeState): ReadonlySet<string> {
+export function decidedAt(state: NodeState): ReadonlySet<string> {
   const plane = planeOf(state);
   if (!plane.isSeenByNat) return new Set();
-  const served = [...plane.read(state).served('udp', nothing)];
-  return new Set(served.flatMap(({ address, port }) => (address === undefined ? [] : [printEndpoint(address, port)])));
+  const services = plane.read(state);
+  const all = [...services.served('udp', nothing), ...services.refused('udp', nothing)];
+  return new Set(all.flatMap(({ address, port }) => (address === undefined ? [] : [printEndpoint(address, port)])));
 }
 
 /**
@@ -54,29 +55,17 @@ export function translatedAt(state: NodeState): ReadonlySet<string> {
 export function staleFlows(state: NodeState, paths: readonly TrackedPath[]): readonly TrackedFlow[] {
   if (paths.length === 0) return [];
   const frontends = frontendsOf(state, nothing, 'udp');
-  let read: ReadonlySet<string> | undefined;
-  // Reading them takes as long as the rest, and most paths lead to an endpoint.
-  const isRejected = (key: string): boolean => (read ??= unserved(state, frontends)).has(key);
   return paths.flatMap((path): TrackedFlow[] => {
     const flow: TrackedFlow = { ...path, protocol: 'udp' };
     if (serves(frontends, frontendKey(flow), flow, path.endpoint)) return [];
     // At a node port the connection has an address of the node, which is not known here.
     const candidates = [flow, { ...flow, address: undefined }];
-    const found = candidates.find((one) => frontends.flows.has(frontendKey(one)) || isRejected(frontendKey(one)));
+    const found = candidates.find(
+      (one) => frontends.flows.has(frontendKey(one)) || frontends.refused.has(frontendKey(one)),
+    );
     if (found === undefined || serves(frontends, frontendKey(found), found, path.endpoint)) return [];
     return [path.endpoint === printEndpoint(path.address, path.port) ? { ...found, endpoint: undefined } : found];
   });
-}
-
-/** The frontends of UDP that reject packets, for want of an endpoint. @param served all others */
-function unserved(state: NodeState, served: Frontends): ReadonlySet<string> {
-  const services = planeOf(state).read(state);
-  const found = new Set<string>();
-  for (const family of families)
-    for (const { address, port } of services.frontends(family, true, 'udp'))
-      found.add(frontendKey({ family, protocol: 'udp', address, port }));
-  for (const key of served.flows.keys()) found.delete(key);
-  return found;
 }
 
 function isAny(values: Iterable<unknown>): boolean {
@@ -96,6 +85,8 @@ interface Frontends {
   readonly flows: ReadonlyMap<string, ReadonlyMap<string, TrackedFlow>>;
   /** The endpoints of a port at any address: mode iptables has one frontend for a node port, mode ipvs one for each address. */
   readonly byPort: ReadonlyMap<string, ReadonlySet<string>>;
+  /** Those that reject packets, by the same key, without an endpoint. */
+  readonly refused: ReadonlyMap<string, TrackedFlow>;
 }
 
 const frontendKey = (flow: Omit<TrackedFlow, 'endpoint'>): string =>
@@ -111,13 +102,19 @@ function frontendsOf(state: NodeState, other: NodeState, protocol: TrackedProtoc
   const plane = planeOf(state);
   const flows = new Map<string, Map<string, TrackedFlow>>();
   const byPort = new Map<string, Set<string>>();
-  for (const served of plane.read(state).served(protocol, other)) {
+  const services = plane.read(state);
+  for (const served of services.served(protocol, other)) {
     const flow: TrackedFlow = { ...served, protocol };
     const [frontend, port] = [frontendKey(flow), portKey(flow)];
     flows.set(frontend, (flows.get(frontend) ?? new Map<string, TrackedFlow>()).set(served.endpoint, flow));
     byPort.set(port, (byPort.get(port) ?? new Set<string>()).add(served.endpoint));
   }
-  return { isSeenByNat: plane.isSeenByNat, flows, byPort };
+  const refused = new Map<string, TrackedFlow>();
+  for (const one of services.refused(protocol, other)) {
+    const flow: TrackedFlow = { ...one, protocol, endpoint: undefined };
+    if (!flows.has(frontendKey(flow))) refused.set(frontendKey(flow), flow);
+  }
+  return { isSeenByNat: plane.isSeenByNat, flows, byPort, refused };
 }
 
 function onlyIn(one: Frontends, other: Frontends): readonly TrackedFlow[] {
@@ -126,11 +123,13 @@ function onlyIn(one: Frontends, other: Frontends): readonly TrackedFlow[] {
   for (const [frontend, flows] of one.flows) {
     for (const [endpoint, flow] of flows) if (isUnseen || !serves(other, frontend, flow, endpoint)) found.push(flow);
   }
-  // A frontend of the other state alone: in this state its packets left the node without nat.
+  // A frontend of the other state alone: in this state its packets left the node without nat, and no rule rejects those of a known connection.
   for (const [frontend, flows] of other.flows) {
     const [flow] = flows.values();
     if (flow && !one.flows.has(frontend)) found.push({ ...flow, endpoint: undefined });
   }
+  for (const [frontend, flow] of other.refused)
+    if (!one.flows.has(frontend) && !one.refused.has(frontend)) found.push(flow);
   return found;
 }
 

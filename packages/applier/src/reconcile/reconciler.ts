@@ -14,7 +14,7 @@ import { isBare, rescue, resume } from '../recovery/recover.ts';
 import { load } from '../recovery/load-generation.ts';
 import { offerNewest } from './offer-newest.ts';
 import { recognise } from '../recovery/recognise.ts';
-import { staleFlows, translatedAt, udpFamilies } from '../plan/flows.ts';
+import { staleFlows, decidedAt, udpFamilies } from '../plan/flows.ts';
 import { cleanUp } from '../transaction/clean-up.ts';
 import { forgetAfter } from '../transaction/forgetting.ts';
 import { noOffers } from '../transaction/offers.ts';
@@ -140,7 +140,7 @@ export class Reconciler {
     const among = udpFamilies(active.state);
     if (among.length === 0) return 0;
     const find = async (): Promise<readonly TrackedFlow[]> =>
-      staleFlows(active.state, (await kernel.trackedPaths?.(among, translatedAt(active.state))) ?? []);
+      staleFlows(active.state, (await kernel.trackedPaths?.(among, decidedAt(active.state))) ?? []);
     let stale = await find();
     if (stale.length > 0 && (await this.#drift.repairAll()) > 0) stale = await find();
     await forgetAfter(stale, this.#ports);

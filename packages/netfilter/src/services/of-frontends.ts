@@ -6,7 +6,15 @@ import { perObject } from '../per-object.ts';
 import { printEndpoint, type TransportProtocol } from '../rules/rule.ts';
 import { type DescribedFrontend, healthCheck } from './described.ts';
 import { printFrontend, type ServiceFrontend } from './of-rule.ts';
-import type { ForwardingState, NamedFrontend, ServedFrontend, Service, ServiceEndpoint, Services } from './services.ts';
+import type {
+  ForwardingState,
+  NamedFrontend,
+  RefusedFrontend,
+  ServedFrontend,
+  Service,
+  ServiceEndpoint,
+  Services,
+} from './services.ts';
 
 /** Lines by the key of their frontend, as `NftState` has them. */
 export type FrontendLines = ReadonlyMap<string, readonly string[]>;
@@ -121,6 +129,22 @@ export class ServicesOfFrontends implements Services {
       const address = isNodePort(parts) ? undefined : parts.address;
       for (const one of new Set([...endpoints, ...local]))
         yield { family, protocol, address, port, endpoint: printNftEndpoint(one) };
+    }
+  }
+
+  *refused(protocol: TransportProtocol, unlike: ForwardingState): Generator<RefusedFrontend> {
+    const own = linesOf(this.#state);
+    for (const key of differing(own, linesOf(unlike))) {
+      if (!isOf(protocol, key)) continue;
+      const parts = readFrontendKey(key);
+      const lines = own.get(key);
+      if (!lines || readFrontend(key, lines).endpoints.length > 0) continue;
+      yield {
+        family: parts.family,
+        protocol,
+        address: isNodePort(parts) ? undefined : parts.address,
+        port: parts.port,
+      };
     }
   }
 

@@ -16,7 +16,7 @@ import {
   rejects,
   type ServiceFrontend,
 } from './of-rule.ts';
-import type { ForwardingState, NamedFrontend, ServedFrontend, Services } from './services.ts';
+import type { ForwardingState, NamedFrontend, RefusedFrontend, ServedFrontend, Services } from './services.ts';
 
 export const tableOf = (state: Pick<ForwardingState, 'families'>, family: Family, table: TableName): TableProgram =>
   state.families[family]?.[table] ?? emptyTable;
@@ -103,6 +103,20 @@ export class ServicesOfTables implements Services {
       const isTree = [table, other].every(({ chains }) => chains.has('SLUICE-SERVICES'));
       const names = isTree ? differing(table.chains, other.chains) : table.chains.keys();
       yield* servedIn(family, table, protocol, names);
+    }
+  }
+
+  *refused(protocol: TransportProtocol, unlike: ForwardingState): Generator<RefusedFrontend> {
+    for (const family of families) {
+      const [own, other] = [tableOf(this.#state, family, 'filter').chains, tableOf(unlike, family, 'filter').chains];
+      if (own === other) continue;
+      for (const text of [...own.values()].flat()) {
+        if (!rejects(text)) continue;
+        const frontend = anywhere(frontendOfLinked(text));
+        if (frontend?.protocol !== protocol) continue;
+        const { address, port } = frontend;
+        yield { family, protocol, address, port };
+      }
     }
   }
 }

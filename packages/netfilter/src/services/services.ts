@@ -72,6 +72,8 @@ export interface ServedFrontend {
   readonly endpoint: string;
 }
 
+export type RefusedFrontend = Omit<ServedFrontend, 'endpoint'>;
+
 /** The Services of one state. Everything is read when it is asked for. */
 export interface Services {
   readonly count: number;
@@ -95,6 +97,8 @@ export interface Services {
    * @param unlike those that both states certainly have may be left out
    */
   served(protocol: TransportProtocol, unlike: ForwardingState): Iterable<ServedFrontend>;
+  /** The same of the frontends of a protocol that reject packets for want of an endpoint; some of these may be served besides. */
+  refused(protocol: TransportProtocol, unlike: ForwardingState): Iterable<RefusedFrontend>;
 }
 
 /** A Service that is not the same in two states. */
