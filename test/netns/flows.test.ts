@@ -73,6 +73,8 @@ describe.each(layoutPlanes)(
         'the clients send',
         async () => (await entry(4000)).includes('id=') && (await entry(4001)).includes('id='),
       );
+      await put([]);
+      await until('a Service that comes without endpoints rejects them', async () => (await entry(4000)) === '');
       await put([1]);
       await until(
         'clients without an endpoint are served',
