@@ -6,15 +6,7 @@ import { perObject } from '../per-object.ts';
 import { printEndpoint, type TransportProtocol } from '../rules/rule.ts';
 import { type DescribedFrontend, healthCheck } from './described.ts';
 import { printFrontend, type ServiceFrontend } from './of-rule.ts';
-import type {
-  ForwardingState,
-  NamedFrontend,
-  RefusedFrontend,
-  ServedFrontend,
-  Service,
-  ServiceEndpoint,
-  Services,
-} from './services.ts';
+import type { ForwardingState, NamedFrontend, ServedFrontend, Service, ServiceEndpoint, Services } from './services.ts';
 
 /** Lines by the key of their frontend, as `NftState` has them. */
 export type FrontendLines = ReadonlyMap<string, readonly string[]>;
@@ -132,7 +124,7 @@ export class ServicesOfFrontends implements Services {
     }
   }
 
-  *refused(protocol: TransportProtocol, unlike: ForwardingState): Generator<RefusedFrontend> {
+  *refused(protocol: TransportProtocol, unlike: ForwardingState): Generator<Omit<ServedFrontend, 'endpoint'>> {
     const own = linesOf(this.#state);
     for (const key of differing(own, linesOf(unlike))) {
       if (!isOf(protocol, key)) continue;

@@ -7,15 +7,7 @@ import { type IpvsState, printScheduler, type RealServer, type VirtualServer, vi
 import { type DescribedFrontend, healthCheck } from './described.ts';
 import { printFrontend } from './of-rule.ts';
 import { ServicesOfTables } from './of-tables.ts';
-import type {
-  ForwardingState,
-  NamedFrontend,
-  RefusedFrontend,
-  ServedFrontend,
-  Service,
-  ServiceEndpoint,
-  Services,
-} from './services.ts';
+import type { ForwardingState, NamedFrontend, ServedFrontend, Service, ServiceEndpoint, Services } from './services.ts';
 
 const noServers: ReadonlyMap<string, VirtualServer> = new Map();
 
@@ -84,7 +76,7 @@ export class ServicesOfServers implements Services {
     yield* this.#tables.served(protocol, unlike);
   }
 
-  *refused(protocol: TransportProtocol, unlike: ForwardingState): Generator<RefusedFrontend> {
+  *refused(protocol: TransportProtocol, unlike: ForwardingState): Generator<Omit<ServedFrontend, 'endpoint'>> {
     if (this.#state.ipvs === unlike.ipvs) return;
     for (const { family, protocol: its, address, port, real } of serversOf(this.#state).values())
       if (its === protocol && real.size === 0) yield { family, protocol, address, port };

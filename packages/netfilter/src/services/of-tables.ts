@@ -16,7 +16,7 @@ import {
   rejects,
   type ServiceFrontend,
 } from './of-rule.ts';
-import type { ForwardingState, NamedFrontend, RefusedFrontend, ServedFrontend, Services } from './services.ts';
+import type { ForwardingState, NamedFrontend, ServedFrontend, Services } from './services.ts';
 
 export const tableOf = (state: Pick<ForwardingState, 'families'>, family: Family, table: TableName): TableProgram =>
   state.families[family]?.[table] ?? emptyTable;
@@ -106,7 +106,7 @@ export class ServicesOfTables implements Services {
     }
   }
 
-  *refused(protocol: TransportProtocol, unlike: ForwardingState): Generator<RefusedFrontend> {
+  *refused(protocol: TransportProtocol, unlike: ForwardingState): Generator<Omit<ServedFrontend, 'endpoint'>> {
     for (const family of families) {
       const [own, other] = [tableOf(this.#state, family, 'filter').chains, tableOf(unlike, family, 'filter').chains];
       if (own === other) continue;

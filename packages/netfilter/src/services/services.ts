@@ -72,8 +72,6 @@ export interface ServedFrontend {
   readonly endpoint: string;
 }
 
-export type RefusedFrontend = Omit<ServedFrontend, 'endpoint'>;
-
 /** The Services of one state. Everything is read when it is asked for. */
 export interface Services {
   readonly count: number;
@@ -98,7 +96,7 @@ export interface Services {
    */
   served(protocol: TransportProtocol, unlike: ForwardingState): Iterable<ServedFrontend>;
   /** The same of the frontends of a protocol that reject packets for want of an endpoint; some of these may be served besides. */
-  refused(protocol: TransportProtocol, unlike: ForwardingState): Iterable<RefusedFrontend>;
+  refused(protocol: TransportProtocol, unlike: ForwardingState): Iterable<Omit<ServedFrontend, 'endpoint'>>;
 }
 
 /** A Service that is not the same in two states. */
