@@ -11,6 +11,8 @@ export interface ModeDifference {
 
 const only = (answers: AnswerCounts, words: string): boolean => [...answers.keys()].every((one) => one === words);
 const isTheNode = (answers: AnswerCounts): boolean => [...answers.keys()].every((one) => one.startsWith('node '));
+const isByTable = (answers: AnswerCounts): boolean =>
+  [...answers.keys()].every((one) => one !== 'reject' && one !== 'drop' && !one.startsWith('node 127.'));
 
 const ofNftables: readonly ModeDifference[] = [
   {
@@ -73,6 +75,26 @@ const hairpinByPort: ModeDifference = {
 /** Differences of a version of kube-proxy from Sluice in mode nftables, by name. `theirs` are kube-proxy's. */
 const ofVersions: readonly (ModeDifference & { readonly since: Minor })[] = [
   { ...hairpinByPort, since: newest },
+  {
+    // Without an endpoint there is no listener, and the kernel refuses the port, as it does on ::1 here, where no daemon runs.
+    name: 'kube-proxy leaves TCP on localhost to a listener (`VERSION_LOCALHOST_LISTENER`)',
+    since: '1.38',
+    explains: ({ question: { frontend, protocol, family }, theirs, ours }) =>
+      frontend === 'node port, loopback' &&
+      protocol === 'tcp' &&
+      isTheNode(theirs) &&
+      (family === 'IPv6' || isByTable(ours) || only(ours, 'reject')),
+  },
+  {
+    name: 'UDP and SCTP are served on 127.0.0.1, where kube-proxy rejects them',
+    since: '1.38',
+    explains: ({ question: { frontend, protocol, family }, theirs, ours }) =>
+      frontend === 'node port, loopback' &&
+      protocol !== 'tcp' &&
+      family === 'IPv4' &&
+      only(theirs, 'reject') &&
+      isByTable(ours),
+  },
   {
     ...localhostRejects,
     since: '1.38',

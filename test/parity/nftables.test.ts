@@ -6,11 +6,19 @@ import { drawCluster, itemsOf } from './clusters.ts';
 import { Coverage } from './coverage.ts';
 import { isOfVersion, ofVersion } from './modes.ts';
 import { withNodes } from './nodes.ts';
-import { differencesOf, Examiner, printDifference, unevenness } from './outcomes.ts';
+import {
+  type AnswerCounts,
+  differencesOf,
+  Examiner,
+  isServed,
+  printDifference,
+  titleOf,
+  unevenness,
+} from './outcomes.ts';
 import { needPrograms } from './programs.ts';
-import { questionsOf } from './questions.ts';
+import { type Question, questionsOf } from './questions.ts';
 import { RunCount } from './runs.ts';
-import { nftablesSettings, type ProxySetting } from './settings.ts';
+import { localhostSettings, nftablesSettings, type ProxySetting } from './settings.ts';
 
 /** Mode nftables of the real kube-proxy and of Sluice: rules have nothing in common, and every packet has the same outcome. */
 
@@ -18,16 +26,45 @@ const services = 12;
 /** Above it chance is excluded. */
 const mostUneven = 5;
 
-const count = atTier({ quick: 1, test: 2, all: 30, soak: 200 });
-const clusters = Array.from({ length: count }, (_, index) => {
-  const setting = nftablesSettings[index % nftablesSettings.length] as ProxySetting;
-  return { index, setting, title: setting.title };
-});
+/** Node ports that the table refuses on 127.0.0.1 where kube-proxy may listen, although endpoints serve clients from outside. */
+function wronglyRefused(
+  questions: readonly Question[],
+  theirs: readonly AnswerCounts[],
+  ours: readonly AnswerCounts[],
+): readonly string[] {
+  const all = (answers: readonly AnswerCounts[], at: number): readonly string[] => [...(answers[at]?.keys() ?? [])];
+  const isAnswered = (at: number): boolean =>
+    all(ours, at).every((words) => isServed(words) && !words.startsWith('node '));
+  const served = new Set(
+    questions.flatMap(({ frontend, from, about, family }, at) =>
+      frontend === 'node port' && from === 'outside' && family === 'IPv4' && isAnswered(at) ? [about] : [],
+    ),
+  );
+  return questions.flatMap((question, at) =>
+    question.frontend === 'node port, loopback' &&
+    question.target === '127.0.0.1' &&
+    served.has(question.about) &&
+    all(theirs, at).every((words) => words.startsWith('node ')) &&
+    all(ours, at).includes('reject')
+      ? [titleOf(question)]
+      : [],
+  );
+}
 
-describe.each(currentOfTier)('kube-proxy %s', (minor) => {
+const count = atTier({ quick: 1, test: 2, all: 30, soak: 200 });
+const runs = currentOfTier.flatMap((minor) => [
+  { minor, what: 'clusters', settings: nftablesSettings } as const,
+  { minor, what: 'clusters with node ports on localhost', settings: localhostSettings } as const,
+]);
+
+describe.each(runs)('kube-proxy $minor, $what', ({ minor, what, settings }) => {
+  const clusters = Array.from({ length: count }, (_, index) => {
+    const setting = settings[index % settings.length] as ProxySetting;
+    return { index, setting, title: setting.title };
+  });
   const coverage = new Coverage();
   const programs = needPrograms(minor);
-  const run = new RunCount(minor, { mode: 'nftables', what: 'clusters' });
+  const run = new RunCount(minor, { mode: 'nftables', what });
   afterAll(() => {
     console.log(`Questions to kube-proxy ${minor}, and of Sluice in mode nftables:\n${coverage.toString()}`);
     run.write(count);
@@ -54,6 +91,7 @@ describe.each(currentOfTier)('kube-proxy %s', (minor) => {
             run.name(name, found.explained.filter(explains).length);
           run.note([judge, examined], found.differences.length);
           expect.soft(found.differences.slice(0, 20).map(printDifference)).toEqual([]);
+          expect.soft(wronglyRefused(questions, answers, found.ours)).toEqual([]);
           expect.soft(unevenness(questions, found.ours)).toBeLessThan(mostUneven);
         },
         ['tree'],

@@ -9,7 +9,7 @@ export interface ComparedRun {
   readonly kubeProxy: string;
   readonly mode: string;
   /** One state of a cluster each, or changes of one over time. */
-  readonly what: 'clusters' | 'histories';
+  readonly what: 'clusters' | 'clusters with node ports on localhost' | 'histories';
   readonly count: number;
   /** Sent through the kernels of both sides. */
   readonly packets: number;
@@ -85,7 +85,10 @@ export function mergedRun(parts: readonly ComparedRun[]): ComparedRun {
 /** Writes it down, in place of the last one of its kind. @param minor of kube-proxy */
 export function writeRun(minor: Minor, run: ComparedRun): void {
   mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, `${minor}-${run.mode}-${run.what}.json`), `${JSON.stringify(run, null, 2)}\n`);
+  writeFileSync(
+    join(folder, `${minor}-${run.mode}-${run.what.replaceAll(' ', '-')}.json`),
+    `${JSON.stringify(run, null, 2)}\n`,
+  );
 }
 
 /** Those that are written down, the oldest version first. */

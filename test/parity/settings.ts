@@ -108,3 +108,17 @@ export const nftablesSettings: readonly [ProxySetting, ...ProxySetting[]] = [
   inNftables({ title: 'node ports on every address', ...nodePorts('0.0.0.0/0', '::/0') }),
   inNftables({ title: 'no CIDR of the cluster', config: { clusterCIDR: '' } }),
 ];
+
+/** Settings of mode nftables in which kube-proxy 1.38 serves node ports on localhost, or refuses them, family by family. */
+export const localhostSettings: readonly [ProxySetting, ...ProxySetting[]] = [
+  inNftables({ title: 'node ports on loopback and a network', ...nodePorts('127.0.0.0/8', '192.0.2.0/28', '::1/128') }),
+  inNftables({ title: 'node ports on every address', ...nodePorts('0.0.0.0/0', '::/0') }),
+  inNftables({ title: 'node ports on localhost', ...nodePorts('localhost') }),
+  inNftables({ title: 'node ports on a part of loopback', ...nodePorts('127.0.0.1/32') }),
+  inNftables({ title: 'node ports on words and a network', ...nodePorts('primary', 'localhost', '192.0.2.102/32') }),
+  inNftables({ title: 'node ports on a network that contains loopback', ...nodePorts('126.0.0.0/7') }),
+  inNftables({ title: 'node ports on the primary address', ...nodePorts('primary') }),
+  inNftables({ title: 'node ports on loopback of IPv6', ...nodePorts('192.0.2.0/24', '::1/128') }),
+  inNftables({ title: 'node ports on loopback and every address', ...nodePorts('127.0.0.0/8', '0.0.0.0/0', '::/0') }),
+  inNftables({ title: 'node ports on all', ...nodePorts('all') }),
+];
