@@ -79,6 +79,11 @@ function knownOptions(): readonly string[] {
 test.each([
   ['the Deployment', (pods?.containers[0]?.args ?? []).slice(1)],
   ['the systemd unit', (/^ExecStart=\S+ watch (.*)$/m.exec(read('sluice-watch.service'))?.[1] ?? '').split(' ')],
+  [
+    'the drop-in of nodes',
+    (/^ExecStart=\S+ watch (.*)$/m.exec(read('sluice-watch.service.d/node.conf'))?.[1] ?? '').split(' '),
+  ],
+  ['the DaemonSet', [...read('node-watch.yaml').matchAll(/^ {12}- (--\S+)$/gm)].map(([, option = '']) => option)],
 ])('%s uses known options only', (_title, args) => {
   expect(args.length).toBeGreaterThan(2);
   for (const arg of args) expect(knownOptions()).toContain(arg.replace(/=.*/, ''));

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { execaSync } from 'execa';
 import { afterEach, expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
-import { readConfig } from '../../packages/applier/src/config.ts';
+import { readConfig, type SluicedConfig } from '../../packages/applier/src/config.ts';
 import { need, needSchemas } from './programs.ts';
 
 const deploy = join(import.meta.dirname, '..', '..', 'deploy');
@@ -48,16 +48,17 @@ const accepted = (program: string, schemas: string, text: string) =>
     reject: false,
   });
 
-test('the chart has the objects of the plain manifests', async (context) => {
+test.for([
+  ['node', ['node-watch.yaml'], 'apiServer: { host: api.example.com }\n'],
+  ['git', ['clusterrole.yaml', 'watch.yaml', 'sluiced.yaml'], 'delivery: git\n'],
+] as const)('with delivery %s the chart has the objects of the plain manifests', async ([, names, values], context) => {
   const helm = await need(context, 'helm');
-  const plain = ['clusterrole.yaml', 'watch.yaml', 'sluiced.yaml'].flatMap((name) =>
-    objectsIn(readFileSync(join(deploy, name), 'utf8')),
-  );
+  const plain = names.flatMap((name) => objectsIn(readFileSync(join(deploy, name), 'utf8')));
   // helm makes the namespace of the release.
   const expected = plain.filter((one) => keyOf(one) !== 'Namespace /sluice');
-  expect(expected.length).toBeGreaterThan(10);
+  expect(expected.length).toBeGreaterThan(7);
   // A changed config restarts the pods; the plain manifest has no digest of it.
-  const text = rendered(helm);
+  const text = rendered(helm, values);
   const digest = / *annotations: \{ checksum\/config: [0-9a-f]{64} \}\n/;
   expect(text).toMatch(digest);
   expect(byKey(objectsIn(text.replace(digest, '')))).toEqual(byKey(expected));
@@ -65,11 +66,16 @@ test('the chart has the objects of the plain manifests', async (context) => {
 
 test.for([
   ['the defaults', ''],
-  ['no watcher', 'watch: { enabled: false }\n'],
-  ['no DaemonSet', 'sluiced: { enabled: false }\n'],
+  [
+    'an address of the API server',
+    'apiServer: { host: "2001:db8::1", port: 443 }\nwatch: { config: { profiles: [{ name: default }] } }\n',
+  ],
+  ['delivery by Git', 'delivery: git\n'],
+  ['no watcher', 'delivery: git\nwatch: { enabled: false }\n'],
+  ['no DaemonSet', 'delivery: git\nsluiced: { enabled: false }\n'],
   [
     'other values',
-    'watch: { replicas: 1 }\nsluiced: { rehearse: false, nodeSelector: { a: b }, tolerations: [], config: { layout: flat }, allowedSigners: "a namespaces=\\"sluice-release\\" ssh-ed25519 AAAA" }\n',
+    'delivery: git\nwatch: { replicas: 1 }\nsluiced: { rehearse: false, nodeSelector: { a: b }, tolerations: [], config: { layout: flat }, allowedSigners: "a namespaces=\\"sluice-release\\" ssh-ed25519 AAAA" }\n',
   ],
 ] as const)('kubeconform accepts the chart with %s', async ([, values], context) => {
   const [helm, kubeconform] = [await need(context, 'helm'), await need(context, 'kubeconform')];
@@ -80,6 +86,12 @@ test.for([
   });
 });
 
+test('kubeconform accepts the plain manifest of nodes with their own watch', async (context) => {
+  const kubeconform = await need(context, 'kubeconform');
+  const text = readFileSync(join(deploy, 'node-watch.yaml'), 'utf8');
+  expect(accepted(kubeconform, needSchemas(context), text)).toMatchObject({ exitCode: 0 });
+});
+
 test('kubeconform refuses a field that Kubernetes does not have', async (context) => {
   const kubeconform = await need(context, 'kubeconform');
   const text = readFileSync(join(deploy, 'sluiced.yaml'), 'utf8').replace('hostNetwork: true', 'hostNetworking: true');
@@ -88,6 +100,7 @@ test('kubeconform refuses a field that Kubernetes does not have', async (context
 
 test.for([
   ['a repository that a shell would run', 'watch: { repository: "https://x; reboot" }\n'],
+  ['an unknown way of delivery', 'delivery: pigeon\n'],
   ['a field that the chart sets itself', 'sluiced: { config: { node: x } }\n'],
   ['an unknown value', 'sluiced: { privileged: true }\n'],
 ])('helm refuses %s', async ([, values], context) => {
@@ -127,12 +140,15 @@ interface Container {
   };
 }
 
-test('only sluiced has capabilities: those of its unit, and SYS_ADMIN for rehearsals', () => {
-  const text = readFileSync(join(deploy, 'sluiced.yaml'), 'utf8');
+test.each([
+  ['sluiced.yaml', ['config'], 'releases'],
+  ['node-watch.yaml', ['rules', 'config'], 'watch'],
+])('only sluiced has capabilities in %s: those of its unit, and SYS_ADMIN for rehearsals', (name, first, beside) => {
+  const text = readFileSync(join(deploy, name), 'utf8');
   expect(capabilities(objectsIn(text))).toEqual([
-    ['config', ['ALL'], [], false, true],
+    ...first.map((one) => [one, ['ALL'], [], false, true]),
     ['sluiced', ['ALL'], ['NET_ADMIN', 'NET_RAW', 'SYS_ADMIN'], false, true],
-    ['releases', ['ALL'], [], false, true],
+    [beside, ['ALL'], [], false, true],
   ]);
   const page = readFileSync(join(deploy, '..', 'docs', 'daemonset.md'), 'utf8');
   for (const word of ['NET_ADMIN', 'NET_RAW', 'SYS_ADMIN', 'hostNetwork', 'hostPath', 'runAsUser: 0'])
@@ -140,8 +156,71 @@ test('only sluiced has capabilities: those of its unit, and SYS_ADMIN for rehear
   expect(text).not.toMatch(/privileged: true|hostPID|hostIPC/);
 });
 
-test('sluiced reads the config that the first container writes', () => {
-  const config = objectsIn(readFileSync(join(deploy, 'sluiced.yaml'), 'utf8')).find(({ kind }) => kind === 'ConfigMap');
-  const text = `${config?.data?.['sluiced.yaml']}node: "123"\n`;
-  expect(readConfig('sluiced.yaml', text)).toMatchObject({ node: '123', rehearse: 'namespace' });
+/** The pod of a DaemonSet in a plain manifest, and its ConfigMap. */
+function daemonSetIn(name: string) {
+  const objects = objectsIn(readFileSync(join(deploy, name), 'utf8'));
+  const config = objects.find(({ kind }) => kind === 'ConfigMap')?.data ?? {};
+  const { spec } = objects.find(({ kind }) => kind === 'DaemonSet') as unknown as DaemonSet;
+  return { objects, config, pod: spec.template.spec };
+}
+
+interface DaemonSet {
+  readonly spec: { readonly template: { readonly spec: NodePod } };
+}
+interface NodePod {
+  readonly initContainers: readonly NodeContainer[];
+  readonly containers: readonly NodeContainer[];
+}
+interface NodeContainer {
+  readonly name: string;
+  readonly args?: readonly string[];
+  readonly env?: readonly { readonly name: string; readonly value?: string }[];
+  readonly securityContext: { readonly runAsUser: number };
+  readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string; readonly readOnly?: boolean }[];
+}
+
+test.each([
+  ['sluiced.yaml', { signatures: { policy: 'required' } }],
+  ['node-watch.yaml', { signatures: { policy: 'none' }, bundleOwner: 65_532 }],
+])('sluiced reads the config that a container of %s writes', (name, fields) => {
+  const text = `${daemonSetIn(name).config['sluiced.yaml']}node: "123"\n`;
+  expect(readConfig('sluiced.yaml', text)).toMatchObject({ node: '123', rehearse: 'namespace', ...fields });
+});
+
+test('on a node with its own watch, sluiced reads what the watch writes, which alone can write it and alone has a token', () => {
+  const { config, pod } = daemonSetIn('node-watch.yaml');
+  const [sluiced, watch] = pod.containers;
+  const { bundle, bundleOwner } = readConfig('x', `${config['sluiced.yaml']}node: "123"\n`) as SluicedConfig;
+  expect(watch?.args).toContain(`--output=${bundle}`);
+  expect(watch?.args).toContain('--node=$(NODE_NAME)');
+  expect(watch?.securityContext.runAsUser).toBe(bundleOwner);
+  const rules = (one: NodeContainer | undefined) => one?.volumeMounts.find(({ name }) => name === 'rules');
+  expect([rules(sluiced), rules(watch)]).toMatchObject([{ readOnly: true }, { mountPath: '/var/lib/sluice-watch' }]);
+  const withToken = [...pod.initContainers, ...pod.containers].filter(({ volumeMounts }) =>
+    volumeMounts.some(({ mountPath }) => mountPath.startsWith('/var/run/secrets')),
+  );
+  expect(withToken).toEqual([watch]);
+  // Its rules make the Service of the API server answer.
+  expect(watch?.env?.map(({ name }) => name)).toContain('KUBERNETES_SERVICE_HOST');
+});
+
+test('both DaemonSets have one container of sluiced, but for the folder of the bundle', () => {
+  const without = (name: string) => {
+    const sluiced = daemonSetIn(name).pod.containers.find((one) => one.name === 'sluiced');
+    const mounts = sluiced?.volumeMounts.filter((mount) => mount.name !== 'rules' && mount.name !== 'releases');
+    return { ...sluiced, volumeMounts: mounts };
+  };
+  expect(without('node-watch.yaml')).toEqual(without('sluiced.yaml'));
+});
+
+test('a node has the rights of kube-proxy', () => {
+  const rulesOf = (name: string, kind: string): unknown =>
+    (
+      objectsIn(readFileSync(join(deploy, name), 'utf8')).find((one) => one.kind === kind) as unknown as {
+        rules: unknown;
+      }
+    ).rules;
+  // The rights that a watch of the cluster has, too: kube-proxy may also read single Nodes, and write Events.
+  for (const kind of ['ClusterRole', 'Role'])
+    expect(rulesOf('node-watch.yaml', kind)).toEqual(rulesOf('clusterrole.yaml', kind));
 });

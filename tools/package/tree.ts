@@ -21,6 +21,7 @@ const files: Readonly<Record<string, string>> = {
   'packages/applier/systemd/sluiced-rehearse.socket': 'usr/lib/systemd/system/sluiced-rehearse.socket',
   'packages/applier/systemd/sluiced-rehearse@.service': 'usr/lib/systemd/system/sluiced-rehearse@.service',
   'deploy/sluice-watch.service': 'usr/share/sluice/sluice-watch.service',
+  'deploy/sluice-watch.service.d/node.conf': 'usr/share/sluice/sluice-watch.service.d/node.conf',
   'docs/sluiced.yaml': 'usr/share/sluice/sluiced.yaml',
   'packaging/modules-load.conf': 'usr/lib/modules-load.d/sluice.conf',
   'packaging/tmpfiles.conf': 'usr/lib/tmpfiles.d/sluice.conf',
