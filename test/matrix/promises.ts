@@ -181,6 +181,17 @@ export const promises: readonly PromiseRow[] = [
     onFake('after a boot the confirmed rules are loaded, not those on probation'),
   ),
   row(
+    "a node's own watch brings what the API server has, without which the rules stay and boot",
+    netns('node-watch', 'without the API server the node keeps and boots its rules'),
+    netns('node-watch', 'without the API server the node keeps and boots its rules'),
+    netns('node-watch', 'without the API server the node keeps and boots its rules'),
+    shown(
+      'packages/renderer/src/render/incremental/live-render.test.ts',
+      'packets of a node go the same ways by what it watches alone and by all of the cluster',
+    ),
+    netns('node-watch', 'without the API server the node keeps and boots its rules'),
+  ),
+  row(
     'a damaged file of the state costs that file alone',
     applier('recovery/damaged-files', 'each file, %s, before %s'),
     applier('recovery/damaged-files', 'each file, %s, before %s'),
