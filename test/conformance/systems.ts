@@ -62,15 +62,17 @@ export const kubeProxySystem = (mode: Mode): System => ({
 export interface SluiceSetting {
   readonly mode: Mode;
   readonly layout: 'tree' | 'flat';
+  /** cluster: one `sluice watch` beside the API server, whose directory all nodes read. node: each node has its own. Left out: cluster. */
+  readonly watch?: 'cluster' | 'node';
 }
 
-/** `sluice watch` beside the API server, and `sluiced` on each node, which reads its directory. */
-export const sluiceSystem = ({ mode, layout }: SluiceSetting): System => ({
-  title: `Sluice, mode ${mode}${mode === 'iptables' ? `, layout ${layout}` : ''}`,
+/** `sluice watch` once or on each node, and `sluiced` on each node, which reads its directory. */
+export const sluiceSystem = ({ mode, layout, watch = 'cluster' }: SluiceSetting): System => ({
+  title: `Sluice, mode ${mode}${mode === 'iptables' ? `, layout ${layout}` : ''}${watch === 'node' ? ', a watch on each node' : ''}`,
   mode,
   version: () => execaSync('git', ['rev-parse', '--short=8', 'HEAD'], { cwd: import.meta.dirname }).stdout,
   start: async ({ control, plane, nodes, folder }) => {
-    const bundle = join(folder, 'rendered');
+    const bundle = watch === 'node' ? '/run/sluice-watch/rendered' : join(folder, 'rendered');
     const data = { 'config.conf': JSON.stringify(proxyConfiguration(mode)) };
     const configMap = {
       apiVersion: 'v1',
@@ -84,17 +86,12 @@ export const sluiceSystem = ({ mode, layout }: SluiceSetting): System => ({
       settings,
       'apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfig\nclusterName: conformance\ncomplete: true\nprofiles: [{name: default, kubeProxyVersion: "1.37"}]\n',
     );
-    const watch = [
-      'watch',
-      '-c',
-      settings,
-      `--kubeconfig=${plane.kubeconfig}`,
-      '-o',
-      bundle,
-      '--listen',
-      '127.0.0.1:9780',
-    ];
-    startLogged(control, join(folder, 'watch.log'), [process.execPath, programPath('sluice'), ...watch]);
+    const startWatch = (host: Host, log: string, ...more: readonly string[]): void => {
+      const options = ['-c', settings, `--kubeconfig=${plane.kubeconfig}`, '-o', bundle, '--listen', '127.0.0.1:9780'];
+      const argv = [process.execPath, programPath('sluice'), 'watch', ...options, ...more];
+      startLogged(host, join(folder, log), argv);
+    };
+    if (watch === 'cluster') startWatch(control, 'watch.log');
     for (const [name, host] of nodes) {
       const own = join(folder, name);
       mkdirSync(own, { recursive: true });
@@ -115,6 +112,7 @@ export const sluiceSystem = ({ mode, layout }: SluiceSetting): System => ({
       writeFileSync(file, JSON.stringify(config));
       const run = ['env', 'RUNTIME_DIRECTORY=/run/sluice', process.execPath, programPath('sluiced'), 'run', '-c', file];
       await host.run(['mkdir', '-p', '/run/sluice']);
+      if (watch === 'node') startWatch(host, `watch-${name}.log`, '--node', name);
       startLogged(host, join(folder, `sluiced-${name}.log`), run);
     }
   },
