@@ -4,7 +4,7 @@ import { printTar } from '@sluice/bundle';
 import { printDiagnosis, type Problem, readTarget, type ExaminedTarget } from '@sluice/netfilter';
 import { CommandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
-import { diagnoseNode } from '../../doctor/checks/diagnose-node.ts';
+import { diagnoseNode, unsent } from '../../doctor/checks/diagnose-node.ts';
 import type { Facts, SluicedFacts } from '../../doctor/facts.ts';
 import { archiveFiles } from '../../doctor/redact.ts';
 import { examine } from '../../examine/examine.ts';
@@ -40,11 +40,12 @@ export async function doctor(text: string | undefined, options: DoctorOptions, t
   if (process.geteuid?.() !== 0) throw new CommandError([notRoot], exitCodes.refused);
   const facts = await factsOf(config, target, options.live === true);
   const diagnosis = diagnoseNode(target, facts);
+  const unseen = unsent(target, diagnosis, facts);
   if (options.bundle !== undefined) writeArchive(options.bundle, archiveFiles(diagnosis, facts));
   answer(options, terminal, {
     kind: 'Diagnosis',
-    fields: { node: config.node, ...diagnosis, cause: diagnosis.cause ?? null },
-    text: printDiagnosis(diagnosis),
+    fields: { node: config.node, ...diagnosis, cause: diagnosis.cause ?? null, unseen },
+    text: printDiagnosis(diagnosis) + (unseen ? `not seen ${unseen.what}: ${unseen.because}\n` : ''),
   });
   return diagnosis.cause ? exitCodes.different : exitCodes.done;
 }

@@ -1,6 +1,6 @@
 import { emptyNft, type ProblemCode } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
-import { diagnoseNode } from './diagnose-node.ts';
+import { diagnoseNode, unsent } from './diagnose-node.ts';
 import type { Facts } from '../facts.ts';
 import { frontend, healthy } from './healthy.fixture.ts';
 
@@ -339,4 +339,23 @@ test('says that no node port is on localhost to an operator who asks for one the
     'shop/web:http answers on node port 30080/tcp',
     'on 127.0.0.1 the rules reject node ports (nodePortAddresses)',
   ]);
+});
+
+test('many ports of a bridge without hairpin mode are one finding, with one command for all of them', () => {
+  const [port] = (bridged(false).interfaces ?? []).filter(({ bridge }) => bridge !== undefined);
+  const many = [...(healthy.interfaces ?? []), ...Array.from({ length: 110 }, (_, n) => ({ ...port!, name: `veth${n}` }))];
+  const { cause, others, notes } = diagnoseNode(about, { ...healthy, ...bridged(false), interfaces: many });
+  expect({ port: cause?.about, fix: cause?.fix, more: [...others, ...notes] }).toEqual({
+    port: port!.bridge!.name,
+    fix: expect.stringMatching(/^for port in .*; do ip link set .* hairpin on; done$/),
+    more: [],
+  });
+  expect(cause?.evidence).toEqual([expect.stringMatching(/^veth0, veth1, veth2, veth3, veth4, … are 110 ports of /)]);
+});
+
+test('without a cause the doctor says what it did not see, and how to', () => {
+  const found = diagnoseNode(about, healthy);
+  expect(unsent(about, found, healthy)).toMatchObject({ because: expect.stringContaining('shop/web --live') });
+  expect(unsent(about, found, { live: { answers: new Map(), trace: [] } })).toBeNull();
+  expect(unsent(about, diagnoseNode(about, { ...healthy, ...bridged(false) }), healthy)).toBeNull();
 });

@@ -24,6 +24,17 @@ export function diagnoseNode(target: ExaminedTarget, facts: Facts): Diagnosis {
   return diagnose(printTarget(target), findings, [...facts.unread, ...unread]);
 }
 
+/**
+ * What a diagnosis without a cause did not see. Rules, routes and sysctls can all be right and a packet lost: only packets show that.
+ * @returns null where a cause was found, or packets were sent
+ */
+export function unsent(target: ExaminedTarget, diagnosis: Diagnosis, facts: Pick<Facts, 'live'>): Unread | null {
+  if (diagnosis.cause || facts.live) return null;
+  const subject = target.kind === 'all' ? '' : `${printTarget(target)} `;
+  const because = `none were sent; \`sluiced doctor ${subject}--live\` opens connections of its own and traces them`;
+  return { what: 'what becomes of packets', because };
+}
+
 /** The foreign rules of iptables that decide about packets to Services, so that their counters can be read. */
 export function decidingRules(target: ExaminedTarget, facts: Facts): readonly Meeting[] {
   const { desired, interfaces = [] } = facts;

@@ -291,6 +291,9 @@ const isReserved = (text: string, port: number): boolean =>
     return from !== '' && port >= Number(from) && port <= Number(to);
   });
 
+/** How many ports of a bridge one finding names: a node has one for each of its pods, 110 by the kubelet's default. */
+const portsNamedMax = 5;
+
 /**
  * Where iptables sees bridged packets, the bridge itself delivers what is translated to one of its pods, and not to the port it came from
  * (`br_nf_pre_routing_finish`). Without bridge-nf such a packet is routed, and needs no hairpin mode.
@@ -306,20 +309,22 @@ function hairpinChecks(
     const isBridged = sysctls?.get(`net/bridge/bridge-nf-call-${family === 'ipv4' ? 'iptables' : 'ip6tables'}`) === '1';
     if (isBridged && dev !== undefined && via === undefined && iif === undefined && endpoints.has(to)) seen.add(dev);
   }
-  return interfaces.flatMap(({ name, bridge }): Finding[] => {
-    if (bridge === undefined || bridge.isHairpin || !seen.has(bridge.name)) return [];
-    return [
-      {
-        code: 'HAIRPIN_OFF',
-        // Only pods that call themselves notice it.
-        certainty: target.kind === 'all' ? 'note' : 'likely',
-        about: name,
-        evidence: [
-          `${name} is a port of ${bridge.name}, which leads to endpoints, with hairpin mode off; iptables sees what is bridged`,
-        ],
-        fix: `ip link set ${name} type bridge_slave hairpin on`,
-      },
-    ];
+  const off = interfaces.filter(({ bridge }) => bridge && !bridge.isHairpin && seen.has(bridge.name));
+  return [...Map.groupBy(off, ({ bridge }) => bridge?.name ?? '')].map(([bridge, ports]): Finding => {
+    const names = ports.map(({ name }) => name);
+    const [first = ''] = names;
+    const shown = [...names.slice(0, portsNamedMax), ...(names.length > portsNamedMax ? ['…'] : [])].join(', ');
+    const isOne = names.length === 1;
+    const are = isOne ? `${first} is a port` : `${shown} are ${names.length} ports`;
+    const turnOn = (port: string): string => `ip link set ${port} type bridge_slave hairpin on`;
+    return {
+      code: 'HAIRPIN_OFF',
+      // Only pods that call themselves notice it.
+      certainty: target.kind === 'all' ? 'note' : 'likely',
+      about: isOne ? first : bridge,
+      evidence: [`${are} of ${bridge}, which leads to endpoints, with hairpin mode off; iptables sees what is bridged`],
+      fix: isOne ? turnOn(first) : `for port in /sys/class/net/${bridge}/brif/*; do ${turnOn('"${port##*/}"')}; done`,
+    };
   });
 }
 
