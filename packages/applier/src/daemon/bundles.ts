@@ -81,6 +81,12 @@ export class Bundles {
 
   /** Looks into the directory, and applies what it holds. */
   async look(): Promise<void> {
+    const beganMs = this.#parts.daemon.monotonicMs();
+    await this.#look();
+    this.#parts.daemon.status.looked(beganMs);
+  }
+
+  async #look(): Promise<void> {
     const { looks, reports } = this.#parts;
     const { status, journal } = this.#parts.daemon;
     this.#againMs = Infinity;
@@ -90,13 +96,16 @@ export class Bundles {
     this.#fillingSinceMs = isFilling ? (this.#fillingSinceMs ?? startMs) : undefined;
     this.#isFilling = startMs - (this.#fillingSinceMs ?? -Infinity) < limits.readAheadMsMax;
     if (this.#isFilling) this.#againMs = this.#readAheadMs(startMs);
-    if (arrival.kind === 'absent')
+    if (arrival.kind === 'absent') {
+      reports.about(undefined);
       return status.raise('BUNDLE_ABSENT', 'the bundle directory does not exist; the rules stay as they are');
+    }
     status.clear('BUNDLE_ABSENT');
     if (arrival.kind === 'refused') {
       status.pending(true);
       return reports.refused(arrival.problems);
     }
+    reports.about(arrival.tree.digest);
     status.accepted(arrival.release, arrival.alarms ?? []);
     if (!arrival.waits) status.waits(undefined);
     if (journal.halted === undefined) await this.#apply(arrival);

@@ -255,3 +255,33 @@ test('gives a halted node the endpoints of each bundle once, no release, and goe
   expect(offered.map(({ digest }) => digest)).toEqual(['a', 'b']);
   expect(done).toEqual(['rolled-back', 'put', 'confirmed']);
 });
+
+test('an alarm about a bundle ends when another one is in the directory, before that one is judged', async () => {
+  const [bad, next] = [tree('bad'), tree('next')];
+  const told: string[][] = [];
+  const status = new Status('node-a', () => 0, 1e9);
+  let rounds = 0;
+  const arrivals: readonly Arrival[] = [
+    { kind: 'bundle', tree: bad },
+    { kind: 'bundle', tree: bad },
+    { kind: 'bundle', tree: next },
+    { kind: 'absent' },
+  ];
+  const daemon: Daemon = quietDaemon({
+    status,
+    inbox: { look: async () => arrivals[rounds] as Arrival },
+    reconciler: {
+      put: async (files) => {
+        told.push(Object.keys(status.report().alarms));
+        return files === bad.files ? { kind: 'rolled-back', because: 'web fails' } : confirmed;
+      },
+    },
+    round: async () => {
+      if (++rounds === 4) daemon.stop();
+      daemon.poke('whole');
+    },
+  });
+  await daemon.run();
+  expect(told).toEqual([[], ['ROLLED_BACK'], []]);
+  expect(Object.keys(status.report().alarms)).toEqual(['BUNDLE_ABSENT']);
+});

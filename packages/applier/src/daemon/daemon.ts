@@ -74,7 +74,9 @@ export class Daemon {
       await this.#flows.look();
       await this.#parts.round?.();
       this.#parts.status.heartbeat();
-      await this.#sleep(Math.min(dueMs, this.#bundles.againMs));
+      const againMs = Math.min(dueMs, this.#bundles.againMs);
+      this.#parts.status.looksAgain(againMs);
+      await this.#sleep(againMs);
     }
     this.#orders.refuse();
   }

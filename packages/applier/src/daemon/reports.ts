@@ -25,11 +25,20 @@ export class Reports {
   #lastLogged = '';
   /** Whether the last reported result is the refusal of a directory. */
   #hasReportedRefusal = false;
+  /** The digest of the tree that alarms of bundles are about; empty: of none; undefined before the first look. */
+  #about: string | undefined;
 
   constructor(status: Status, log: DaemonLog, ended: Ended = async () => undefined) {
     this.#status = status;
     this.#log = log;
     this.#ended = ended;
+  }
+
+  /** The bundle in the directory: alarms about one that is not there any more are over. @param digest of its tree; undefined: there is none */
+  about(digest = ''): void {
+    // What was found out at the start is about the bundle that is there.
+    if (this.#about !== undefined && digest !== this.#about) this.#status.clearBundle();
+    this.#about = digest;
   }
 
   /** The outcome of a change. @param isPartly only endpoints of the bundle are in the kernel */
@@ -61,6 +70,7 @@ export class Reports {
 
   /** A directory that is no bundle. A half-copied one says nothing about a release. */
   async refused(problems: readonly Problem[]): Promise<void> {
+    this.#about = '';
     this.#status.refused(problems);
     this.once('warn', { problems }, 'no complete bundle in the bundle directory');
     if (problems.every(({ code }) => code === 'BUNDLE_INCOMPLETE')) return;

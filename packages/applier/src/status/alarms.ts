@@ -191,5 +191,9 @@ export const isUnhealthy = (code: AlarmCode): boolean => known[code]?.isUnhealth
 /** Whether it ends when a bundle is taken, or the directory is as it was. */
 export const endsWithBundle = (code: AlarmCode): boolean => (known[code]?.ends ?? 'bundle') === 'bundle';
 
+/** Whether it is the code of a problem for which the bundle in the directory was refused. */
+export const isProblemAlarm = (code: string): boolean =>
+  !Object.hasOwn(known, code) && !(Object.values(formerAlarmCodes) as readonly string[]).includes(code);
+
 /** Renamed alarms, each with its code of the version before. Both are raised for one minor version. */
 export const formerAlarmCodes = { DRIFT_LOOP: 'FIGHT' } as const;

@@ -11,6 +11,7 @@ import type { NftProtection } from '../nftables/ports.ts';
 import type { Generation } from '../ports/journal.ts';
 import { describePartial, type Outcome } from '../ports/outcome.ts';
 import { type AlarmCode, endsWithBundle, formerAlarmCodes, isUnhealthy } from './alarms.ts';
+import { Heartbeat } from './heartbeat.ts';
 import type { ProxyView } from './kube-proxy-ports.ts';
 import type { NodeMemory } from './metrics.ts';
 import type { RepairAt } from './repairs.ts';
@@ -30,6 +31,9 @@ export interface StatusReport {
   readonly release: Accepted | null;
   /** The wave that this node waits for with a release that is ready; null when it does not wait. */
   readonly waits: AwaitedWave | null;
+  /** When the last finished look at the bundle directory began, and when the next one comes by itself, RFC 3339; null: not known yet. */
+  readonly looked: string | null;
+  readonly nextLook: string | null;
   /** How many seconds ago the kernel was last known to hold the active generation; a change that is in progress counts as 0. */
   readonly rulesSeenSeconds: number;
   /** The last drift repair; null before the first. */
@@ -89,6 +93,8 @@ type ReportedFacts = Pick<
   | 'rehearse'
   | 'release'
   | 'waits'
+  | 'looked'
+  | 'nextLook'
   | 'lastRepair'
   | 'protection'
   | 'connections'
@@ -114,6 +120,8 @@ export class Status {
     rehearse: null,
     release: null,
     waits: null,
+    looked: null,
+    nextLook: null,
     lastRepair: null,
     protection: null,
     connections: null,
@@ -202,6 +210,20 @@ export class Status {
   pending(isPending: boolean, begins = false): void {
     this.#metrics.pending(isPending);
     if (begins) this.#metrics.proxy.queued();
+  }
+
+  /** A look at the bundle directory is finished. @param beganMs by the monotonic clock */
+  looked(beganMs: number): void {
+    this.#facts = { ...this.#facts, looked: this.#timeOf(beganMs) };
+  }
+
+  /** Sets when the next look comes by itself. @param atMs by the monotonic clock */
+  looksAgain(atMs: number): void {
+    this.#facts = { ...this.#facts, nextLook: this.#timeOf(atMs) };
+  }
+
+  #timeOf(monotonicMs: number): string {
+    return new Date(this.#nowMs() + monotonicMs - this.#monotonicMs()).toISOString();
   }
 
   /** Sets where the config has rules rehearsed. */
@@ -363,30 +385,3 @@ export class Status {
 }
 
 const stalled = (silentMs: number): string => `main loop has not made progress for ${Math.round(silentMs / 1000)} s\n`;
-
-/** Whether the main loop makes progress. */
-class Heartbeat {
-  readonly #monotonicMs: () => number;
-  readonly #stallMs: number;
-  #lastMs: number;
-
-  /** @param stallMs how long the loop may make no progress */
-  constructor(monotonicMs: () => number, stallMs: number) {
-    this.#monotonicMs = monotonicMs;
-    this.#stallMs = stallMs;
-    this.#lastMs = monotonicMs();
-  }
-
-  /** The loop made progress. */
-  beat(): void {
-    this.#lastMs = this.#monotonicMs();
-  }
-
-  get isAlive(): boolean {
-    return this.silentMs < this.#stallMs;
-  }
-
-  get silentMs(): number {
-    return this.#monotonicMs() - this.#lastMs;
-  }
-}
