@@ -63,7 +63,7 @@ describe.each(dataPlanes)('layout $layout, mode $mode', ({ layout, mode }) => {
       });
       expect(journal.active?.number).toBe(0);
       expect(await reconciler.put(good, false)).toMatchObject({ kind: 'confirmed' });
-      expect([journal.active?.number, serves()]).toEqual([1, true]);
+      expect([journal.active?.number, serves()]).toEqual([2, true]);
     },
   );
 

@@ -111,15 +111,17 @@ export function committed(record: NodeRecord, open: OpenRecord, note: string | u
  * wait.
  */
 export function abandoned(before: NodeRecord, open: OpenRecord, because: string, fault: Fault, at: string): NodeRecord {
-  const { from, version, lane } = open;
+  const { to, version, lane } = open;
   const ofLane = lane === 'endpoints' ? { lane } : {};
-  const ending = { what: 'rolled-back', generation: from.number, version, because, ...ofLane } as const;
+  const ending = { what: 'rolled-back', generation: to.number, version, because, ...ofLane } as const;
   const known = fault === 'surroundings' ? withoutRow(before.history, ending) : before.history;
   const record = { ...before, open: null, held: null, history: historyWith({ history: known }, at, ending) };
   const isBad = fault === 'bundle' || (fault === 'process' && endsTooOften(record.history, version, because));
   if (!isBad) return { ...record, history: withoutBlame(record.history) };
   const failures = record.failures + (lane === 'release' ? 1 : 0);
-  return { ...record, failures, quarantined: quarantinedWith(record, open, because) };
+  // Another release gets another number: who reads of a generation must know which release that was.
+  const next = Math.max(record.next, to.number + 1);
+  return { ...record, next, failures, quarantined: quarantinedWith(record, open, because) };
 }
 
 /** So many processes have tried to recover the open transaction. */
@@ -131,7 +133,7 @@ export const partialOf = (partial: Generation['partial']): Pick<Generation, 'par
 /** The node is halted; the transaction stays open. */
 export function halted(record: NodeRecord, because: string, at: string): NodeRecord {
   const { open, current } = record;
-  const generation = open?.from.number ?? current?.number ?? 0;
+  const generation = open?.to.number ?? current?.number ?? 0;
   const history = historyWith(record, at, { what: 'held', generation, version: open?.version ?? '', because });
   return { ...record, held: shortened(because), history };
 }
