@@ -28,6 +28,7 @@ export async function reach(state: string): Promise<Control | undefined> {
   const ask = <T>(request: ControlRequest): Promise<T> => post<T>(controlPath(state), request);
   return {
     status: () => ask({ do: 'status' }),
+    look: () => ask({ do: 'look' }),
     decide: (request) => ask({ do: 'decide', ...request }),
     planRollback: (request) => ask({ do: 'planRollback', ...request }),
     rollBack: (order) => ask({ do: 'rollBack', ...order }),

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { Decisions } from './decisions.ts';
 
 describe('a decision', () => {
-  const release = { phase: 'open', changeKind: 'release', version: 'v2' };
+  const release = { phase: 'open', changeKind: 'release', version: 'v2', to: { number: 2, revision: 0 } };
   function on(open: object | undefined, held?: string): Decisions {
     const decisions = new Decisions('node-a', { open: open as never, halted: held });
     decisions.forget();

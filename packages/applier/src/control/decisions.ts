@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { stateError } from '../command-error.ts';
-import type { Decision, Operator } from '../ports/operator.ts';
+import type { Decision, Operator, ProbationProgress } from '../ports/operator.ts';
 import type { Journal } from '../ports/journal.ts';
 import type { Decide, ProbationStatus } from './protocol.ts';
 
@@ -11,6 +11,7 @@ export class Decisions implements Operator {
   #decision: Decision | undefined;
   #token = '';
   #isCancelled = false;
+  #progress: (() => ProbationProgress) | undefined;
 
   constructor(node: string, journal: Pick<Journal, 'open' | 'halted'>) {
     this.#node = node;
@@ -29,6 +30,10 @@ export class Decisions implements Operator {
     this.#token = '';
   }
 
+  shows(progress: (() => ProbationProgress) | undefined): void {
+    this.#progress = progress;
+  }
+
   async ask(): Promise<Decision | undefined> {
     const decision = this.#decision;
     this.#decision = undefined;
@@ -40,7 +45,13 @@ export class Decisions implements Operator {
     const { open, halted } = this.#journal;
     if (this.#token === '' || halted !== undefined) return undefined;
     return open?.phase === 'open' && open.changeKind === 'release'
-      ? { version: open.version, token: this.#token }
+      ? {
+          version: open.version,
+          generation: open.to.number,
+          token: this.#token,
+          decision: this.#decision?.kind ?? null,
+          progress: this.#progress?.() ?? null,
+        }
       : undefined;
   }
 

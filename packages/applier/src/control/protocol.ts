@@ -1,6 +1,7 @@
 import * as v from 'valibot';
 import type { NodeRecord } from '../state/record.ts';
 import type { Checkpoint } from '../state/generation-notes.ts';
+import type { Decision, ProbationProgress } from '../ports/operator.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import type { RepairAt } from '../status/repairs.ts';
 import type { StatusReport } from '../status/status.ts';
@@ -36,6 +37,7 @@ const endpoints = v.picklist(['newest', 'old']);
 
 export const requestSchema = v.variant('do', [
   v.strictObject({ do: v.literal('status') }),
+  v.strictObject({ do: v.literal('look') }),
   v.strictObject({ do: v.literal('decide'), decision: decisionSchema, token: v.optional(text) }),
   v.strictObject({
     do: v.literal('planRollback'),
@@ -69,8 +71,10 @@ export type RollbackOrder = RequestOf<'rollBack'>;
 /** The result of each request. */
 export interface Control {
   status(): Promise<ControlStatus>;
-  /** @returns the version that was decided about */
-  decide(request: Decide): Promise<{ readonly version: string }>;
+  /** Has the bundle directory looked at now; does not wait for that. */
+  look(): Promise<Record<string, never>>;
+  /** @returns the release that was decided about; the next round carries the decision out */
+  decide(request: Decide): Promise<Pick<ProbationStatus, 'version' | 'generation'>>;
   planRollback(request: RollbackRequest): Promise<RollbackPlan>;
   rollBack(order: RollbackOrder): Promise<RollbackEnding>;
   /** Pins the active generation under a name. */
@@ -94,6 +98,12 @@ export interface ProbationStatus {
   readonly version: string;
   /** Differs for each probation: `sluiced confirm --token` confirms only this one. */
   readonly token: string;
+  /** The generation that it becomes. */
+  readonly generation: number;
+  /** A decision of an operator that the next round takes; null: none waits. */
+  readonly decision: Decision['kind'] | null;
+  /** Null while it is prepared or ends. */
+  readonly progress: ProbationProgress | null;
 }
 
 /** A rollback, planned before anything is changed. */
@@ -102,7 +112,7 @@ export interface RollbackPlan {
   readonly from: number | null;
   readonly to: RollbackTarget;
   /** The release on probation, which is rolled back first; the order names its token. */
-  readonly cancels: ProbationStatus | null;
+  readonly cancels: Pick<ProbationStatus, 'version' | 'token'> | null;
   readonly endpoints: 'newest' | 'old';
   /** Null where the active generation cannot be read, so that there is nothing to compare. */
   readonly services: { readonly removed: readonly string[]; readonly restored: readonly string[] } | null;

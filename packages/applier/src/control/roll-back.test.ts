@@ -139,7 +139,7 @@ describe.each(dataPlanes.filter(({ layout }) => layout === 'tree'))('in mode $mo
     });
 
     test('cancels the release of the plan, also after endpoint updates', async () => {
-      const open = { phase: 'open', changeKind: 'release', version: 'v3' };
+      const open = { phase: 'open', changeKind: 'release', version: 'v3', to: { number: 3, revision: 0 } };
       const decisions = new Decisions('node-a', { open: open as never, halted: undefined });
       decisions.forget();
       const { control, journal } = await serving({ decisions });
@@ -174,7 +174,7 @@ describe.each(dataPlanes.filter(({ layout }) => layout === 'tree'))('in mode $mo
     });
 
     test('is refused by a process that takes no orders, which continues its release', async () => {
-      const open = { phase: 'open', changeKind: 'release', version: 'v3' } as never;
+      const open = { phase: 'open', changeKind: 'release', version: 'v3', to: { number: 3, revision: 0 } } as never;
       const decisions = new Decisions('node-a', { open, halted: undefined });
       decisions.forget();
       const order = (): never => {

@@ -21,7 +21,7 @@ export interface Rollback {
 export async function planRollback(
   request: RollbackRequest,
   { journal }: Pick<Rollback, 'journal'>,
-  cancels: ProbationStatus | null,
+  cancels: Pick<ProbationStatus, 'version' | 'token'> | null,
 ): Promise<RollbackPlan> {
   const old = await targetOf(request, journal);
   const {
@@ -38,7 +38,7 @@ export async function planRollback(
       confirmedAt: confirmedAt(journal, old),
       serial: journal.notes.serialOf(old.number) ?? null,
     },
-    cancels,
+    cancels: cancels && { version: cancels.version, token: cancels.token },
     endpoints: keepsNewest ? 'newest' : 'old',
     services: services && { removed: services.go, restored: services.come },
     stale: changes,

@@ -21,6 +21,8 @@ export interface StateHolder extends Rollback {
    * @throws CommandError, at once, where this process takes no orders
    */
   readonly order: <T>(work: () => Promise<T>) => Promise<T>;
+  /** Looks at the bundle directory; left out in a command, which has its bundle. */
+  readonly look?: (() => void) | undefined;
   /** Called with the result of a rollback, for receipts. */
   readonly ended: (account: Account) => Promise<void>;
 }
@@ -37,7 +39,14 @@ export function controlOf(holder: StateHolder): Control {
       record: journal.record,
       repairs: holder.repairs(),
     }),
-    decide: async (request) => ({ version: decisions.take(request).version }),
+    look: async () => {
+      holder.look?.();
+      return {};
+    },
+    decide: async (request) => {
+      const { version, generation } = decisions.take(request);
+      return { version, generation };
+    },
     planRollback: async (request) => planRollback(request, holder, decisions.probation ?? null),
     rollBack: async (plan) => {
       const { probation } = decisions;

@@ -32,6 +32,7 @@ async function listen(control: Control): Promise<void> {
 describe('the socket', () => {
   const still: Control = {
     status: async () => ({ report: null, probation: null, record: {} as never, repairs: [] }),
+    look: async () => ({}),
     decide: async () => Promise.reject(new Error('out of order')),
     planRollback: () => new Promise(() => undefined),
     rollBack: () => new Promise(() => undefined),

@@ -85,6 +85,8 @@ function carryOut(request: ControlRequest, control: Control): Promise<unknown> {
   switch (request.do) {
     case 'status':
       return control.status();
+    case 'look':
+      return control.look();
     case 'decide':
       return control.decide(request);
     case 'planRollback':

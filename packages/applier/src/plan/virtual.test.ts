@@ -313,7 +313,7 @@ test('leaves nothing behind after a crash in the middle', async () => {
   self = scene();
   const dying = await self.start(
     {},
-    { operator: { ask: () => new Promise(() => undefined), forget: () => undefined } },
+    { operator: { ask: () => new Promise(() => undefined), forget: () => undefined, shows: () => undefined } },
   );
   void dying.reconciler.put(bundle(), true);
   await expect.poll(async () => (await self.kernel.ipvs.observe()).bound?.ipv4.size).toBe(4);

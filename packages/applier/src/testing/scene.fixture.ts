@@ -74,7 +74,7 @@ async function startReconciler(
     journal,
     probes: { policies: [{ name: 'web', failures: 1, window: 1 }], intervalMs: 1000, once: probe, untilVerdict: probe },
     clock: { now: () => 0, sleep: async () => undefined, bootMs: () => 0 },
-    operator: { ask: async () => undefined, forget: () => undefined },
+    operator: { ask: async () => undefined, forget: () => undefined, shows: () => undefined },
     report: (event) => void self.events.push(event),
     drainMs: 60_000,
     declined: { read: () => self.declined, write: (all) => void (self.declined = all) },

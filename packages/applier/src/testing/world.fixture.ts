@@ -93,7 +93,7 @@ export class World {
           this.nowMs += ms;
         },
       },
-      operator: { ask: async () => undefined, forget: () => undefined },
+      operator: { ask: async () => undefined, forget: () => undefined, shows: () => undefined },
       declined: { read: () => this.declined, write: (all) => void (this.declined = all) },
       report: () => undefined,
       drainMs: 0,

@@ -79,6 +79,11 @@ export class Deadman {
     return (this.#seconds * 1000) / 3;
   }
 
+  /** When the kernel turns it off unless it is renewed, by CLOCK_BOOTTIME; undefined: it is not on. */
+  get deadlineMs(): number | undefined {
+    return this.#renewedMs === undefined ? undefined : this.#renewedMs + this.#seconds * 1000;
+  }
+
   async #turnOn(): Promise<void> {
     const { kernel, clock } = this.#ports;
     const beforeMs = clock.bootMs();

@@ -308,7 +308,7 @@ describe.each(dataPlanes)('layout $layout, mode $mode', ({ layout, mode }) => {
       const left = [...words];
       const ask = async (): Promise<Decision | undefined> =>
         left[0] && at.now() >= left[0][0] ? left.shift()?.[1] : undefined;
-      return { ask, forget: () => undefined };
+      return { ask, forget: () => undefined, shows: () => undefined };
     }
 
     test('waits as long as the operator extends it', async () => {
@@ -324,7 +324,10 @@ describe.each(dataPlanes)('layout $layout, mode $mode', ({ layout, mode }) => {
       const words: Decision[] = [{ kind: 'confirm' }];
       const { reconciler } = await node.start(
         { probation: manual },
-        { clock: at, operator: { ask: async () => words.shift(), forget: () => void words.splice(0) } },
+        {
+          clock: at,
+          operator: { ask: async () => words.shift(), forget: () => void words.splice(0), shows: () => undefined },
+        },
       );
       const outcome = await reconciler.put(bundle(old), false);
       expect(outcome).toMatchObject({ kind: 'rolled-back', because: 'not confirmed within 60 s' });

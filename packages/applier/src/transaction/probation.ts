@@ -1,6 +1,7 @@
 import { limits } from '../limits.ts';
 import { messageOf } from '../message.ts';
 import type { Kernel } from '../ports/kernel.ts';
+import type { ProbationProgress, ToldProbe } from '../ports/operator.ts';
 import type { Ports } from '../ports/ports.ts';
 import type { ProbePolicy, ProbeResult } from '../ports/probes.ts';
 import { type Deadman, Expired } from './deadman.ts';
@@ -53,13 +54,14 @@ export class ProbationWatch {
   readonly #ports: Ports;
   readonly #judge: ProbeJudge;
   readonly #startMs: number;
+  readonly #sources: readonly string[];
+  #answers: readonly ProbeResult[] = [];
   #seconds: number;
   #decisionSeconds: number;
   /** Confirmed by the operator, or needs no confirmation. */
   #confirmed: boolean;
   #isConfirmedByOperator = false;
   #lookedMs = -Infinity;
-  #failing: readonly string[] = [];
   readonly #perService: boolean;
   #quarantine: readonly QuarantinedService[] = [];
 
@@ -75,6 +77,7 @@ export class ProbationWatch {
     this.#ports = ports;
     this.#judge = new ProbeJudge(ports.probes.policies, baseline);
     this.#startMs = ports.clock.bootMs();
+    this.#sources = rules.sources;
     this.#seconds = ports.probes.policies.length === 0 ? 0 : rules.seconds;
     this.#decisionSeconds = rules.decisionSeconds;
     this.#confirmed = rules.mode === 'auto';
@@ -88,7 +91,7 @@ export class ProbationWatch {
 
   /** The probes whose last answer was bad. If probation passed, they failed before the release, too. */
   get failing(): readonly string[] {
-    return this.#failing;
+    return this.#answers.filter(({ healthy }) => !healthy).map(({ name }) => name);
   }
 
   /** The versions of Services that were rolled back. */
@@ -98,7 +101,8 @@ export class ProbationWatch {
 
   /** @returns why the release must be rolled back; undefined when it passed */
   async run(): Promise<RollbackReason | undefined> {
-    const { clock, probes } = this.#ports;
+    const { clock, probes, operator } = this.#ports;
+    operator.shows(() => this.progress);
     try {
       for (;;) {
         const ending = await this.#round();
@@ -112,7 +116,26 @@ export class ProbationWatch {
       // A process that was stopped, or whose tools were slow, says nothing about the release.
       const isBlameless = error instanceof Expired || isOfSurroundings(error);
       return { kind: isBlameless ? 'surroundings' : 'process', because: messageOf(error) };
+    } finally {
+      // A watch holds whole programs, which must not stay in memory.
+      operator.shows(undefined);
     }
+  }
+
+  /** What the operator sees of it now. */
+  get progress(): ProbationProgress {
+    const { clock } = this.#ports;
+    const at = (bootMs: number): string => new Date(clock.now() + bootMs - clock.bootMs()).toISOString();
+    const { deadlineMs } = this.#deadman;
+    return {
+      since: at(this.#startMs),
+      ends: at(this.#startMs + this.#seconds * 1000),
+      confirmBy: this.#confirmed ? null : at(this.#startMs + this.#decisionSeconds * 1000),
+      deadman: deadlineMs === undefined ? null : at(deadlineMs),
+      probes: this.#answers.map((answer) => this.#judge.told(answer)),
+      sources: this.#sources,
+      without: this.#quarantine.map(({ service }) => service),
+    };
   }
 
   async #meanwhile<T>(work: Promise<T>): Promise<T> {
@@ -139,7 +162,7 @@ export class ProbationWatch {
     if (this.#offers?.isEnding()) return { kind: 'asked', because: 'sluiced was stopped during probation' };
     const answers = await this.#deadman.during(() => this.#meanwhile(probes.once()));
     this.#judge.add(answers);
-    this.#failing = answers.filter(({ healthy }) => !healthy).map(({ name }) => name);
+    this.#answers = answers;
     report('probation', { seconds: Math.round(this.#elapsedMs / 1000), of: this.#seconds, probes: answers });
     const regression = this.#judge.regression;
     if (regression !== undefined) return this.#regressed(`health failed: ${regression}`);
@@ -244,6 +267,13 @@ class ProbeJudge {
 
   #badOf(name: string): readonly ProbeResult[] {
     return (this.#answers.get(name) ?? []).filter(({ healthy }) => !healthy);
+  }
+
+  /** An answer, with what it means for the release. */
+  told(answer: ProbeResult): ToldProbe {
+    const policy = this.#policies.get(answer.name);
+    const bad = policy ? this.#badOf(answer.name).length : 0;
+    return { ...answer, bad, allowed: policy?.failures ?? 0, counts: policy !== undefined };
   }
 
   /** The probes of these Services are judged anew: their answers were about other rules. */
