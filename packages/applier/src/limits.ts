@@ -378,6 +378,10 @@ export const limits = {
   controlRequestBytesMax: 4 * 1024,
   /** How long an operator's order waits for a change in progress. */
   orderWaitMs: 60_000,
+  /** How long `sluiced status --wait` and `sluiced drain --wait` wait at most, unless the operator says, in seconds. */
+  waitSecondsDefault: 120,
+  /** How often they ask: a tenth of what an operator notices. */
+  waitPollMs: 200,
 } as const;
 
 /** Client timeouts of our HTTP servers, for node:http. */

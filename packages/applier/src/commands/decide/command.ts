@@ -15,17 +15,17 @@ export function addDecisions(program: Command, { terminal, finish }: CommandCont
   ])
     .summary('confirm the release on probation')
     .description(
-      'Confirms the release on probation without waiting for the remaining time. Failing probes still roll it back. `sluiced status` shows its token.',
+      'Confirms the release on probation without waiting for the remaining time. Failing probes still roll it back. Waits for the outcome, and prints it. `sluiced status` shows its token.',
     )
     .option('--token <TOKEN>', 'refuse if another release is on probation by now')
     .action((options) => decide({ kind: 'confirm' }, options));
   examples(onNode(program.command('cancel')), ['sluiced cancel'])
     .summary('roll back the release on probation')
-    .description('Rolls back the release on probation and blocks its version.')
+    .description('Rolls back the release on probation and blocks its version. Waits for the outcome, and prints it.')
     .action((options) => decide({ kind: 'cancel' }, options));
   examples(onNode(program.command('extend').argument('<SECONDS>', 'from now', wholeSeconds)), ['sluiced extend 300'])
     .summary('extend the probation of a release')
-    .description('Sets the remaining probation of a release to this many seconds from now.')
+    .description('Sets the remaining probation of a release to this many seconds from now, and prints its new end.')
     .action((seconds: number, options) => decide({ kind: 'extend', seconds }, options));
 }
 

@@ -66,9 +66,13 @@ async function runUntilEnd(node: RunningNode, host: DaemonHost, current: Current
   let watcher: Watcher | undefined;
   let hasGained = false;
   const repairs = new Repairs(config.state);
-  const sockets = await Sockets.open(node, repairs, (work) => {
-    if (!current.daemon) throw stateError('Cannot do that now: sluiced is starting', 'Nothing was changed. Try again');
-    return current.daemon.order(work);
+  const sockets = await Sockets.open(node, repairs, {
+    order: (work) => {
+      if (!current.daemon)
+        throw stateError('Cannot do that now: sluiced is starting', 'Nothing was changed. Try again');
+      return current.daemon.order(work);
+    },
+    look: () => current.daemon?.poke(),
   });
   current.sockets = sockets;
   const notifier = startNotifier(host.environment, () => status.alive);

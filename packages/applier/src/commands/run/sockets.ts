@@ -13,6 +13,8 @@ import type { Repairs } from '../../status/repairs.ts';
 import { lastingAlarm } from './alarms.ts';
 import type { RunningNode } from './node.ts';
 
+type Orders = Pick<StateHolder, 'order' | 'look'>;
+
 /** Everything the daemon listens on: the status port, the health-check node ports, node ports on ::1, and the socket for operators' commands. */
 export class Sockets {
   /** What the health-check node ports answer. */
@@ -27,7 +29,7 @@ export class Sockets {
     node: RunningNode,
     statusPorts: readonly StatusPort[],
     repairs: Repairs,
-    order: StateHolder['order'],
+    { order, look }: Orders,
   ) {
     const { config, log, monotonicMs, session, status } = node;
     this.#statusPorts = statusPorts;
@@ -54,6 +56,7 @@ export class Sockets {
       repairs: () => repairs.read(),
       report: () => status.report(),
       order,
+      look,
       ended: (account) => node.receiptWriter.report(account, undefined),
     };
     this.control = new ControlSocket(config.state, controlOf(holder), lastingAlarm('CONTROL_SOCKET', status, log));
@@ -61,12 +64,12 @@ export class Sockets {
 
   /**
    * Opens the status port, and those of kube-proxy that the config names; the others follow with `refresh`.
-   * @param order carries out an operator's order between two rounds
+   * @param orders of operators, to the daemon
    */
-  static async open(node: RunningNode, repairs: Repairs, order: StateHolder['order']): Promise<Sockets> {
+  static async open(node: RunningNode, repairs: Repairs, orders: Orders): Promise<Sockets> {
     const statusPorts = statusPortsOf(node);
     for (const port of statusPorts) await port.refresh();
-    return new Sockets(node, statusPorts, repairs, order);
+    return new Sockets(node, statusPorts, repairs, orders);
   }
 
   /** Listens where that failed before, and on addresses that are new. */

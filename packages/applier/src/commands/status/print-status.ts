@@ -5,6 +5,9 @@ import { describePartial } from '../../ports/outcome.ts';
 import { formerAlarmCodes } from '../../status/alarms.ts';
 import { describeDamage } from '../../state/damage.ts';
 import type { KernelView } from './compare.ts';
+import type { ProbationStatus } from '../../control/protocol.ts';
+import type { ToldProbe } from '../../ports/operator.ts';
+import type { NewestRelease } from './newest.ts';
 import type { DaemonStatus, StatusSummary } from './summary.ts';
 
 /** A label and what it says; undefined: nothing to say, and no line. A label without a letter continues the line above. */
@@ -22,15 +25,16 @@ export function printStatus(summary: StatusSummary): string {
 }
 
 function nodeRows(summary: StatusSummary): readonly Row[] {
-  const { generation, version, partial, adoption, daemon, waitsUntil, release } = summary;
+  const { generation, version, serial, newest, partial, adoption, daemon, waitsUntil, release } = summary;
   return [
     ['node', summary.node],
-    ['generation', generation === null ? 'none yet' : `${generation}, version ${version}`],
+    ['generation', generation === null ? 'none yet' : `${generation}, version ${version}${serialNote(serial)}`],
+    ['newest', newest && newest.fate !== 'active' ? describeNewest(newest) : undefined],
     ['rule store', summary.backend ?? 'not selected yet'],
     ['partial', partial ? describePartial(partial) : undefined],
     ['adoption', adoption ? describeAdoption(adoption) : undefined],
     ['kernel', describeKernel(summary.kernel)],
-    ['daemon', describeDaemon(daemon as DaemonStatus | null)],
+    ['daemon', describeDaemon(daemon as DaemonStatus | null, summary.missing)],
     ['signatures', summary.signatures === 'none' ? 'NOT REQUIRED: any bundle is accepted' : 'required'],
     ['rehearsals', summary.rehearse === 'off' ? 'OFF: new rules are applied without a rehearsal' : undefined],
     ['release', release ? describeRelease(release) : undefined],
@@ -54,13 +58,11 @@ function daemonRows(daemon: DaemonStatus | null): readonly Row[] {
   ];
 }
 
-function openRows({ probation, open, held, quarantined, quarantinedServices }: StatusSummary): readonly Row[] {
+function openRows(summary: StatusSummary): readonly Row[] {
+  const { probation, open, held, quarantined, quarantinedServices, next, at } = summary;
   return [
     ...(probation
-      ? ([
-          ['probation', `version ${probation.version}, token ${probation.token}`],
-          ['', `\`sluiced confirm --token ${probation.token}\` confirms it, \`sluiced cancel\` rolls it back`],
-        ] as const)
+      ? probationRows(probation, Date.parse(at))
       : ([
           ['open', open === null ? undefined : `a change to version ${open} is in progress or was interrupted`],
         ] as const)),
@@ -74,15 +76,66 @@ function openRows({ probation, open, held, quarantined, quarantinedServices }: S
     ...quarantinedServices.map(
       ({ service, version, because }): Row => ['quarantined', `${service} ${version}: ${because}`],
     ),
+    ...next.map(
+      ({ what, at: when }, index): Row => [index === 0 ? 'next' : '', `${what}${inTime(when, Date.parse(at))}`],
+    ),
   ];
 }
 
-function describeDaemon(daemon: DaemonStatus | null): string {
-  if (daemon === null) return 'not running';
+/** A release on probation: how long, what of it is judged, and what ends it. */
+function probationRows({ version, generation, token, progress }: ProbationStatus, nowMs: number): readonly Row[] {
+  const rows: readonly Row[] = [
+    ['probation', `version ${version}, generation ${generation}, token ${token}`],
+    ['', `\`sluiced confirm --token ${token}\` confirms it, \`sluiced cancel\` rolls it back`],
+  ];
+  if (!progress) return [...rows, ['', 'it is being put in, or ends']];
+  const { ends, confirmBy, deadman, probes, sources, without } = progress;
+  const leftMs = Date.parse(confirmBy ?? ends) - nowMs;
+  return [
+    ...rows,
+    [
+      '',
+      leftMs > 0
+        ? `${lasting(leftMs)} left, until ${confirmBy ?? ends}`
+        : 'its time is over; a probe is not certain yet',
+    ],
+    ['', `tried for ${sources.length === 0 ? 'all packets' : `packets from ${sources.join(', ')}`}`],
+    ['', without.length === 0 ? undefined : `rolled back alone: ${without.join(', ')}`],
+    ...probes.map((probe): Row => ['', `probe ${describeProbe(probe)}`]),
+    ['', deadman === null ? undefined : `without sluiced the kernel returns to the old rules${inTime(deadman, nowMs)}`],
+  ];
+}
+
+function describeProbe({ name, healthy, seen, bad, allowed, counts }: ToldProbe): string {
+  if (!counts) return `${name}: ${healthy ? 'good' : 'bad, as before the release'}: ${seen}`;
+  const count = bad === 0 ? '' : `, ${bad} bad of ${allowed} that roll back`;
+  return `${name}: ${healthy ? 'good' : 'BAD'}${count}: ${seen}`;
+}
+
+/** ` in 42 s (2026-11-29T12:00:00.000Z)`; empty without a time. */
+function inTime(at: string | null, nowMs: number): string {
+  return at === null ? '' : ` in ${lasting(Math.max(Date.parse(at) - nowMs, 0))} (${at})`;
+}
+
+function lasting(ms: number): string {
+  const seconds = Math.ceil(ms / 1000);
+  return seconds < 120 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+}
+
+const serialNote = (serial: number | null): string => (serial === null ? '' : `, release ${serial}`);
+
+function describeNewest({ version, generation, fate, because, at }: NewestRelease): string {
+  const what = version === null ? 'the bundle in the directory' : `version ${version} (generation ${generation})`;
+  return `${what}: ${fate}${at === null ? '' : ` since ${at}`}${because === null ? '' : `: ${because}`}`;
+}
+
+function describeDaemon(daemon: DaemonStatus | null, missing: string | null): string {
+  if (daemon === null) return missing === null ? 'not running' : `NOT RUNNING, although ${missing}`;
   return daemon.healthy ? 'healthy' : 'not healthy';
 }
 
 function describeKernel({ holds, differences, because }: KernelView): string {
+  if (holds === false && because !== undefined) return `HOLDS RULES of no generation: ${differences.join('; ')}`;
   if (holds === null) return `not compared: ${because}`;
   return holds ? 'holds the confirmed rules' : `DIFFERS from the confirmed rules: ${differences.join('; ')}`;
 }

@@ -8,11 +8,14 @@ import type { DamagedFile } from '../../state/damage.ts';
 import type { RepairAt } from '../../status/repairs.ts';
 import type { AwaitedWave } from '../../status/status.ts';
 import type { KernelView } from './compare.ts';
+import type { NewestRelease } from './newest.ts';
 
 /** The fields that are read of the daemon's status. A daemon of another version may leave some out. */
 export interface DaemonStatus {
   readonly healthy?: boolean;
   readonly waits?: AwaitedWave | null;
+  readonly looked?: string | null;
+  readonly nextLook?: string | null;
   readonly rulesSeenSeconds?: number;
   readonly lastRepair?: RepairAt | null;
   readonly protection?: NftProtection | null;
@@ -27,6 +30,10 @@ export interface StatusSummary {
   readonly node: string;
   readonly generation: number | null;
   readonly version: string | null;
+  /** The serial of the active generation's release; null without one. */
+  readonly serial: number | null;
+  /** The newest release, which may not be the active one; null on a node that never had one. */
+  readonly newest: NewestRelease | null;
   /** The Services that the generation lacks of its release, and why; null when it lacks none. */
   readonly partial: PartialRelease | null;
   readonly backend: string | null;
@@ -46,6 +53,19 @@ export interface StatusSummary {
   readonly damagedFiles: readonly DamagedFile[];
   /** Until when a newer release waits after failed ones; null when none does. */
   readonly waitsUntil: string | null;
+  /** What happens by itself, the earliest first. */
+  readonly next: readonly NextEvent[];
+  /** Why a unit of systemd should run the daemon, which does not answer; null: none is enabled, or it answers. */
+  readonly missing: string | null;
+  /** When this was read, RFC 3339. */
+  readonly at: string;
   readonly kernel: KernelView;
   readonly daemon: unknown;
+}
+
+/** What happens without an order. */
+export interface NextEvent {
+  readonly what: string;
+  /** RFC 3339; null: when what it waits for happens. */
+  readonly at: string | null;
 }

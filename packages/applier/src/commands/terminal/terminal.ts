@@ -31,6 +31,12 @@ export interface Screen {
   pause(ms: number): Promise<boolean>;
 }
 
+/** The lines that fit on a terminal. One behind a serial line or in `script` has a height of 0: it is not known. */
+export function pageOf(text: string, { rows }: Screen): string {
+  const lines = text.split('\n').slice(0, Math.max((rows === 0 ? 24 : rows) - 1, 1));
+  return `${lines.join('\n')}\n`;
+}
+
 /** The options that several commands share. */
 export interface CommonOptions {
   readonly config?: string;

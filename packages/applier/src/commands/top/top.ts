@@ -4,7 +4,7 @@ import type { SluicedConfig } from '../../config.ts';
 import type { StatusReport } from '../../status/status.ts';
 import { type CommandError, stateError } from '../../command-error.ts';
 import { daemonStatus } from '../session/daemon-status.ts';
-import { answer, type CommonOptions, loadConfig, type Screen, type Terminal } from '../terminal/terminal.ts';
+import { answer, type CommonOptions, loadConfig, pageOf, type Terminal } from '../terminal/terminal.ts';
 import { type Choice, chosen, type Counted, printTable } from './table.ts';
 
 interface TopOptions extends CommonOptions, Choice {
@@ -20,7 +20,7 @@ export async function top(options: TopOptions, terminal: Terminal): Promise<numb
   const config = loadConfig(options);
   const { screen } = terminal;
   if (screen && !options.once && options.output !== 'json') {
-    do screen.show(page(printTable(await read(config, options)), screen));
+    do screen.show(pageOf(printTable(await read(config, options)), screen));
     while (await screen.pause(limits.topRefreshMs));
     return exitCodes.done;
   }
@@ -54,9 +54,3 @@ const notCounting = (): CommandError =>
     'Cannot show connections: nothing counts them on this node, or was read yet',
     'In sluiced.yaml set countConnections: true (modes iptables and ipvs) and countTraffic: true, in mode nftables nftables.endpointCounters: true in the profile; the first reading is some seconds after that',
   );
-
-/** The lines that fit on a terminal. One behind a serial line or in `script` has a height of 0: it is not known. */
-function page(text: string, { rows }: Screen): string {
-  const lines = text.split('\n').slice(0, Math.max((rows === 0 ? 24 : rows) - 1, 1));
-  return `${lines.join('\n')}\n`;
-}
