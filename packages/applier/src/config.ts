@@ -182,6 +182,8 @@ const schema = v.strictObject({
     }),
     {},
   ),
+  /** Less than `TimeoutStopSec` of the unit leaves time for a change in progress. */
+  drain: v.optional(v.strictObject({ shutdownSeconds: v.optional(secondsUpTo(60), 0) }), {}),
   listen: v.optional(hostPort(0), '127.0.0.1:10276'),
   healthzBindAddress: v.optional(hostPort(0)),
   metricsBindAddress: v.optional(hostPort(0)),

@@ -378,6 +378,12 @@ export const limits = {
   controlRequestBytesMax: 4 * 1024,
   /** How long an operator's order waits for a change in progress. */
   orderWaitMs: 60_000,
+  /** Clients of the ports for load balancers that a drain remembers: more than the balancers of a node. */
+  drainAskersMax: 256,
+  /** A client that asked within this time counts as a balancer: health checks of clouds come every 5 to 30 s. */
+  drainAskerMs: 60_000,
+  /** Refusals after which a balancer sends elsewhere: 2 or 3 with the defaults of clouds. */
+  drainTold: 3,
   /** How long `sluiced status --wait` and `sluiced drain --wait` wait at most, unless the operator says, in seconds. */
   waitSecondsDefault: 120,
   /** How often they ask: a tenth of what an operator notices. */

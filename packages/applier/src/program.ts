@@ -10,6 +10,7 @@ import { addDecisions } from './commands/decide/command.ts';
 import { addDoctor } from './commands/doctor/command.ts';
 import { addHistory } from './commands/history/command.ts';
 import { addImport } from './commands/import/command.ts';
+import { addDrain } from './commands/drain/command.ts';
 import { addKeygen } from './commands/keygen/command.ts';
 import { addObserve } from './commands/observe/command.ts';
 import { addPreflight } from './commands/preflight/command.ts';
@@ -36,6 +37,7 @@ const verbs = {
   'Apply bundles:': [addPreflight, addApply, addImport, addRun, addBoot, addRehearse],
   'Look at this node:': [addStatus, addTop, addShow, addHistory, addDoctor, addObserve],
   'Decide about a release:': [addDecisions, addRollback, addCheckpoint, addQuarantine],
+  'Take this node out:': [addDrain],
   'Move and repair:': [addAdopt, addBackend, addRecover, addCleanup],
   'This program:': [addKeygen, addVersion],
 } as const;

@@ -52,6 +52,8 @@ export const exitDetails: Readonly<Record<'sluice' | 'sluiced', Readonly<Record<
     observe: '3 not root',
     doctor: '1 a cause was found; 3 not root',
     rollback: '1 not confirmed, or --dry-run found a change; 3 refused, such as during `sluiced apply`; 5 halted',
+    drain: '1 with --wait: clients are left that were not told; 3 no daemon answers',
+    undrain: '3 no daemon answers',
     quarantine: '3 the state directory cannot be used',
     checkpoint: '3 the state directory cannot be used',
     confirm: '1 still on probation; 3 the state directory cannot be used; 4 rolled back; 5 halted',

@@ -29,6 +29,8 @@ export async function reach(state: string): Promise<Control | undefined> {
   return {
     status: () => ask({ do: 'status' }),
     look: () => ask({ do: 'look' }),
+    drain: (request) => ask({ do: 'drain', ...request }),
+    undrain: () => ask({ do: 'undrain' }),
     decide: (request) => ask({ do: 'decide', ...request }),
     planRollback: (request) => ask({ do: 'planRollback', ...request }),
     rollBack: (order) => ask({ do: 'rollBack', ...order }),

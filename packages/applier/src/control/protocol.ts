@@ -1,6 +1,7 @@
 import * as v from 'valibot';
 import type { NodeRecord } from '../state/record.ts';
 import type { Checkpoint } from '../state/generation-notes.ts';
+import type { DrainState } from '../ports/drain.ts';
 import type { Decision, ProbationProgress } from '../ports/operator.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import type { RepairAt } from '../status/repairs.ts';
@@ -38,6 +39,11 @@ const endpoints = v.picklist(['newest', 'old']);
 export const requestSchema = v.variant('do', [
   v.strictObject({ do: v.literal('status') }),
   v.strictObject({ do: v.literal('look') }),
+  v.strictObject({
+    do: v.literal('drain'),
+    seconds: v.nullable(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(86_400))),
+  }),
+  v.strictObject({ do: v.literal('undrain') }),
   v.strictObject({ do: v.literal('decide'), decision: decisionSchema, token: v.optional(text) }),
   v.strictObject({
     do: v.literal('planRollback'),
@@ -73,6 +79,9 @@ export interface Control {
   status(): Promise<ControlStatus>;
   /** Has the bundle directory looked at now; does not wait for that. */
   look(): Promise<Record<string, never>>;
+  /** Drains the node: for so long; null: until `undrain` or a boot. */
+  drain(request: RequestOf<'drain'>): Promise<DrainState>;
+  undrain(): Promise<Record<string, never>>;
   /** @returns the release that was decided about; the next round carries the decision out */
   decide(request: Decide): Promise<Pick<ProbationStatus, 'version' | 'generation'>>;
   planRollback(request: RollbackRequest): Promise<RollbackPlan>;

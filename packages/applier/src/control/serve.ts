@@ -3,6 +3,7 @@ import type { DiskJournal } from '../state/journal.ts';
 import { isCheckpointName, isFull } from '../state/generation-notes.ts';
 import { limits } from '../limits.ts';
 import { type Account, accountOf } from '../receipts/account.ts';
+import type { DrainState } from '../ports/drain.ts';
 import type { RepairAt } from '../status/repairs.ts';
 import type { StatusReport } from '../status/status.ts';
 import type { Decisions } from './decisions.ts';
@@ -23,6 +24,12 @@ export interface StateHolder extends Rollback {
   readonly order: <T>(work: () => Promise<T>) => Promise<T>;
   /** Looks at the bundle directory; left out in a command, which has its bundle. */
   readonly look?: (() => void) | undefined;
+  /** Left out in a command, which answers no load balancers. */
+  readonly drain?: {
+    readonly now: DrainState | undefined;
+    begin(seconds: number | null, because: DrainState['because']): void;
+    end(): void;
+  };
   /** Called with the result of a rollback, for receipts. */
   readonly ended: (account: Account) => Promise<void>;
 }
@@ -41,6 +48,16 @@ export function controlOf(holder: StateHolder): Control {
     }),
     look: async () => {
       holder.look?.();
+      return {};
+    },
+    drain: async ({ seconds }) => {
+      drainOf(holder).begin(seconds, 'operator');
+      const state = drainOf(holder).now;
+      if (state) return state;
+      throw stateError('Cannot drain the node: its end is already over', 'Check the clock of the node');
+    },
+    undrain: async () => {
+      drainOf(holder).end();
       return {};
     },
     decide: async (request) => {
@@ -80,6 +97,12 @@ export function controlOf(holder: StateHolder): Control {
     },
     liftQuarantine: async ({ name }) => lift(name, holder),
   };
+}
+
+function drainOf({ drain }: StateHolder): NonNullable<StateHolder['drain']> {
+  if (drain) return drain;
+  const why = '`sluiced apply` is in progress, and no daemon answers load balancers';
+  throw stateError(`Cannot do that: ${why}`, 'Wait for its end, then start the daemon: `systemctl start sluiced`');
 }
 
 /** Between two changes: a release on probation ends first, since what it leaves quarantined depends on the list. */

@@ -33,6 +33,8 @@ describe('the socket', () => {
   const still: Control = {
     status: async () => ({ report: null, probation: null, record: {} as never, repairs: [] }),
     look: async () => ({}),
+    drain: () => new Promise(() => undefined),
+    undrain: async () => ({}),
     decide: async () => Promise.reject(new Error('out of order')),
     planRollback: () => new Promise(() => undefined),
     rollBack: () => new Promise(() => undefined),

@@ -87,6 +87,10 @@ function carryOut(request: ControlRequest, control: Control): Promise<unknown> {
       return control.status();
     case 'look':
       return control.look();
+    case 'drain':
+      return control.drain(request);
+    case 'undrain':
+      return control.undrain();
     case 'decide':
       return control.decide(request);
     case 'planRollback':

@@ -166,6 +166,7 @@ describe('the ports', () => {
   const start = (): HealthPorts =>
     (ports = new HealthPorts({
       healthy: () => healthy,
+      answers: () => undefined,
       addresses: () => ['127.0.0.1', '::1'],
       failed: (why) => (failed = why),
     }));

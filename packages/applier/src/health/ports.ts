@@ -7,8 +7,10 @@ import { closePort, openPort } from './port.ts';
 
 /** What the ports need from the daemon. */
 interface HealthPortsParts {
-  /** Whether the rules in the kernel are known to be right: the value of `serviceProxyHealthy`. */
+  /** Whether the rules in the kernel are known to be right, and the node is not drained: the value of `serviceProxyHealthy`. */
   readonly healthy: () => boolean;
+  /** A client at this address is answered. */
+  readonly answers: (address: string) => void;
   /** The addresses of the machine's interfaces. */
   readonly addresses: () => readonly string[];
   /** A port could not be opened; undefined: all are open. */
@@ -95,6 +97,7 @@ export class HealthPorts {
 
   #answer(port: number, request: IncomingMessage, response: ServerResponse): void {
     request.resume();
+    this.#parts.answers(request.socket.remoteAddress ?? '');
     const service = this.#services.get(port);
     if (!service) return void response.writeHead(404).end();
     const { namespace, name, localEndpoints } = service;

@@ -92,3 +92,24 @@ test('tells nothing else: no alarms, no other paths, no other methods', async ()
   for (const ask of [health, metrics]) expect((await ask('/status')).status).toBe(404);
   expect((await health('/metrics')).status).toBe(404);
 });
+
+test('a drained node is not eligible, and still healthy and alive', async () => {
+  const { status, health } = await serve();
+  status.activate(generation);
+  const asked: string[] = [];
+  let now: object | undefined = {};
+  status.drains({
+    get now() {
+      return now as never;
+    },
+    answers: (address) => void asked.push(address),
+  });
+  const drained = await health('/healthz');
+  expect(drained.status).toBe(503);
+  expect(await drained.json()).toMatchObject({ nodeEligible: false, healthy: true });
+  expect((await health('/livez')).status).toBe(200);
+  expect(status.report()).toMatchObject({ healthy: true, draining: {} });
+  now = undefined;
+  expect((await health('/healthz')).status).toBe(200);
+  expect(asked, 'health checks alone').toEqual(['127.0.0.1', '127.0.0.1']);
+});

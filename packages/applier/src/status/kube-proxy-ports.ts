@@ -5,6 +5,8 @@ import type { Registry } from 'prom-client';
 export interface ProxyView {
   /** Whether the rules are known to be right. */
   readonly healthy: boolean;
+  /** Whether load balancers may send to this node: it is not drained. */
+  readonly eligible: boolean;
   /** Whether the main loop makes progress. */
   readonly alive: boolean;
   /** By family, `IPv4`, when it was synced last, in milliseconds since 1970. */
@@ -14,13 +16,13 @@ export interface ProxyView {
   readonly registry: Registry;
   readonly nowMs: number;
   /** Counts an answer of /healthz or /livez. */
-  answered(path: 'healthz' | 'livez', code: number): void;
+  answered(path: 'healthz' | 'livez', code: number, address: string): void;
 }
 
 /**
  * Answers as kube-proxy's port for load balancers, 10256, does (`pkg/proxy/healthcheck/proxy_health.go` of Kubernetes 1.37): /healthz and
- * /livez with the same document and the same codes. `nodeEligible` is always true: no bundle says that the cluster autoscaler is about to
- * delete a node.
+ * /livez with the same document and the same codes. `nodeEligible` is false while the node is drained
+ * (KEP-3836).
  */
 export const answerHealth =
   (view: () => ProxyView): RequestListener =>
@@ -30,8 +32,9 @@ export const answerHealth =
     const now = view();
     const isHealthz = path === '/healthz';
     const isWell = isHealthz ? now.healthy : now.alive;
-    now.answered(isHealthz ? 'healthz' : 'livez', isWell ? 200 : 503);
-    send(response, isWell ? 200 : 503, 'application/json', JSON.stringify(healthOf(now, isWell, isHealthz)));
+    const code = isWell && (now.eligible || !isHealthz) ? 200 : 503;
+    now.answered(isHealthz ? 'healthz' : 'livez', code, request.socket.remoteAddress ?? '');
+    send(response, code, 'application/json', JSON.stringify(healthOf(now, isWell, isHealthz)));
   };
 
 /** Answers as kube-proxy's port for scrapers, 10249, does (`serveMetrics` in `cmd/kube-proxy/app/server.go`): /metrics, /healthz, /proxyMode. */
@@ -47,13 +50,13 @@ export const answerMetrics =
   };
 
 /** The document of kube-proxy's `ProxyHealth`. Its `lastUpdated` is the present while it is healthy. */
-function healthOf({ lastSyncedMs, nowMs }: ProxyView, healthy: boolean, isHealthz: boolean): object {
+function healthOf({ lastSyncedMs, nowMs, eligible }: ProxyView, healthy: boolean, isHealthz: boolean): object {
   const time = (ms: number): string => new Date(ms).toISOString();
   const status = [...lastSyncedMs].map(([family, ms]) => [family, { lastUpdated: time(ms), healthy }] as const);
   return {
     lastUpdated: healthy ? time(nowMs) : lastUpdated(lastSyncedMs, time),
     currentTime: time(nowMs),
-    ...(isHealthz ? { nodeEligible: true } : {}),
+    ...(isHealthz ? { nodeEligible: eligible } : {}),
     healthy,
     ...(status.length > 0 ? { status: Object.fromEntries(status) } : {}),
   };

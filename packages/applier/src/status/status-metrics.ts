@@ -133,6 +133,7 @@ const familyGauge = (name: string, help: string): Gauge<'family'> =>
 
 /** What metrics tell of the status. */
 interface Told {
+  readonly draining: object | null;
   readonly alarms: Readonly<Record<string, string>>;
   readonly rulesSeenSeconds: number;
 }
@@ -140,6 +141,14 @@ interface Told {
 function gauges(report: () => Told) {
   const gauge = (name: string, help: string): Gauge => new Gauge({ name, help, registers: [] });
   return {
+    draining: new Gauge({
+      name: 'sluice_draining',
+      help: '1 while the node is drained: its ports for load balancers answer 503',
+      registers: [],
+      collect() {
+        this.set(report().draining === null ? 0 : 1);
+      },
+    }),
     generation: gauge('sluice_generation', 'The active generation; -1 before the first'),
     alarm: alarmGauge(() => Object.keys(report().alarms)),
     seen: new Gauge({

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Accepted } from '@sluice/bundle';
 import { compareText, planeOf, type Problem } from '@sluice/netfilter';
 import type { Registry } from 'prom-client';
+import type { DrainState } from '../ports/drain.ts';
 import type { Imbalance } from '../counts/balance.ts';
 import type { ServiceConnections } from '../counts/most.ts';
 import type { ToldCounts, TrafficTold } from '../counts/service-counts.ts';
@@ -31,6 +32,8 @@ export interface StatusReport {
   readonly release: Accepted | null;
   /** The wave that this node waits for with a release that is ready; null when it does not wait. */
   readonly waits: AwaitedWave | null;
+  /** How the node is drained; null: it is not. */
+  readonly draining: DrainState | null;
   /** When the last finished look at the bundle directory began, and when the next one comes by itself, RFC 3339; null: not known yet. */
   readonly looked: string | null;
   readonly nextLook: string | null;
@@ -69,6 +72,12 @@ interface Watched {
   readonly sight: () => Sight;
   /** The tool that has not ended for too long, and for how long; undefined: none. */
   readonly slowTool: () => string | undefined;
+}
+
+/** What the status reads and tells of a drain. */
+interface Drains {
+  readonly now: DrainState | undefined;
+  answers(address: string): void;
 }
 
 /** A closed wave: its number, from 1, and its name. */
@@ -130,6 +139,7 @@ export class Status {
     countedSeconds: null,
     traffic: null,
   };
+  #drain: Drains | undefined;
   #mode: ProxyView['mode'];
   #watched: Watched = { sight: () => ({ ageMs: 0, why: undefined }), slowTool: () => undefined };
 
@@ -157,6 +167,11 @@ export class Status {
   /** Makes health depend on how old the knowledge of the rules is, and on tools that do not end. */
   watches(watched: Watched): void {
     this.#watched = watched;
+  }
+
+  /** Makes the answers to load balancers depend on a drain. */
+  drains(drain: Drains): void {
+    this.#drain = drain;
   }
 
   /** Takes an event of a transaction. */
@@ -338,6 +353,7 @@ export class Status {
       node: this.#node,
       healthy: this.healthy,
       rulesSeenSeconds: Math.round(this.#watched.sight().ageMs / 1000),
+      draining: this.#drain?.now ?? null,
       ...this.#facts,
       notes: Object.fromEntries(this.#notes),
       alarms,
@@ -354,7 +370,11 @@ export class Status {
       mode: this.#mode,
       registry: this.registry,
       nowMs: this.#nowMs(),
-      answered: (path, code) => proxy[path](code),
+      eligible: !this.#drain?.now,
+      answered: (path, code, address) => {
+        proxy[path](code);
+        if (path === 'healthz') this.#drain?.answers(address);
+      },
     };
   }
 

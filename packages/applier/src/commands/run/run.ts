@@ -7,6 +7,7 @@ import type { Daemon } from '../../daemon/daemon.ts';
 import type { DaemonLog } from '../../daemon/reports.ts';
 import { watchBundle, type Watcher } from '../../inbox/watch.ts';
 import { toolEnvironment } from '../../kernel/command.ts';
+import { runChildren } from '../../kernel/run.ts';
 import { findTool } from '../../kernel/tools.ts';
 import { limits } from '../../limits.ts';
 import type { Heap } from '../../memory.ts';
@@ -15,6 +16,7 @@ import { Repairs } from '../../status/repairs.ts';
 import { type CommonOptions, loadConfig, logSettings } from '../terminal/terminal.ts';
 import { lastingAlarm } from './alarms.ts';
 import { daemonOf } from './daemon.ts';
+import { drainBeforeShutdown } from './shutdown.ts';
 import { openNode, type RunningNode } from './node.ts';
 import { Sockets } from './sockets.ts';
 
@@ -47,7 +49,7 @@ export async function run(options: CommonOptions, host: DaemonHost): Promise<num
   const config = loadConfig(options);
   const log = await host.openLog(logSettings(config));
   const current: Current = { isStopped: false };
-  heedSignals(host, log, current);
+  heedSignals(host, log, current, config.drain.shutdownSeconds);
   do {
     const node = await openNode(config, log, host.monotonicMs, (event, details) => {
       current.daemon?.onEvent(event, details);
@@ -124,13 +126,15 @@ async function startListening(
   });
 }
 
-function heedSignals(host: DaemonHost, log: AdjustableLog, current: Current): void {
+/** @param drainSeconds how long a machine that shuts down is drained first */
+function heedSignals(host: DaemonHost, log: AdjustableLog, current: Current, drainSeconds: number): void {
   host.onLook(() => current.daemon?.poke('whole'));
-  host.onStop(() => {
+  const stop = (): void => {
     log.info({}, 'stopping: a release on probation is rolled back, and any other change in progress is finished');
     current.isStopped = true;
     current.daemon?.stop();
-  });
+  };
+  host.onStop(() => void drainBeforeShutdown(drainSeconds, current.sockets?.drain, runChildren(), log).finally(stop));
 }
 
 /** Reports the state of the daemon to systemd. */

@@ -2,6 +2,7 @@ import type { RequestListener } from 'node:http';
 import { controlOf, type StateHolder } from '../../control/serve.ts';
 import { ControlSocket } from '../../control/socket.ts';
 import { ActiveHealth } from '../../health/active.ts';
+import { Drain } from '../../health/drain.ts';
 import { HealthMemory } from '../../health/memory.ts';
 import { HealthPorts } from '../../health/ports.ts';
 import { LocalhostPorts } from '../../health/localhost-ports.ts';
@@ -9,6 +10,7 @@ import { StatusPort } from '../../health/status-port.ts';
 import { answerHealth, answerMetrics } from '../../status/kube-proxy-ports.ts';
 import { interfaceAddresses } from '../../kernel/facts.ts';
 import { messageOf } from '../../message.ts';
+import { bootId } from '../../parity/read-file.ts';
 import type { Repairs } from '../../status/repairs.ts';
 import { lastingAlarm } from './alarms.ts';
 import type { RunningNode } from './node.ts';
@@ -20,6 +22,7 @@ export class Sockets {
   /** What the health-check node ports answer. */
   readonly health: ActiveHealth;
   readonly control: ControlSocket;
+  readonly drain: Drain;
   /** Node ports on ::1 in mode nftables. */
   readonly localhost: LocalhostPorts;
   readonly #statusPorts: readonly StatusPort[];
@@ -33,8 +36,11 @@ export class Sockets {
   ) {
     const { config, log, monotonicMs, session, status } = node;
     this.#statusPorts = statusPorts;
+    this.drain = new Drain(config.state, bootId(), Date.now);
+    status.drains(this.drain);
     this.#healthPorts = new HealthPorts({
-      healthy: () => status.healthy,
+      healthy: () => status.healthy && !this.drain.now,
+      answers: (address) => this.drain.answers(address),
       addresses: () => Object.values(interfaceAddresses()).flat(),
       failed: lastingAlarm('HEALTH_PORT', status, log),
     });
@@ -57,6 +63,7 @@ export class Sockets {
       report: () => status.report(),
       order,
       look,
+      drain: this.drain,
       ended: (account) => node.receiptWriter.report(account, undefined),
     };
     this.control = new ControlSocket(config.state, controlOf(holder), lastingAlarm('CONTROL_SOCKET', status, log));

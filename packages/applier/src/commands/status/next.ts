@@ -18,6 +18,7 @@ export function nextEvents({ probation, held, waitsUntil, daemon }: Sources): re
   if (decision !== null) found.push({ what: `the operator's ${decision} is carried out`, at: null });
   if (progress?.confirmBy) found.push({ what: 'the release is rolled back unless confirmed', at: progress.confirmBy });
   else if (progress) found.push({ what: 'the release is confirmed if its probes pass', at: progress.ends });
+  if (daemon?.draining?.until) found.push({ what: 'the drain ends', at: daemon.draining.until });
   if (waitsUntil !== null) found.push({ what: 'a newer release may be tried', at: waitsUntil });
   if (daemon?.waits)
     found.push({ what: `the release in the directory goes in when wave ${daemon.waits.wave} opens`, at: null });

@@ -6,6 +6,7 @@ import { formerAlarmCodes } from '../../status/alarms.ts';
 import { describeDamage } from '../../state/damage.ts';
 import type { KernelView } from './compare.ts';
 import type { ProbationStatus } from '../../control/protocol.ts';
+import type { DrainState } from '../../ports/drain.ts';
 import type { ToldProbe } from '../../ports/operator.ts';
 import type { NewestRelease } from './newest.ts';
 import type { DaemonStatus, StatusSummary } from './summary.ts';
@@ -44,9 +45,10 @@ function nodeRows(summary: StatusSummary): readonly Row[] {
 }
 
 function daemonRows(daemon: DaemonStatus | null): readonly Row[] {
-  const { waits, protection, rulesSeenSeconds, lastRepair, alarms = {}, notes = {} } = daemon ?? {};
+  const { waits, protection, rulesSeenSeconds, lastRepair, alarms = {}, notes = {}, draining } = daemon ?? {};
   return [
     ['waits', waits ? `for wave ${waits.wave} (${waits.name}) to open` : undefined],
+    ['draining', draining ? describeDrain(draining) : undefined],
     ['table', protection ? describeProtection(protection) : undefined],
     ['rules seen', rulesSeenSeconds === undefined ? undefined : `${rulesSeenSeconds} s ago`],
     [
@@ -149,6 +151,12 @@ function describeProtection(protection: NftProtection): string {
   return protection.kind === 'owned'
     ? 'protected: only sluiced can change it'
     : `not protected from other programs: ${protection.why}`;
+}
+
+function describeDrain({ since, until, because, untold }: DrainState): string {
+  const end = until === null ? '`sluiced undrain` or a boot ends it' : `until ${until}`;
+  const told = untold === 0 ? '' : `; ${untold} load balancers were not told yet`;
+  return `load balancers are told to send elsewhere since ${since} (${because}), ${end}${told}`;
 }
 
 /** What a move from kube-proxy has come to. */

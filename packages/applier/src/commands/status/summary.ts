@@ -7,6 +7,7 @@ import type { PartialRelease, QuarantinedService } from '../../ports/journal.ts'
 import type { DamagedFile } from '../../state/damage.ts';
 import type { RepairAt } from '../../status/repairs.ts';
 import type { AwaitedWave } from '../../status/status.ts';
+import type { DrainState } from '../../ports/drain.ts';
 import type { KernelView } from './compare.ts';
 import type { NewestRelease } from './newest.ts';
 
@@ -14,6 +15,7 @@ import type { NewestRelease } from './newest.ts';
 export interface DaemonStatus {
   readonly healthy?: boolean;
   readonly waits?: AwaitedWave | null;
+  readonly draining?: DrainState | null;
   readonly looked?: string | null;
   readonly nextLook?: string | null;
   readonly rulesSeenSeconds?: number;
