@@ -266,7 +266,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'netfilter',
   ],
   'applier/probe': ['applier/config', 'applier/kernel', 'applier/limits', 'applier/message', 'applier/ports'],
-  'applier/health': ['applier/limits', 'applier/state', 'bundle', 'netfilter'],
+  'applier/health': ['applier/limits', 'applier/ports', 'applier/state', 'bundle', 'netfilter'],
   'applier/kernel': [
     'applier/config',
     'applier/counts',

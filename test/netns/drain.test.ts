@@ -75,13 +75,17 @@ describe.each(plainPlanes.filter(({ backend }) => backend === 'nft'))('in mode $
     expect(seen().sent).toBeGreaterThanOrEqual(sent);
   }
 
-  test('a drained node loses no connection when it ends, and lives on until then', { timeout: 120_000 }, async (context) => {
+  test('a drained node loses no connection when it ends, and lives on until then', {
+    timeout: 120_000,
+  }, async (context) => {
     needBackend(context, plane.backend);
     const daemon = await start();
     const told = await node.sluiced('drain', '--wait', '--for', '10m');
     expect(told).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^drained until 2/) });
     await until('the balancer sends elsewhere', async () => !seen().isIn);
-    expect(await node.tool(['curl', '-s', '-o', '/dev/null', '-w', '%{http_code}', 'http://127.0.0.1:10256/livez'])).toBe('200');
+    expect(
+      await node.tool(['curl', '-s', '-o', '/dev/null', '-w', '%{http_code}', 'http://127.0.0.1:10256/livez']),
+    ).toBe('200');
     expect((await node.sluiced('status')).stdout).toMatch(/^draining +load balancers are told .*\(operator\), until /m);
     expect(await node.tool(['curl', '-s', 'http://127.0.0.1:10276/metrics'])).toMatch(/^sluice_draining 1$/m);
     const { kept } = seen();
@@ -91,7 +95,9 @@ describe.each(plainPlanes.filter(({ backend }) => backend === 'nft'))('in mode $
     expect({ lost: seen().lost }).toEqual({ lost: 0 });
   });
 
-  test('one that is not drained loses some, and undrain brings the balancer back', { timeout: 120_000 }, async (context) => {
+  test('one that is not drained loses some, and undrain brings the balancer back', {
+    timeout: 120_000,
+  }, async (context) => {
     needBackend(context, plane.backend);
     const daemon = await start();
     expect(await node.sluiced('drain')).toMatchObject({ exitCode: 0 });
@@ -106,5 +112,8 @@ describe.each(plainPlanes.filter(({ backend }) => backend === 'nft'))('in mode $
 
 test('without a daemon there is nothing to drain', { timeout: 30_000 }, async () => {
   node.writeConfig('nft');
-  expect(await node.sluiced('drain')).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('no sluiced answers') });
+  expect(await node.sluiced('drain')).toMatchObject({
+    exitCode: 3,
+    stderr: expect.stringContaining('no sluiced answers'),
+  });
 });

@@ -98,12 +98,13 @@ test('a drained node is not eligible, and still healthy and alive', async () => 
   status.activate(generation);
   const asked: string[] = [];
   let now: object | undefined = {};
-  status.drains({
+  const drain = {
     get now() {
       return now as never;
     },
-    answers: (address) => void asked.push(address),
-  });
+    answers: (address: string) => void asked.push(address),
+  };
+  status.watches({ sight: () => ({ ageMs: 0, why: undefined }), slowTool: () => undefined, drain });
   const drained = await health('/healthz');
   expect(drained.status).toBe(503);
   expect(await drained.json()).toMatchObject({ nodeEligible: false, healthy: true });

@@ -72,12 +72,8 @@ interface Watched {
   readonly sight: () => Sight;
   /** The tool that has not ended for too long, and for how long; undefined: none. */
   readonly slowTool: () => string | undefined;
-}
-
-/** What the status reads and tells of a drain. */
-interface Drains {
-  readonly now: DrainState | undefined;
-  answers(address: string): void;
+  /** Whether the node is drained, and who was told. */
+  readonly drain?: { readonly now: DrainState | undefined; answers(address: string): void };
 }
 
 /** A closed wave: its number, from 1, and its name. */
@@ -139,7 +135,6 @@ export class Status {
     countedSeconds: null,
     traffic: null,
   };
-  #drain: Drains | undefined;
   #mode: ProxyView['mode'];
   #watched: Watched = { sight: () => ({ ageMs: 0, why: undefined }), slowTool: () => undefined };
 
@@ -164,14 +159,9 @@ export class Status {
     this.#metrics.remembers(memory, this.#monotonicMs, nowMs);
   }
 
-  /** Makes health depend on how old the knowledge of the rules is, and on tools that do not end. */
+  /** Makes health depend on how old the knowledge of the rules is, on tools that do not end, and answers to load balancers on a drain. */
   watches(watched: Watched): void {
     this.#watched = watched;
-  }
-
-  /** Makes the answers to load balancers depend on a drain. */
-  drains(drain: Drains): void {
-    this.#drain = drain;
   }
 
   /** Takes an event of a transaction. */
@@ -353,7 +343,7 @@ export class Status {
       node: this.#node,
       healthy: this.healthy,
       rulesSeenSeconds: Math.round(this.#watched.sight().ageMs / 1000),
-      draining: this.#drain?.now ?? null,
+      draining: this.#watched.drain?.now ?? null,
       ...this.#facts,
       notes: Object.fromEntries(this.#notes),
       alarms,
@@ -370,10 +360,10 @@ export class Status {
       mode: this.#mode,
       registry: this.registry,
       nowMs: this.#nowMs(),
-      eligible: !this.#drain?.now,
+      eligible: !this.#watched.drain?.now,
       answered: (path, code, address) => {
         proxy[path](code);
-        if (path === 'healthz') this.#drain?.answers(address);
+        if (path === 'healthz') this.#watched.drain?.answers(address);
       },
     };
   }

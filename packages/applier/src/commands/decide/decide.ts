@@ -57,7 +57,9 @@ async function outcomeOf(
   for (;;) {
     const running = await controlStatus(state);
     const { open, history } = running?.record ?? peek(state) ?? { open: null, history: [] };
-    const ended = history.findLast((entry) => entry.generation === generation && Date.parse(entry.at) >= beganMs && isEnding(entry));
+    const ended = history.findLast(
+      (entry) => entry.generation === generation && Date.parse(entry.at) >= beganMs && isEnding(entry),
+    );
     if (ended && (open === null || open.to.number !== generation || ended.what !== 'confirmed'))
       return { outcome: ended.what, because: ended.because ?? null, until: null };
     const { progress = null, decision = null } = running?.probation ?? {};
@@ -77,16 +79,10 @@ const isEnding = ({ what }: HistoryEntry): boolean =>
 function describeEnding({ outcome, because, until }: DecisionEnding, version: string, generation: number): string {
   const why = because === null ? '' : `: ${because}`;
   const what = `version ${version} (generation ${generation})`;
-  switch (outcome) {
-    case 'confirmed':
-      return `${what} is confirmed${why}`;
-    case 'rolled-back':
-      return `${what} is rolled back${why}`;
-    case 'held':
-      return `${what} cannot be rolled back, the node is halted${why}`;
-    default:
-      return `${what} is on probation${until === null ? '' : ` until ${until}`}${why}`;
-  }
+  if (outcome === 'confirmed') return `${what} is confirmed${why}`;
+  if (outcome === 'rolled-back') return `${what} is rolled back${why}`;
+  if (outcome === 'held') return `${what} cannot be rolled back, the node is halted${why}`;
+  return `${what} is on probation${until === null ? '' : ` until ${until}`}${why}`;
 }
 
 /** What was asked for is done; a release that a probe rolled back instead of its confirmation is not. */

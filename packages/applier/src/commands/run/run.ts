@@ -116,7 +116,7 @@ async function startListening(
   sockets: Sockets,
   daemon: Daemon,
 ): Promise<Watcher> {
-  status.watches({ sight: () => daemon.sight, slowTool: () => session.slowTool });
+  status.watches({ sight: () => daemon.sight, slowTool: () => session.slowTool, drain: sockets.drain });
   if (session.journal.active) await sockets.health.recall();
   await sockets.localhost.refresh();
   await sockets.control.refresh();

@@ -37,7 +37,6 @@ export class Sockets {
     const { config, log, monotonicMs, session, status } = node;
     this.#statusPorts = statusPorts;
     this.drain = new Drain(config.state, bootId(), Date.now);
-    status.drains(this.drain);
     this.#healthPorts = new HealthPorts({
       healthy: () => status.healthy && !this.drain.now,
       answers: (address) => this.drain.answers(address),

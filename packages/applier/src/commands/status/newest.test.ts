@@ -40,7 +40,13 @@ test.each([
   ['endpoint updates are none', on([entry('updated', 1)]), 'active', 'v1', null],
   ['one on probation', on([], { open }), 'on probation', 'v2', null],
   ['one that is halted', on([], { open, held: 'busy' }), 'halted', 'v2', 'busy'],
-  ['one that was rolled back', on([entry('rolled-back', 2, { because: 'web fails' })]), 'rolled back', 'v2', 'web fails'],
+  [
+    'one that was rolled back',
+    on([entry('rolled-back', 2, { because: 'web fails' })]),
+    'rolled back',
+    'v2',
+    'web fails',
+  ],
   [
     'a rolled-back endpoint update is none',
     on([entry('rolled-back', 1, { because: 'busy', lane: 'endpoints' })]),

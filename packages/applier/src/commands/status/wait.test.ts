@@ -15,8 +15,16 @@ const rolledBack: HistoryEntry = {
 };
 
 /** A daemon that looked at its directory a second after the wait began. */
-function seen(more: Partial<ControlStatus['record']> = {}, alarms: Readonly<Record<string, string>> = {}): ControlStatus {
-  const report = new Status('node-a', () => 0, 1, () => startMs).report();
+function seen(
+  more: Partial<ControlStatus['record']> = {},
+  alarms: Readonly<Record<string, string>> = {},
+): ControlStatus {
+  const report = new Status(
+    'node-a',
+    () => 0,
+    1,
+    () => startMs,
+  ).report();
   return {
     report: { ...report, healthy: true, looked: '2026-01-01T00:00:01.000Z', alarms },
     probation: null,
@@ -33,7 +41,12 @@ test.each([
   ['it was rolled back', 'confirmed', seen({ history: [rolledBack] }), exits.rolledBack],
   ['it was rolled back, and nothing goes on', 'settled', seen({ history: [rolledBack] }), exits.done],
   ['it was refused', 'confirmed', seen({}, { BUNDLE_INVALID: 'no seal' }), exits.refused],
-  ['it lacks Services', 'confirmed', seen({ current: { ...current, partial: { of: 'v2', services: ['a/b'], because: 'x' } } }), exits.different],
+  [
+    'it lacks Services',
+    'confirmed',
+    seen({ current: { ...current, partial: { of: 'v2', services: ['a/b'], because: 'x' } } }),
+    exits.different,
+  ],
   ['the node is halted', 'confirmed', seen({ held: 'busy' }), exits.halted],
   ['the daemon is healthy', 'healthy', confirmed, exits.done],
 ] as const)('ends the wait: %s', (_title, goal, status, exitCode) => {
@@ -45,7 +58,12 @@ test.each([
   ['no daemon answers', 'healthy', undefined, 'no sluiced answers'],
   ['a command has the node', 'settled', { ...confirmed, report: null }, '`sluiced apply` is in progress'],
   ['a release is on probation', 'settled', { ...confirmed, probation }, 'version v2 is on probation'],
-  ['the last look began before', 'settled', { ...confirmed, report: { ...confirmed.report!, looked: '2025-12-31T23:59:59.000Z' } }, 'the bundle directory is being looked at'],
+  [
+    'the last look began before',
+    'settled',
+    { ...confirmed, report: { ...confirmed.report!, looked: '2025-12-31T23:59:59.000Z' } },
+    'the bundle directory is being looked at',
+  ],
   ['a bundle is being copied', 'settled', seen({}, { BUNDLE_INCOMPLETE: 'x' }), 'the bundle is not complete'],
   ['what failed is not to blame', 'confirmed', seen({ history: [{ ...rolledBack, blameless: true }] }), 'web fails'],
   ['a removal is held', 'confirmed', seen({}, { REMOVAL_HELD: 'half' }), 'half [REMOVAL_HELD]'],

@@ -66,17 +66,12 @@ export function judge(goal: Goal, seen: ControlStatus | undefined, beganMs: numb
     exitCode,
   });
   const { partial } = record.current ?? {};
-  switch (newest?.fate) {
-    case 'active':
-      return partial ? { ...failed(exitCodes.different), because: describePartial(partial) } : reached;
-    case 'rolled back':
-      // What is not to blame is tried again.
-      return record.history.at(-1)?.blameless ? (newest.because ?? '') : failed(exitCodes.rolledBack);
-    case 'refused':
-      return failed(exitCodes.refused);
-    default:
-      return newest?.because ?? 'no release was tried yet';
-  }
+  if (newest?.fate === 'active')
+    return partial ? { ...failed(exitCodes.different), because: describePartial(partial) } : reached;
+  if (newest?.fate === 'refused') return failed(exitCodes.refused);
+  // What is not to blame is tried again.
+  if (newest?.fate === 'rolled back' && !record.history.at(-1)?.blameless) return failed(exitCodes.rolledBack);
+  return newest?.because ?? 'no release was tried yet';
 }
 
 /** A line for the terminal. */

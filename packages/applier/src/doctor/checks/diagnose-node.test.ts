@@ -343,7 +343,10 @@ test('says that no node port is on localhost to an operator who asks for one the
 
 test('many ports of a bridge without hairpin mode are one finding, with one command for all of them', () => {
   const [port] = (bridged(false).interfaces ?? []).filter(({ bridge }) => bridge !== undefined);
-  const many = [...(healthy.interfaces ?? []), ...Array.from({ length: 110 }, (_, n) => ({ ...port!, name: `veth${n}` }))];
+  const many = [
+    ...(healthy.interfaces ?? []),
+    ...Array.from({ length: 110 }, (_, n) => ({ ...port!, name: `veth${n}` })),
+  ];
   const { cause, others, notes } = diagnoseNode(about, { ...healthy, ...bridged(false), interfaces: many });
   expect({ port: cause?.about, fix: cause?.fix, more: [...others, ...notes] }).toEqual({
     port: port!.bridge!.name,
