@@ -35,6 +35,11 @@ interface Cell {
   readonly next: (typeof nexts)[number];
 }
 
+const printCell = ({ file, damage, next }: Cell): string => `${file}, ${damage}, before ${next}`;
+
+/** Cells whose text this matches run: `SLUICE_DAMAGED='^journal, half'`. */
+const wanted = process.env['SLUICE_DAMAGED'];
+
 /** Cells of a plane that run; all of them each night. */
 const count = atTier({ quick: 2, test: 4, all: Infinity });
 /** Nodes of a plane that run them together. */
@@ -108,7 +113,7 @@ async function wrongAfter(
 ): Promise<readonly string[]> {
   const wrong: string[] = [];
   const must = (isRight: boolean, what: string): void => {
-    if (!isRight) wrong.push(`${cell.file}, ${cell.damage}, before ${cell.next}: ${what}`);
+    if (!isRight) wrong.push(`${printCell(cell)}: ${what}`);
   };
   const state = `${node.directory}/state`;
   rmSync(state, { recursive: true, force: true });
@@ -144,8 +149,9 @@ function cellsOf(files: readonly string[], random: () => number): readonly Cell[
     .flatMap((file) =>
       Object.keys(damages).flatMap((damage) => nexts.map((next) => ({ file, damage, next, at: random() }))),
     )
+    .filter((cell) => wanted === undefined || new RegExp(wanted).test(printCell(cell)))
     .toSorted((a, b) => a.at - b.at)
-    .slice(0, count);
+    .slice(0, wanted === undefined ? count : Infinity);
 }
 
 describe('a node with a damaged state', { concurrent: true, timeout: 2_400_000 }, () => {
