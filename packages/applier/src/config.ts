@@ -147,6 +147,7 @@ const schema = v.strictObject({
     }),
     {},
   ),
+  lateSeconds: v.optional(secondsUpTo(86_400), limits.servicesLateSecondsDefault),
   endpoints: v.optional(
     v.strictObject({
       ranges: v.optional(v.array(network), []),

@@ -328,6 +328,8 @@ export const limits = {
   releasesPerHourMax: 360,
   /** How much longer than its probation a release that a limit delays may wait before the node is unhealthy. */
   releaseWaitMs: 15_000,
+  /** How long Services from the API server may be missing in the kernel: six times the probation of a release, and more than its retries. */
+  servicesLateSecondsDefault: 60,
   /** Services that the alarm of a waiting release names; the others are counted. */
   servicesNamedMax: 5,
 

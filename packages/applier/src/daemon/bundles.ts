@@ -1,15 +1,14 @@
-import type { Problem } from '@sluice/netfilter';
 import type { Tree } from '../inbox/files.ts';
 import type { Arrival } from '../inbox/inbox.ts';
 import type { WaitingRelease } from '../inbox/wave-gate.ts';
 import { limits, paces, pauseAfter } from '../limits.ts';
 import { messageOf } from '../message.ts';
 import type { Outcome } from '../ports/outcome.ts';
-import type { Refusal } from '../ports/refusal.ts';
 import type { Offers } from '../transaction/offers.ts';
 import type { DaemonParts } from './parts.ts';
 import type { EarlyEndpointsWatch } from './early-endpoints-watch.ts';
 import type { Looks } from './looks.ts';
+import { Lateness } from './lateness.ts';
 import { RehearsalBackOff } from './rehearsal-back-off.ts';
 import type { Reports } from './reports.ts';
 import type { Wakes } from './wakes.ts';
@@ -39,8 +38,7 @@ export class Bundles {
   #rehearsed: Tree | undefined;
   /** The tree whose endpoints a halted node has taken. */
   #offered: Tree | undefined;
-  /** Since when a limit of this node delays releases. */
-  #delayedSinceMs: number | undefined;
+  readonly #lateness: Lateness;
   #againMs = Infinity;
   /** Since when each look found a writer at work. */
   #fillingSinceMs: number | undefined;
@@ -50,6 +48,7 @@ export class Bundles {
   constructor(parts: BundlesParts) {
     this.#parts = parts;
     this.#backOff = new RehearsalBackOff(parts.daemon.monotonicMs);
+    this.#lateness = new Lateness(parts.daemon);
   }
 
   /** When the directory is looked at again: the last endpoint of a Service is removed late, or a writer is at work. */
@@ -103,6 +102,7 @@ export class Bundles {
     status.clear('BUNDLE_ABSENT');
     if (arrival.kind === 'refused') {
       status.pending(true);
+      this.#lateness.unread(arrival.problems[0], startMs);
       return reports.refused(arrival.problems);
     }
     reports.about(arrival.tree.digest);
@@ -142,11 +142,12 @@ export class Bundles {
     const machine = daemon.machine();
     const isIn = tree === this.#done?.tree && machine === this.#done.machine;
     daemon.status.pending(!isIn);
+    if (isIn) this.#lateness.isIn(tree.files);
     if (isIn) return reports.unchanged(daemon.journal.active, tree, isOnlyEndpoints(bundle));
     const paused = this.#backOff.of(tree, machine);
     if (paused) {
       reports.outcome(paused, early.is);
-      return this.#judgeDelay(paused, daemon.monotonicMs());
+      return this.#lateness.judge(tree.files, paused, daemon.monotonicMs());
     }
     if (waits && (await this.#waits(tree, machine, waits))) return;
     const startMs = daemon.monotonicMs();
@@ -154,7 +155,7 @@ export class Bundles {
     const outcome = await this.changing(() => this.#put(bundle));
     // Other refusals are retried: a running kube-proxy ends, a busy kernel becomes free. The journal knows bad versions.
     this.#backOff.ended(tree, machine, outcome, startMs);
-    this.#judgeDelay(outcome, startMs);
+    this.#lateness.judge(tree.files, outcome, startMs);
     const isTaken = outcome?.kind === 'same' || outcome?.kind === 'confirmed';
     const waitsMs = isTaken ? outcome.waitsMs : undefined;
     if (waitsMs !== undefined) this.#againMs = daemon.monotonicMs() + waitsMs;
@@ -163,20 +164,6 @@ export class Bundles {
     if (!isTaken) return;
     await daemon.taken?.(tree.files);
     early.isIn(tree.files);
-  }
-
-  /**
-   * The node is unhealthy once it delays releases for too long, the newest or those that it replaced: it serves other Services than it should.
-   * @param outcome undefined: the release could not be tried, which ends no delay
-   * @param sinceMs when the attempt began
-   */
-  #judgeDelay(outcome: Outcome | undefined, sinceMs: number): void {
-    const { status, monotonicMs, releaseWaitMsMax = limits.releaseWaitMs } = this.#parts.daemon;
-    if (outcome === undefined) return;
-    const delaying = outcome.kind === 'refused' ? delayOf(outcome.refusal) : undefined;
-    this.#delayedSinceMs = delaying && (this.#delayedSinceMs ?? sinceMs);
-    if (this.#delayedSinceMs === undefined || monotonicMs() - this.#delayedSinceMs < releaseWaitMsMax) return;
-    status.raise('RELEASE_DELAYED', delaying?.message ?? '');
   }
 
   /**
@@ -277,9 +264,5 @@ export class Bundles {
     }
   }
 }
-
-/** What of this node, and not of the release, keeps it out. */
-const delayOf = ({ problems, isWaiting }: Refusal): Problem | undefined =>
-  problems.find(({ code }) => isWaiting || code === 'NODE_CANNOT_REHEARSE' || code === 'NODE_RULES_UNSTEADY');
 
 const isOnlyEndpoints = ({ release }: Bundle): boolean => release?.onlyEndpoints === true;

@@ -22,6 +22,8 @@ export interface DaemonParts {
   readonly scanIntervalMs: number;
   /** How long a limit may delay a release before the node is unhealthy; left out: `limits.releaseWaitMs`. */
   readonly releaseWaitMsMax?: number;
+  /** How long the kernel may lack what the directory has before the node is unhealthy; left out: for ever, as a review or a wave takes its time. */
+  readonly lateMsMax?: number;
   /** Tells when other programs may have changed the kernel; without it only a scan finds drift. */
   readonly drift?: Drift;
   /** Called once, when the kernel holds the confirmed rules or cannot be made to. */

@@ -163,6 +163,12 @@ export const alarms = {
       'a release that could be served waits for longer than a probation: too many others failed on this node, or the node cannot rehearse it',
     next: 'read in sluiced history why they failed, or run sluiced apply, which waits for no limit; read why no rehearsal runs in the alarm',
   },
+  SERVICES_LATE: {
+    ...unhealthy,
+    meaning:
+      'the kernel has lacked Services or endpoints that the bundle directory has for more than lateSeconds, where no signatures are required',
+    next: 'read their names and the reason in the alarm; sluiced tries again',
+  },
   REMOVAL_HELD: {
     ends: 'bundle',
     meaning:

@@ -50,6 +50,7 @@ export function daemonOf(node: RunningNode, around: Surroundings): Daemon {
     processorMs,
     scanIntervalMs,
     releaseWaitMsMax: config.probation.seconds * 1000 + limits.releaseWaitMs,
+    ...(config.signatures.policy === 'none' && config.lateSeconds > 0 ? { lateMsMax: config.lateSeconds * 1000 } : {}),
     drift: new Drift(around.changes, monotonicMs),
     ready: around.ready,
     taken: async (files) => {
