@@ -6,6 +6,7 @@ import {
   ruleDifferences,
   objectDifferences,
 } from '../packages/renderer/src/render/versions/differences.ts';
+import { comparedRuns } from './parity/runs.ts';
 import { isBefore, kubeProxyVersions, versionByDefault } from '../packages/renderer/src/render/model/version.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -40,7 +41,19 @@ ${followed.map(({ since, now, before, followedBy }) => `| ${since} | ${now} | ${
 
 | since | kube-proxy does | before | why rules do not follow |
 |---|---|---|---|
-${otherDifferences.map(({ since, now, before, why }) => `| ${since} | ${now} | ${before} | ${why} |\n`).join('')}`;
+${otherDifferences.map(({ since, now, before, why }) => `| ${since} | ${now} | ${before} | ${why} |\n`).join('')}
+## Last compared
+
+The same clusters were given to the real kube-proxy and to Sluice, and packets were sent through both kernels; [parity.md](parity.md#last-runs) names the differences that were found. \`test/parity\` wrote this down.
+
+| kube-proxy | mode | compared | packets | on |
+|---|---|---|---|---|
+${comparedRuns()
+  .map(
+    (run) =>
+      `| ${run.kubeProxy} | ${run.mode} | ${run.count} ${run.what} | ${run.packets.toLocaleString('en')} | ${run.date} |\n`,
+  )
+  .join('')}`;
 
 /** UPDATE_DOCS=1 rewrites the page. */
 if (process.env['UPDATE_DOCS'] === '1') writeFileSync(page, text);

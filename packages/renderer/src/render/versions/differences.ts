@@ -118,6 +118,13 @@ export const otherDifferences: readonly OtherDifference[] = [
   },
   {
     since: '1.37',
+    now: 'Tracked connections of UDP to addresses of a Service without a serving endpoint are removed (at its node ports they stay)',
+    before:
+      'They stay, and clients that keep sending go on to the former endpoint, or to where the packets went before the Service came',
+    why: 'No rule does it; `sluiced` removes them whatever the version, at node ports, too',
+  },
+  {
+    since: '1.37',
     now: '`nf_conntrack_max` is raised, and never lowered',
     before: 'It is set, also where the node has a higher one',
     why: 'A bundle names the value of a node; `conntrack.maxPerCore: 0` leaves it to the node',
