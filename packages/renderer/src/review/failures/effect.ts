@@ -102,9 +102,16 @@ export function effectOn(port: DeclaredPort, old: Baseline, { isLost, survivors 
 const isServing = ({ ready, terminating, serving }: HeaderNote): boolean => ready || (terminating && serving);
 
 /** The policies of a port that look at a node's own endpoints alone. */
-const localPolicies = ({ internalPolicy, externalPolicy, outside }: DeclaredPort): readonly LocalPolicy[] => [
+const localPolicies = ({
+  internalPolicy,
+  externalPolicy,
+  outside,
+  isOnLocalhost,
+}: DeclaredPort): readonly LocalPolicy[] => [
   ...(internalPolicy === 'Local' ? (['internalTrafficPolicy Local'] as const) : []),
-  ...(externalPolicy === 'Local' && outside.length > 0 ? (['externalTrafficPolicy Local'] as const) : []),
+  ...(externalPolicy === 'Local' && (outside.length > 0 || isOnLocalhost)
+    ? (['externalTrafficPolicy Local'] as const)
+    : []),
 ];
 
 /** With policy Local only nodes with endpoints answer clients from outside. @param answers whether such a node is left */

@@ -34,6 +34,8 @@ export interface DeclaredPort {
   readonly externalPolicy: TrafficPolicy;
   /** What clients outside of the cluster use: `203.0.113.9:80`, `node port 30080`. */
   readonly outside: readonly string[];
+  /** Whether its node port is open to processes of the node alone, on loopback addresses. */
+  readonly isOnLocalhost: boolean;
   /** Usable or not, each with the zone of its node where it has none itself. */
   readonly endpoints: readonly HeaderNote[];
 }
@@ -49,7 +51,8 @@ export function declaredPorts(view: BundleView): readonly DeclaredPort[] {
     if (what?.kind !== 'service') continue;
     if (isBesideServers(what.tool) && view.files.has(serversBeside(path))) continue;
     const lines = commentBlockOf(view.files.get(path) ?? '');
-    const block = lines.join('\n');
+    const isOnLocalhost = opensLocalhostAlone(view, what.profile);
+    const block = [`localhost ${isOnLocalhost}`, ...lines].join('\n');
     const service = `${what.namespace}/${what.name}`;
     const key = `${service} ${familiesOf(what.tool).join()}`;
     const known = found.get(key) ?? [];
@@ -61,14 +64,20 @@ export function declaredPorts(view: BundleView): readonly DeclaredPort[] {
     const profiles = [what.profile];
     const notes = notesOf(lines);
     const ports = familiesOf(what.tool).flatMap((family) =>
-      portsOf({ service, family, path, profiles }, notesFor(family, notes), view),
+      portsOf({ service, family, path, profiles, isOnLocalhost }, notesFor(family, notes), view),
     );
     found.set(key, [...known, { block, profiles, ports }]);
   }
   return [...found.values()].flat().flatMap(({ ports }) => ports);
 }
 
-type Declarer = Pick<DeclaredPort, 'service' | 'family' | 'path' | 'profiles'>;
+type Declarer = Pick<DeclaredPort, 'service' | 'family' | 'path' | 'profiles' | 'isOnLocalhost'>;
+
+/** Whether a profile opens node ports on loopback addresses, and nowhere else. */
+function opensLocalhostAlone({ profiles }: BundleView, name: string): boolean {
+  const open = profiles.get(name)?.nodePortAddresses ?? [];
+  return open.length > 0 && open.every((cidr) => cidr.startsWith('127.') || cidr === '::1/128');
+}
 
 function portsOf(declarer: Declarer, notes: HeaderNotes, view: BundleView): readonly DeclaredPort[] {
   const endpoints = notes.endpoints.map((one): HeaderNote => {
@@ -81,12 +90,13 @@ function portsOf(declarer: Declarer, notes: HeaderNotes, view: BundleView): read
     key: portKey(`${declarer.service}${port.name === '' ? '' : `:${port.name}`}`, port.port, port.protocol),
     internalPolicy,
     externalPolicy,
-    outside: outsideOf(port, notes),
+    isOnLocalhost: declarer.isOnLocalhost && port.nodePort !== 0,
+    outside: outsideOf(port, notes, declarer.isOnLocalhost),
     endpoints: endpoints.filter((one) => one.port === port.name),
   }));
 }
 
-const outsideOf = (port: PortNote, notes: HeaderNotes): readonly string[] => [
+const outsideOf = (port: PortNote, notes: HeaderNotes, isOnLocalhost: boolean): readonly string[] => [
   ...[...notes.externalAddresses, ...notes.loadBalancerAddresses].map((address) => printEndpoint(address, port.port)),
-  ...(port.nodePort === 0 ? [] : [`node port ${port.nodePort}`]),
+  ...(port.nodePort === 0 || isOnLocalhost ? [] : [`node port ${port.nodePort}`]),
 ];

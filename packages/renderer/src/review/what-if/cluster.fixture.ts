@@ -33,6 +33,7 @@ export function sampleBundle(
   nodes: readonly SampleNode[],
   services: readonly SampleService[],
   mode: 'iptables' | 'nftables' = 'iptables',
+  rest: object = {},
 ): BundleFiles {
   const list = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: services.flatMap(objectsOf) });
   const config = {
@@ -45,7 +46,7 @@ export function sampleBundle(
       cores: 4,
       labels: { 'topology.kubernetes.io/zone': zone },
     })),
-    profiles: [{ name: 'default', mode, clusterCIDR: '10.244.0.0/16' }],
+    profiles: [{ name: 'default', mode, clusterCIDR: '10.244.0.0/16', ...rest }],
   };
   return filesOf(list, JSON.stringify(config));
 }

@@ -195,3 +195,18 @@ test('prints a table for several failures, and a list for one', () => {
   });
   expect(judge().rows.filter(breaks)).toHaveLength(2);
 });
+
+test.each([
+  [['localhost'], 0],
+  [['primary', 'localhost'], 2],
+])('node ports on %j alone are no frontend for clients outside where no other address is open', (open, dark) => {
+  const settings = { kubeProxyVersion: '1.38', nodePortAddresses: open };
+  const files = sampleBundle(nodes, [alone, local], 'nftables', settings);
+  const without = [1, 3].map((number) => ({ kind: 'node', name: `node-${number}` }) as const);
+  const judged = whatIf(files, { without, endpoints: false, sharePercent: 100, settings: {}, today: '2026-11-21' });
+  expect(judged).toMatchObject({ rows: [{ gone: 2, dark }] });
+  // Processes of a node ask there, too: with policy Local they need an endpoint of their own.
+  const lost = [{ kind: 'endpoint', name: '10.244.3.7' }] as const;
+  const one = whatIf(files, { without: lost, endpoints: false, sharePercent: 100, settings: {}, today: '2026-11-21' });
+  expect(JSON.stringify(one)).toContain('{"policy":"externalTrafficPolicy Local","nodes":["node-3"]}');
+});
