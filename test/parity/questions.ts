@@ -51,9 +51,10 @@ interface SourceClass {
 /** The number of sources of a class: the last address of the node is the source of masqueraded packets in IPv6. */
 const many = moreAddresses - 1;
 
+/** No endpoint has one of them, not that of the fence either: what an endpoint elsewhere sends, its own node treats. */
 const sources: readonly SourceClass[] = [
   { from: 'pod here', via: 'pod0', IPv4: (n) => `10.244.1.${151 + n}`, IPv6: (n) => `fd00:10:244:1::1:${n}` },
-  { from: 'pod elsewhere', via: 'eth0', IPv4: (n) => `10.244.2.${151 + n}`, IPv6: (n) => `fd00:10:244:2::1:${n}` },
+  { from: 'pod elsewhere', via: 'eth0', IPv4: (n) => `10.244.2.${151 + n}`, IPv6: (n) => `fd00:10:244:2::5:${n}` },
   { from: 'node', via: '', IPv4: (n) => `192.0.2.${101 + n}`, IPv6: (n) => `fd00::1:${n + 1}` },
   {
     from: 'other node',

@@ -61,8 +61,8 @@ const states = { established: 'ESTABLISHED', invalid: 'INVALID' } as const satis
 
 /**
  * Packets that are not the first of a connection, by state: the base rules of a profile decide about them, not those of Services. Rules of
- * other programs may ask for a protocol, a direction or the node itself, so each is traced; so are those to frontends that refuse new
- * connections, by rules which must ask for the state.
+ * other programs may ask for a protocol, a direction or the node itself, so each is traced; so are packets of no connection to
+ * frontends that refuse new ones, by rules which must ask for the state.
  * @param closed first packets to frontends that either side refuses, each as the node's own processes and clients outside send it
  * @returns of each state the cases that differ, one for each rule that decides, or one that does not; none where the node's pods are not
  * known. And rules that are not understood
@@ -92,9 +92,10 @@ export function connectionCases(
       addAll(gaps, found);
       return [];
     });
-    const toFrontends = closed.flatMap((one): readonly ConnectionCase[] => {
+    // An established connection to a frontend is translated.
+    const toFrontends = (state === 'invalid' ? closed : []).flatMap((one): readonly ConnectionCase[] => {
       const found = verdictOf(observed, one.packet, states[state]);
-      if (!Array.isArray(found)) return toFrontend(one, state, found, observed);
+      if (!Array.isArray(found)) return toFrontend(one, found, observed);
       addAll(
         gaps,
         found.filter(({ rule }) => rule?.isProxys),
@@ -121,16 +122,15 @@ const firstOfEach = (cases: readonly ConnectionCase[]): readonly ConnectionCase[
 /** The case of a packet to a closed frontend; none where another program decides: what it does, it does after a move, too. */
 function toFrontend(
   { packet, program: { rules, ipvs, nft } }: ClosedPacket,
-  state: ConnectionCase['state'],
   found: Verdict,
   { addresses }: ObservedNode,
 ): readonly ConnectionCase[] {
   if (found.rule && found.rule.owner !== 'proxy') return [];
   const from = packet.in === undefined ? 'node' : 'outside';
   const ways = [`${packet.protocol} ${from} to a closed frontend`];
-  const outcomes = trace(rules, packet, { ipvs, nft, localAddresses: addresses, state: states[state] });
+  const outcomes = trace(rules, packet, { ipvs, nft, localAddresses: addresses, state: states.invalid });
   const desired = outcomes.some(isRefusal) ? 'drop' : 'pass';
-  return [{ state, packet, from, ways, ...found, desired, isToFrontend: true }];
+  return [{ state: 'invalid', packet, from, ways, ...found, desired, isToFrontend: true }];
 }
 
 const isRefusal = ({ verdict }: Outcome): boolean => verdict === 'drop' || verdict === 'reject';
