@@ -47,7 +47,7 @@ export function tablesOf(objects: readonly NftObject[]): {
 
 /** Whether a table has the name of one that iptables-nft makes: then its save tool prints it, and a foreign rule in it, too. */
 export const isOfIptables = (family: string, name: string): boolean =>
-  family !== 'inet' && /^(?:filter|nat|mangle|raw|security)$/.test(name);
+  (family === 'ip' || family === 'ip6') && /^(?:filter|nat|mangle|raw|security)$/.test(name);
 
 const bodies: ReadonlySet<string> = new Set(['table', 'chain', 'rule', 'set', 'map']);
 

@@ -134,7 +134,10 @@ export function observationOf(identity: ObservedIdentity, texts: ToolTexts): Obs
     }),
   );
   const addresses = read('addresses', addressesOf, { bound: { ipv4: [], ipv6: [] }, interfaces: [] });
-  const tables = read('nft-tables', nftTablesOf, []);
+  const { tables, notFollowed } = read('nft-tables', nftTablesOf, { tables: [], notFollowed: [] });
+  // What is dropped beneath IP comes to none of the other rules, before a move and after it.
+  if (notFollowed.length > 0)
+    missing.push({ part: 'nft-tables', why: `hooks of ${notFollowed.join(', ')} are not followed` });
   const sets = read('sets', (text) => canonicalSets(setLines(text)), []);
   const servers = read('servers', (text) => canonicalServers(serverLines(text)), []);
   const routes = read('routes', routesIn, []);
@@ -164,16 +167,16 @@ function whyUnread(error: unknown, file: string | undefined): string {
 const place = (file: string | undefined, line?: number): string =>
   [file ?? [], line ?? []].flat().join(':').replace(/.$/, '$&: ');
 
-function nftTablesOf(text: string, file?: string): Observation['nftTables'] {
+/** Tables, and the names of those beneath IP, which are not followed. */
+function nftTablesOf(text: string, file?: string): ReturnType<typeof tablesOf> {
   const isEmpty = file?.endsWith('.json') === true && text.trim() === '';
   const objects = isEmpty || text.startsWith('{') ? objectsInJson(text, file) : readNftText(text);
   if (!objects.every((one) => isShallow(one)))
     throw new UnreadText(`it has an object nested deeper than ${observationLimits.nftDepthMax}`);
   if (file !== undefined) refusePartOfTables(text, objects);
   const { tables, notFollowed } = tablesOf(objects);
-  if (notFollowed.length > 0) throw new UnreadText(`hooks of ${notFollowed.join(', ')} are not followed`);
   if (tables.length > observationLimits.nftTablesMax) throw new UnreadText(`it has ${tables.length} tables`);
-  return tables;
+  return { tables, notFollowed };
 }
 
 /** Forms of `nft list` that leave out what decides, or print protocols as numbers. */

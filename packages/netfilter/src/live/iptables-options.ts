@@ -97,7 +97,8 @@ const ports: Reader = (reading, isNegated) => {
 
 const sourcePorts = withValue('--sport', (text) => {
   const ranges = portsIn(text);
-  return ranges && hasPort('source', ranges);
+  // No client has port 0.
+  return ranges?.every(([, high]) => high === 0) ? () => 0 : ranges && hasPort('source', ranges);
 });
 
 /** Who is not in a list is known of no packet. */
@@ -135,6 +136,30 @@ function rangeIn(text: string): ((address: Address) => boolean) | undefined {
 }
 
 const flags = ['--loose', '--validmark', '--accept-local', '--invert'];
+
+const none: Reader = (reading) => {
+  take(reading);
+  return () => 0;
+};
+
+/** With `--limit-iface-in` or `-out` an address of the node counts on one of its interfaces alone, and which has it is not known. */
+function ofInterface(test: LiveTest, { words, at }: Reading): LiveTest {
+  const end = words.findIndex(({ text }, index) => index >= at && /^-[mjg]$/.test(text));
+  const isLimited = words.slice(at, end < 0 ? undefined : end).some(({ text }) => text.startsWith('--limit-iface-'));
+  if (!isLimited) return test;
+  return (flow, hook) => (test(flow, hook) === 0 ? 0 : undefined);
+}
+
+/** A packet leaves a bridge by the interface that it came by, or it was routed. */
+const isBridged: LiveTest = ({ destination }, hook) => {
+  if (hook.in === undefined || hook.in === '' || hook.in === 'lo') return 0;
+  const out = hook.isLocal(destination) ? 'lo' : hook.outOf(destination);
+  return out === undefined || out === hook.in ? undefined : 0;
+};
+
+/** `-m socket`: no socket of this node takes the first packet to another one. */
+export const hasSocket: LiveTest = ({ destination }, { state, isLocal }) =>
+  state === 'NEW' && !isLocal(destination) ? 0 : undefined;
 
 /** Options with what they ask. The negation of a test is made by the caller, that of a source by its reader. */
 export const options: Readonly<Record<string, Reader>> = {
@@ -175,10 +200,12 @@ export const options: Readonly<Record<string, Reader>> = {
     const mark = field ? readMark(text) : undefined;
     return field && mark && hasBits(field, mark.mask, mark.value);
   }),
-  '--dst-type': withValue('--dst-type', (text) => (text === 'LOCAL' ? isLocalDestination : outsideTypes(text))),
+  '--dst-type': withValue('--dst-type', (text, reading) =>
+    text === 'LOCAL' ? ofInterface(isLocalDestination, reading) : outsideTypes(text),
+  ),
   '--src-type': (reading, isNegated) => {
     const text = take(reading);
-    const test = text === 'LOCAL' ? isLocalSource : outsideTypes(text);
+    const test = text === 'LOCAL' ? ofInterface(isLocalSource, reading) : outsideTypes(text);
     if (!test) return unreadable(reading, '--src-type', text);
     reading.sources.push({ test: isNegated ? not(test) : test, networks: () => [], interfaces: [] });
     return undefined;
@@ -283,7 +310,19 @@ export const options: Readonly<Record<string, Reader>> = {
   // One of so many, in turn.
   '--every': withValue('--every', (text) => (Number(text) > 0 ? () => 1 / Number(text) : undefined)),
   '--packet': withValue('--packet', () => always),
-  '--limit-iface-in': () => (flow, hook) => (hook.isLocal(flow.destination) ? undefined : 0),
+  // Read with the type that they limit.
+  '--limit-iface-in': () => always,
+  '--limit-iface-out': () => always,
+  // Packets of Services are no ICMP, and have no header of routes.
+  '--icmp-type': none,
+  '--icmpv6-type': none,
+  '--rt-type': none,
+  '--physdev-is-bridged': () => isBridged,
+  '--physdev-in': withValue('--physdev-in', () => isBridged),
+  '--physdev-out': withValue('--physdev-out', () => isBridged),
+  '--transparent': () => hasSocket,
+  '--nowildcard': () => hasSocket,
+  '--restore-skmark': () => always,
 };
 
 /** Types of addresses that no Service and no client has. */

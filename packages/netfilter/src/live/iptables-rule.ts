@@ -1,7 +1,16 @@
 import type { Family } from '../family.ts';
 import { readMark } from '../rules/parts.ts';
 import type { RuleHit } from '../packet/packet.ts';
-import { options, peek, type Reading, reversePath, type RuleContext, take, wordsOf } from './iptables-options.ts';
+import {
+  hasSocket,
+  options,
+  peek,
+  type Reading,
+  reversePath,
+  type RuleContext,
+  take,
+  wordsOf,
+} from './iptables-options.ts';
 import type { Effect, LiveRule, UnreadEffect } from './rule.ts';
 import { addressIn, always, not } from './tests.ts';
 
@@ -60,8 +69,11 @@ function readOption(reading: Reading): void {
   }
   if (option === '-m') {
     reading.module = take(reading);
-    // It has no option that must be there.
+    // They have no option that must be there.
     if (reading.module === 'rpfilter') reading.tests.push(reversePath(reading));
+    if (reading.module === 'socket') reading.tests.push(hasSocket);
+    if (reading.module === 'eui64') reading.unread ??= 'module eui64 is not read';
+    if (reading.module === 'rt' || reading.module === 'frag') reading.tests.push(() => 0);
     return;
   }
   const reader = Object.hasOwn(options, option) ? options[option] : undefined;

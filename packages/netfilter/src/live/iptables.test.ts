@@ -188,20 +188,43 @@ test.each<[string, string, string]>([
     '-A FORWARD -m set --match-set gone dst -j DROP',
     'whether it matches depends on more than addresses, ports and incoming interfaces',
   ],
+  [
+    'a test of sockets, for a packet to the node',
+    '-A INPUT -m socket -j DROP',
+    'whether it matches depends on more than addresses, ports and incoming interfaces',
+  ],
+  [
+    'an address of one interface',
+    '-A INPUT -m addrtype --dst-type LOCAL --limit-iface-in -j DROP',
+    'whether it matches depends on more than addresses, ports and incoming interfaces',
+  ],
+  ['a test of an identifier', '-A FORWARD -m eui64 -j DROP', 'module eui64 is not read'],
 ])('a rule with %s is named where a packet can meet it', (_title, rule, why) => {
-  const { text, unread } = traced(saved({ filter: [rule] }));
+  const toNode = rule.startsWith('-A INPUT');
+  const { text, unread } = traced(saved({ filter: [rule] }), toNode ? { destination: '192.0.2.11' } : {});
   expect(unread).toEqual([`${rule}: ${why}`]);
-  expect(text).toBe(both);
+  expect(text).toBe(toNode ? 'pass' : both);
 });
 
 test.each([
   ['that excludes the packet', '-A FORWARD -p udp -m u32 --u32 0x0 -j DROP'],
   ['for another source', '-A FORWARD -s 192.0.2.0/24 -m limit --limit 1/sec -j DROP'],
+  ['of sockets', '-A FORWARD -m socket --transparent -j DROP'],
+  ['of a bridge, by which it does not leave', '-A FORWARD -m physdev --physdev-in veth1 --physdev-is-bridged -j DROP'],
+  ['of ICMP', '-A FORWARD -p icmp -m icmp --icmp-type 8 -j DROP'],
+  ['of a client at port 0', '-A FORWARD -p tcp -m tcp --sport 0 -j DROP'],
   ['that only logs', '-A FORWARD -m limit --limit 1/sec -j LOG'],
   ['that counts', '-A FORWARD -m nfacct --nfacct-name  ct_state_invalid_dropped_pkts -j ACCEPT'],
   ['with words of a rule in its comment', '-A FORWARD -m comment --comment "x -m u32 -j DROP" -j ACCEPT'],
 ])('a rule %s is no doubt', (_title, rule) => {
   expect(traced(saved({ filter: [rule] })).unread).toEqual([]);
+});
+
+test('a set that packets fill is not known', () => {
+  const drop = '-A FORWARD -m set --match-set blocked src -j DROP';
+  expect(traced(saved({ filter: [drop] })).text).toBe('drop');
+  const { text, unread } = traced(saved({ filter: ['-A INPUT -j SET --add-set blocked src --exist', drop] }));
+  expect([text, unread.length]).toEqual([both, 1]);
 });
 
 test('rules on the way say which sources they distinguish', () => {

@@ -35,8 +35,9 @@ export const isProxysChain = (name: string): boolean => proxys.test(name) && !no
 /** Reads what `iptables-save` printed into tables. A rule is read when a packet first meets its chain. */
 export function readIptables(
   { store, family, lines }: SavedStore,
-  sets: ReadonlyMap<string, LiveSet>,
+  saved: ReadonlyMap<string, LiveSet>,
 ): readonly LiveTable[] {
+  const sets = withFilled(saved, lines);
   const tables: LiveTable[] = [];
   let name = '';
   let policies = new Map<string, string>();
@@ -57,6 +58,13 @@ export function readIptables(
     }
   }
   return tables;
+}
+
+/** Sets that rules fill are not known: a packet may add its own source before another rule asks for it. */
+function withFilled(sets: ReadonlyMap<string, LiveSet>, lines: readonly string[]): ReadonlyMap<string, LiveSet> {
+  const names = new Set(lines.flatMap((line) => / -j SET --(?:add|del|map)-set (\S+)/.exec(line)?.[1] ?? []));
+  if (names.size === 0) return sets;
+  return new Map([...sets].map(([name, set]) => [name, names.has(name) ? { ...set, unread: 'packets fill it' } : set]));
 }
 
 /** One table of a rule store. */

@@ -160,11 +160,14 @@ export function sourcesNamed(
     };
   return {
     test,
-    // Of a range from one address to another its first stands for all.
+    // Of a range from one address to another its first stands for all. A table of both families names those of both.
     networks: (flow, hook) =>
       named(flow, hook)
         .map((text) => text.replace(/-.*$/, ''))
-        .filter((text) => (networkIn(text)?.prefix ?? 0) > 0),
+        .filter((text) => {
+          const network = networkIn(text);
+          return network?.family === hook.family && network.prefix > 0;
+        }),
     interfaces: [],
   };
 }

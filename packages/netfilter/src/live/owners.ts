@@ -31,6 +31,7 @@ interface Signs {
  * Cilium, `pkg/controllers/netpol` of kube-router, `libnetwork/drivers/bridge` of Docker, `nftables.py` and `ipXtables.py` of firewalld,
  * `before.rules` of ufw, `cmd/node-cache/app` of NodeLocal DNSCache, `istio-iptables` and the CNI plugin of Istio, `pkg/networkutils` of
  * aws-node, `pkg/agent/route` of Antrea, `pkg/trafficmngr` of Flannel, `kubelet_network_linux.go` of the kubelet, `portmap` of the CNI plugins.
+ * Those of the others are in `test/field/wild`.
  */
 const owners: readonly (readonly [RuleOwner, Signs])[] = [
   [
@@ -100,6 +101,51 @@ const owners: readonly (readonly [RuleOwner, Signs])[] = [
   [
     { name: 'the CNI plugins', does: 'host ports and masquerading of pods', inspect: 'ls /etc/cni/net.d' },
     { chain: /^CNI-/, table: /^cni_/ },
+  ],
+  [
+    { name: 'libvirt', does: 'networks of virtual machines', inspect: 'virsh net-list --all' },
+    { chain: /^LIBVIRT_/, table: /^libvirt_network$/ },
+  ],
+  [
+    { name: 'Podman', does: 'networks of containers', inspect: 'podman network ls' },
+    { chain: /^NETAVARK[-_]|^nv_/, table: /^netavark$/ },
+  ],
+  [
+    { name: 'fail2ban', does: 'bans of clients', inspect: 'fail2ban-client status' },
+    { chain: /^f2b-/, table: /^f2b-table$/ },
+  ],
+  [
+    { name: 'CrowdSec', does: 'bans of clients', inspect: 'cscli decisions list' },
+    { chain: /^CROWDSEC_CHAIN/, table: /^crowdsec6?$/ },
+  ],
+  [{ name: 'sshguard', does: 'bans of clients', inspect: 'systemctl status sshguard' }, { table: /^sshguard$/ }],
+  [
+    { name: 'Tailscale', does: 'packets of its network', inspect: 'tailscale status' },
+    { chain: /^ts-(?:input|forward|postrouting)$/ },
+  ],
+  [
+    { name: 'wg-quick', does: 'packets of a WireGuard tunnel', inspect: 'wg show' },
+    { comment: /^wg-quick\(8\) rule/, table: /^wg-quick-/ },
+  ],
+  [
+    { name: 'fw4 of OpenWrt', does: 'the firewall of the host', inspect: 'fw4 print', setsPolicy: true },
+    { comment: /^!fw4: /, table: /^fw4$/ },
+  ],
+  [
+    { name: 'Shorewall', does: 'the firewall of the host', inspect: 'shorewall show', setsPolicy: true },
+    { chain: /^(?:dynamic|smurfs|smurflog|tcpflags|logflags|sfilter|sha-lh-[0-9a-f]+)$/ },
+  ],
+  [
+    { name: 'CSF', does: 'the firewall of the host', inspect: 'csf -l', setsPolicy: true },
+    { chain: /^(?:LOCALINPUT|LOCALOUTPUT|ALLOWIN|DENYIN|INVDROP|LOGDROPIN|LOGDROPOUT|SYNFLOOD|PORTFLOOD)$/ },
+  ],
+  [
+    {
+      name: 'ip-masq-agent',
+      does: 'masquerading of what pods send out of the cluster',
+      inspect: 'kubectl -n kube-system get configmap ip-masq-agent -o yaml',
+    },
+    { chain: /^IP-MASQ(?:-AGENT)?$/, comment: /^ip-masq-agent: / },
   ],
   [
     {

@@ -26,12 +26,21 @@ export const withoutDots = (text: string): string =>
 /** `10.0.0.0/255.0.0.0` and `10.0.0.0/8`; undefined for what is neither an address nor a network. */
 export function networkIn(text: string): Cidr | undefined {
   const [address = '', mask = ''] = text.split('/');
-  if (!mask.includes('.')) return networkOf(withoutDots(text));
+  if (!mask.includes('.')) return networkOf(withoutDots(text)) ?? mappedNetwork(withoutDots(text));
   const bits = mask
     .split('.')
     .map((part) => Number(part).toString(2).padStart(8, '0'))
     .join('');
   return /^1*0*$/.test(bits) ? parseCidr(`${address}/${bits.replaceAll('0', '').length}`) : undefined;
+}
+
+/** `::ffff:a00:0/104`: addresses of IPv4 in those of IPv6, which no packet has, but firewalls name. */
+function mappedNetwork(text: string): Cidr | undefined {
+  const [, high, low, length] = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})\/(\d+)$/i.exec(text) ?? [];
+  const prefix = Number(length);
+  if (high === undefined || low === undefined || !(prefix >= 96 && prefix <= 128)) return undefined;
+  const words = [0, 0, 0, 0, 0, 0xffff, Number.parseInt(high, 16), Number.parseInt(low, 16)];
+  return { family: 'ipv6', words, prefix, text, hostBits: false };
 }
 
 const isIn = (address: Address, networks: readonly Cidr[]): boolean =>

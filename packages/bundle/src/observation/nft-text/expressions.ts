@@ -45,7 +45,7 @@ function readBare(words: Words): Json {
     case 'exthdr':
       return { exthdr: { name: words.take().text } };
     case 'socket':
-      return { socket: { key: words.take().text } };
+      return { socket: { key: words.take().text, ...(words.takeIf('level') ? { level: words.takeNumber() } : {}) } };
     case 'fib': {
       const flags = [words.take().text];
       while (words.takeIf('.') !== undefined) flags.push(words.take().text);
@@ -105,7 +105,15 @@ export function readRight(words: Words, isMap: boolean): Json {
   // Of a field that a packet has or not.
   if (!word.isQuoted && (word.text === 'missing' || word.text === 'exists')) return word.text === 'exists';
   const list = word.isQuoted || word.text.startsWith('@') ? [] : word.text.split(',');
-  return list.length > 1 ? list.map((text) => valueOf({ text, isQuoted: false })) : concatenated(word, words);
+  if (list.length > 1) return list.map((text) => valueOf({ text, isQuoted: false }));
+  return words.next === '|' ? { '|': bits(word, words) } : concatenated(word, words);
+}
+
+/** `fin | syn` */
+function bits(first: Word, words: Words): readonly Json[] {
+  const found = [valueOf(first)];
+  while (words.takeIf('|') !== undefined) found.push(valueOf(words.take()));
+  return found;
 }
 
 function concatenated(first: Word, words: Words): Json {

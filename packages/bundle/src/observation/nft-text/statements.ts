@@ -32,7 +32,9 @@ const readers: Readonly<Record<string, Reader>> = {
     return { log: options };
   },
   masquerade: (words) => {
-    if (words.next === 'to') throw new UnreadWords('ports are not read');
+    // Ports of the source, which decide nothing here.
+    if (words.takeIf('to') !== undefined && !/^:\d+(?:-\d+)?$/.test(words.take().text))
+      throw new UnreadWords('it is no port');
     const flags = flagsOf(words);
     return { masquerade: 'flags' in flags ? flags : null };
   },
@@ -155,7 +157,7 @@ function readStatement(words: Words): Json {
 
 /** `meta mark | 0x00004000`, `0x00000005`, `ct mark`, `ip daddr map @slots` */
 function readSum(words: Words): Json {
-  if (/^\d|^0x/.test(words.next)) return valueOf(words.take());
+  if (/^\d|^0x/.test(words.next) || words.isQuoted) return valueOf(words.take());
   // No class, `0:0`: a word where others are numbers.
   if (words.takeIf('none') !== undefined) return 'none';
   const left = readExpression(words);

@@ -50,6 +50,10 @@ export class Words {
     return word === undefined || word.isQuoted ? '' : word.text;
   }
 
+  get isQuoted(): boolean {
+    return this.#all[this.#at]?.isQuoted === true;
+  }
+
   /** @throws UnreadWords at the end */
   take(): Word {
     const word = this.#all[this.#at++];

@@ -113,7 +113,6 @@ test('rules of closed frontends without a test of the state refuse packets of no
       packet: { to: '10.96.0.73', port: 80, state: 'invalid' },
       rule: expect.stringContaining('has no endpoints'),
     },
-    { cause: 'bug', packet: { state: 'invalid', protocol: 'udp' } },
   ]);
 });
 

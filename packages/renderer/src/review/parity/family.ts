@@ -114,7 +114,7 @@ export function compareFamily({ view, node: { name, file, profile }, seen, famil
       const desired = desiredOutcome(program, observed, packet);
       const row = { nodes: { profile: node.file.profile, nodes: [node.name] }, family, source, destination, packet };
       const [one, other] = [visible(found.outcome), visible(desired)];
-      if (mayBeClosed(source) && (isRefused(one) || isRefused(other))) closed.push({ packet, program });
+      if (mayBeClosed(source, to) && (isRefused(one) || isRefused(other))) closed.push({ packet, program });
       const compared = { row, claim, observed: found.outcome, desired };
       if (isAlike(one, other, gaps) || isUnobservable(row, claim, one, other))
         return settings.note(compared, undefined);
@@ -143,9 +143,9 @@ export function compareFamily({ view, node: { name, file, profile }, seen, famil
   return { frontends: destinations.length, sources, cases, differing, gaps, settings, connections, tracked };
 }
 
-/** Of a frontend that refuses them, one packet of a process of the node and one of a client outside. */
-const mayBeClosed = ({ class: kind, network }: FlowSource): boolean =>
-  network === undefined && (kind === 'node' || kind === 'outside');
+/** Of a frontend that refuses them, one packet of a process of the node and one of a client outside. A datagram of UDP always begins a connection. */
+const mayBeClosed = ({ class: kind, network }: FlowSource, { protocol }: Pick<Destination, 'protocol'>): boolean =>
+  protocol === 'tcp' && network === undefined && (kind === 'node' || kind === 'outside');
 
 /** Of the node: what is asked at its other addresses. */
 interface AddressSample {
