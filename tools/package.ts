@@ -1,18 +1,22 @@
 /** `./dev package`: builds all files of a release in dist/release. The same commit gives the same bytes. */
 import { createHash } from 'node:crypto';
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import { buildAptRepository } from './package/apt.ts';
 import { buildArchive } from './package/archive.ts';
 import { buildDeb, type PackageRelease } from './package/deb.ts';
-import { buildExecutable } from './package/executable.ts';
+import { buildExecutable, filesBelow } from './package/executable.ts';
 import { buildImage } from './package/image.ts';
 import { type Arch, archNames, libatomic, nodeBinary } from './package/node.ts';
 import { buildNodeImage, layOutPlatform, type NodePlatform } from './package/node-image/build.ts';
 import { suite } from './package/node-image/fetch.ts';
 import { licenceTexts } from './package/licences.ts';
+import { buildNpmPackage } from './package/npm.ts';
+import { provenance } from './package/provenance.ts';
 import { PackageError, requireTools, run } from './package/run.ts';
 import { billOfMaterials, type Native } from './package/sbom.ts';
+import { type Signer, signerOf } from './package/sign.ts';
 import { layOut, licences } from './package/tree.ts';
 import { buildVersion } from './version.ts';
 
@@ -20,25 +24,24 @@ const root = join(import.meta.dirname, '..');
 
 /** Executable → tree → packages, one architecture after the other; then the image of nodes, the SBOM and the sums. */
 async function main(): Promise<void> {
-  const { archs, target, nodeImage } = readOptions();
+  const options = readOptions();
+  const { target } = options;
   requireTools();
   const release = { version: buildVersion(root), epoch: epoch() };
   rmSync(target, { recursive: true, force: true });
   mkdirSync(target, { recursive: true });
   const work = mkdtempSync(join(target, '.work-'));
   try {
-    await buildAll(archs, nodeImage, release, work, target);
+    await buildAll(options, release, work);
   } finally {
     rmSync(work, { recursive: true, force: true });
   }
 }
 
 async function buildAll(
-  archs: readonly Arch[],
-  nodeImage: boolean,
+  { archs, target, nodeImage, signer }: Options,
   release: PackageRelease,
   work: string,
-  target: string,
 ): Promise<void> {
   const texts = licenceTexts(root, read('pnpm-lock.yaml'), thisArch());
   const platforms: NodePlatform[] = [];
@@ -56,22 +59,46 @@ async function buildAll(
     rmSync(tree, { recursive: true });
   }
   if (nodeImage) say(target, buildNodeImage(platforms, join(work, 'node-image'), release, target));
-  const list = `sluice-${release.version}.cdx.json`;
-  writeFileSync(
-    join(target, list),
-    billOfMaterials(read('pnpm-lock.yaml'), release.version, [...natives(archs), ...platforms.flatMap(debianParts)]),
-  );
-  say(target, list);
-  writeFileSync(join(target, 'SHA256SUMS'), sums(target));
+  say(target, await buildNpmPackage(root, texts, join(work, 'npm'), release, target));
+  if (signer) buildAptRepository(archs, release, target, signer);
+  writePapers([...natives(archs), ...platforms.flatMap(debianParts)], release, target);
+  signer?.detached(join(target, sums), join(target, `${sums}.asc`));
 }
 
-function readOptions(): { readonly archs: readonly Arch[]; readonly target: string; readonly nodeImage: boolean } {
+/** The parts list and the provenance, and the digests of all files. */
+function writePapers(parts: readonly Native[], release: PackageRelease, target: string): void {
+  const write = (name: string, text: string): void => {
+    writeFileSync(join(target, name), text);
+    say(target, name);
+  };
+  const stem = `sluice-${release.version}`;
+  write(`${stem}.cdx.json`, billOfMaterials(read('pnpm-lock.yaml'), release.version, parts));
+  write(`${stem}.provenance.json`, provenance(digests(target), commit(), parts, release));
+  write(
+    sums,
+    Object.entries(digests(target))
+      .map(([name, digest]) => `${digest}  ${name}\n`)
+      .join(''),
+  );
+}
+
+const sums = 'SHA256SUMS';
+
+interface Options {
+  readonly archs: readonly Arch[];
+  readonly target: string;
+  readonly nodeImage: boolean;
+  readonly signer: Signer | undefined;
+}
+
+function readOptions(): Options {
   const { values } = parseArgs({
     options: {
       arch: { type: 'string', default: archNames.join(',') },
       output: { type: 'string', short: 'o' },
       // Its tools are fetched, which needs a network.
       'node-image': { type: 'boolean', default: true },
+      'sign-with': { type: 'string' },
     },
     allowNegative: true,
   });
@@ -87,6 +114,7 @@ function readOptions(): { readonly archs: readonly Arch[]; readonly target: stri
     archs: archs as Arch[],
     target: resolve(values.output ?? join(root, 'dist/release')),
     nodeImage: values['node-image'],
+    signer: values['sign-with'] === undefined ? undefined : signerOf(values['sign-with']),
   };
 }
 
@@ -132,17 +160,23 @@ function debianParts({ debianArch, packages }: NodePlatform): readonly Native[] 
   });
 }
 
-/** For `sha256sum -c`. */
-function sums(target: string): string {
+/** The full hash of the commit; undefined without Git. */
+function commit(): string | undefined {
+  try {
+    return run('git', ['-C', root, 'rev-parse', '--verify', '-q', 'HEAD']).trim();
+  } catch {
+    return undefined;
+  }
+}
+
+/** SHA-256 of every file, by its path. */
+function digests(target: string): Readonly<Record<string, string>> {
   const digest = (name: string): string =>
     createHash('sha256')
       .update(readFileSync(join(target, name)))
       .digest('hex');
-  return readdirSync(target)
-    .filter((name) => !name.startsWith('.'))
-    .toSorted()
-    .map((name) => `${digest(name)}  ${name}\n`)
-    .join('');
+  const names = filesBelow(target).filter((name) => !name.startsWith('.'));
+  return Object.fromEntries(names.map((name) => [name, digest(name)]));
 }
 
 function say(target: string, name: string): void {

@@ -20,9 +20,10 @@ export function noRootBecause(): string {
   return mirror() === undefined ? 'apt knows no mirror of Debian: apt-get update' : '';
 }
 
-/** Fills a folder with a minimal Debian and the dependencies of our package, and more. */
-export function makeRoot(folder: string, more: readonly string[] = []): void {
-  const { suite, uri } = mirror() as { suite: string; uri: string };
+/** Fills a folder with a minimal Debian and the dependencies of our package, and more. @param release its name; by default that of this machine */
+export function makeRoot(folder: string, more: readonly string[] = [], release?: string): void {
+  const { suite: own, uri } = mirror() as { suite: string; uri: string };
+  const suite = release ?? own;
   const include = ['iptables', 'ipset', 'openssh-client', ...more].join(',');
   execaSync(debootstrap, ['--variant=minbase', `--include=${include}`, suite, folder, uri]);
 }

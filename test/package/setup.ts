@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { reaches } from '@sluice/testing';
 import type { TestProject } from 'vitest/node';
 import { fetchPackages } from '../../tools/package/node-image/fetch.ts';
+import { makeKeyRing, signer } from './key.fixture.ts';
 import { debianTools, findTool, PackageError } from '../../tools/package/run.ts';
 
 declare module 'vitest' {
@@ -60,13 +61,24 @@ export default function setup(project: TestProject): () => void {
   // Tier test installs one package; the second architecture would double the time.
   const isWhole = reaches('all') || process.env['SLUICE_FILES'] !== undefined;
   const noNodeImage = whyNot || (isWhole ? reasonAgainstNodeImage(folder) : 'the image of nodes is built in tier all');
-  const options = [...(isWhole ? [] : ['--arch', 'x64']), ...(noNodeImage ? ['--no-node-image'] : [])];
+  let endKeyRing = (): void => {};
+  const options = [
+    '--sign-with',
+    signer,
+    ...(isWhole ? [] : ['--arch', 'x64']),
+    ...(noNodeImage ? ['--no-node-image'] : []),
+  ];
   if (whyNot === '') {
+    const ring = join(folder, 'gnupg');
+    endKeyRing = makeKeyRing(ring);
     execFileSync(process.execPath, [join(root, 'tools/package.ts'), '-o', join(folder, 'release'), ...options], {
       stdio: ['ignore', 'ignore', 'inherit'],
-      env: { ...process.env, SOURCE_DATE_EPOCH: String(epoch), SLUICE_VERSION: version },
+      env: { ...process.env, SOURCE_DATE_EPOCH: String(epoch), SLUICE_VERSION: version, GNUPGHOME: ring },
     });
   }
   project.provide('packages', { folder: join(folder, 'release'), whyNot, noNodeImage });
-  return () => rmSync(folder, { recursive: true, force: true });
+  return () => {
+    endKeyRing();
+    rmSync(folder, { recursive: true, force: true });
+  };
 }

@@ -50,6 +50,7 @@ const howTo: Section = {
   about: 'For a task at hand. Every command of the runbooks is run by a test.',
   pages: [
     page('docs/install.md', 'Install', 'from the checkout or a package'),
+    page('docs/release-process.md', 'Make a release', 'version, packages, signatures, provenance'),
     page(
       'docs/adopt.md',
       'Moving from kube-proxy',

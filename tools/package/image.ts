@@ -7,6 +7,7 @@ import { tarContents } from './archive.ts';
 import type { PackageRelease } from './deb.ts';
 import { tagVersion } from '../version.ts';
 import { layOutImage, takenFrom, user, writable } from './image-root.ts';
+import { withoutClock } from './tree.ts';
 
 /** The reference to a blob in a manifest. */
 export interface BlobDescriptor {
@@ -96,7 +97,7 @@ function manifestBlob(
   mkdirSync(work, { recursive: true });
   tarContents(root, release.epoch, join(work, 'layer.tar'), open);
   const layerTar = readFileSync(join(work, 'layer.tar'));
-  const layer = blob(layout, types.layer, anySystem(gzipSync(layerTar)));
+  const layer = blob(layout, types.layer, withoutClock(gzipSync(layerTar)));
   const config = blob(layout, types.config, json(configOf(digestOf(layerTar), platform, title, release)));
   const manifest = {
     schemaVersion: 2,
@@ -111,12 +112,6 @@ function manifestBlob(
     },
   };
   return { ...blob(layout, types.manifest, json(manifest)), platform: { architecture, os: 'linux' } };
-}
-
-/** Byte 9 of a gzip file is the operating system that wrote it. */
-function anySystem(bytes: Buffer): Buffer {
-  bytes[9] = 255;
-  return bytes;
 }
 
 const json = (value: object): Buffer => Buffer.from(JSON.stringify(value));

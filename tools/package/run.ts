@@ -51,6 +51,8 @@ export const debianTools = {
   'binutils-aarch64-linux-gnu': 'aarch64-linux-gnu-strip',
   patchelf: 'patchelf',
   dpkg: 'dpkg-deb',
+  'dpkg-dev': 'dpkg-scanpackages',
+  gnupg: 'gpg',
   zstd: 'zstd',
 } as const;
 

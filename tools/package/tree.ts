@@ -108,7 +108,7 @@ function filesBelow(root: string, path: string): readonly string[] {
 }
 
 /** Byte 9 of a gzip file is the operating system that wrote it. zlib writes no time. */
-function withoutClock(bytes: Buffer): Buffer {
+export function withoutClock(bytes: Buffer): Buffer {
   bytes[9] = 255;
   return bytes;
 }

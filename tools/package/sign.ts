@@ -1,0 +1,28 @@
+/** Signatures of a release, with an OpenPGP key that the caller has. */
+import { run } from './run.ts';
+
+/** Signs files with one key. Signatures have the time at which they were made: they alone differ between two builds. */
+export interface Signer {
+  /** Writes the text of a file with its signature around it. */
+  readonly inline: (file: string, target: string) => void;
+  /** Writes the signature alone, as text. */
+  readonly detached: (file: string, target: string) => void;
+  /** Writes the public key as apt reads it. */
+  readonly publicKey: (target: string) => void;
+}
+
+/** @param key a fingerprint, key id or address in the key ring of `GNUPGHOME`, or else of `HOME` */
+export function signerOf(key: string): Signer {
+  const names = ['GNUPGHOME', 'HOME'] as const;
+  const environment = Object.fromEntries(
+    names.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : [])),
+  );
+  const gpg = (...argv: readonly string[]): void =>
+    void run('gpg', ['--batch', '--yes', '--quiet', '--local-user', key, ...argv], { environment });
+  const sha = ['--digest-algo', 'SHA512'];
+  return {
+    inline: (file, target) => gpg(...sha, '--output', target, '--clear-sign', file),
+    detached: (file, target) => gpg(...sha, '--armor', '--output', target, '--detach-sign', file),
+    publicKey: (target) => gpg('--output', target, '--export', key),
+  };
+}
