@@ -81,7 +81,7 @@ describe.each(['bookworm', 'trixie'])('on a minimal Debian %s', (suite) => {
     // Signed by another key than the one that the node trusts.
     const refused = update();
     expect(refused.exitCode).not.toBe(0);
-    expect(refused.all).toContain('NO_PUBKEY');
+    expect(refused.all).toMatch(/NO_PUBKEY|Missing key/);
     expect(inside('apt-get', 'install', '-y', 'sluice').all).not.toContain(newer);
 
     cpSync(join(later, 'apt/sluice.gpg'), join(root, 'etc/apt/keyrings/sluice.gpg'));

@@ -4,6 +4,7 @@ import {
   requestedFormat,
   errorDocument,
   isJournal,
+  outWords,
   type LogSettings,
   printable,
   usageProblem,
@@ -112,7 +113,7 @@ process.stderr.on('error', () => {});
 
 const program = buildProgram({ terminal, finish, runDaemon });
 try {
-  await program.parseAsync(words, { from: 'user' });
+  await program.parseAsync(outWords(program, words), { from: 'user' });
 } catch (error) {
   if (!(error instanceof CommanderError)) throw error;
   process.exitCode = error.exitCode === 0 ? exitCodes.done : exitCodes.problem;

@@ -1,4 +1,4 @@
-import { type Command, Option } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { parseWords } from './complete.ts';
 
 /** The output formats of every command; some have more. */
@@ -12,6 +12,32 @@ export const outputOption = (...more: readonly string[]): Option =>
 /** The same for a command whose `-o` is a path. */
 export const reportOption = (): Option =>
   new Option('--report <FORMAT>', 'how to print what was done').choices([...formats]).default('text');
+
+/**
+ * `-o` of a command where it is a path. The name of a format is refused: `-o` is a format in most commands, and `-o json` would write to
+ * `json`.
+ * @param form such as DIR
+ */
+export const pathOption = (form: string, description: string): Option =>
+  new Option(`-o, --output <${form}>`, `${description}; also --out`)
+    .argParser((value) => {
+      if (value === '') throw new InvalidArgumentError('The value is empty.');
+      if (!['yaml', 'markdown', 'html', 'sarif', 'junit', ...formats].includes(value)) return value;
+      throw new InvalidArgumentError(`It is a path here, not a format; write ./${value} for a path of this name.`);
+    })
+    .makeOptionMandatory();
+
+/**
+ * Understands `--out` as the path that a command writes to, also where its option is `--output`.
+ * @param words all words after the program's name
+ */
+export function outWords(program: Command, words: readonly string[]): readonly string[] {
+  const { options } = parseWords(program, words).command;
+  const isPath = options.some((option) => option.long === '--output' && !isFormatOption(option));
+  if (!isPath || options.some(({ long }) => long === '--out')) return words;
+  const end = words.indexOf('--');
+  return words.map((word, at) => (end !== -1 && at > end ? word : word.replace(/^--out(?==|$)/, '--output')));
+}
 
 /** Whether an option selects the output format. */
 export const isFormatOption = ({ long, argChoices = [] }: Option): boolean =>

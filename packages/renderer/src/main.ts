@@ -1,4 +1,4 @@
-import { requestedFormat, usageProblem, versionWords } from '@sluice/cli';
+import { outWords, requestedFormat, usageProblem, versionWords } from '@sluice/cli';
 import { CommanderError } from 'commander';
 import { buildProgram } from './program.ts';
 import { exitCodes } from './exit.ts';
@@ -15,7 +15,7 @@ const words = versionWords(process.argv.slice(2));
 const program = buildProgram();
 let usage: CommanderError | undefined;
 try {
-  await program.parseAsync(words, { from: 'user' });
+  await program.parseAsync(outWords(program, words), { from: 'user' });
 } catch (error) {
   if (error instanceof CommanderError) usage = error;
   else process.exitCode = (await import('./commands/failure/failure.ts')).reportFailure(error);

@@ -1,4 +1,4 @@
-import { examples, reportOption } from '@sluice/cli';
+import { examples, reportOption, pathOption } from '@sluice/cli';
 import type { Command } from 'commander';
 import type { CommandContext } from '../options/context.ts';
 import { onNode } from '../options/options.ts';
@@ -17,7 +17,7 @@ export function addObserve(program: Command, { terminal, finish }: CommandContex
         'machine, for `sluice parity`, `sluice trace --live` and `sluice show --host`. Reads the host only, changes nothing, loads no kernel ' +
         'module, and can run beside kube-proxy and the daemon. Exit code 3 unless run as root.',
     )
-    .requiredOption('-o, --output <FILE>', 'the file to write; - for standard output')
+    .addOption(pathOption('FILE', 'the file to write; - for standard output'))
     .option('--from <DIR>', 'read saved outputs of tools instead of this machine; needs no root')
     .action((options) => finish(async () => (await import('./observe.ts')).observe(options, terminal)));
 }

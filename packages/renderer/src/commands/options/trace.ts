@@ -12,7 +12,7 @@ export function withFlow(command: Command): Command {
     .requiredOption('--from <ADDRESS>', 'the source address; `node` for the node itself', notEmpty)
     .requiredOption(
       '--to <ADDRESS:PORT/PROTO|SERVICE:PORT>',
-      'the destination; for a Service (shop/web:80, shop/web:http), its ClusterIP',
+      'the destination, of TCP without a PROTO; for a Service (shop/web:80, shop/web:http), its ClusterIP',
       notEmpty,
     )
     .option('--in <INTERFACE>', 'the incoming interface; default: the usual one for such a source', notEmpty)

@@ -1,4 +1,4 @@
-import { examples, reportOption } from '@sluice/cli';
+import { examples, reportOption, pathOption } from '@sluice/cli';
 import { type Command, Option } from 'commander';
 import { run } from '../options/action.ts';
 import { notEmpty } from '../options/values.ts';
@@ -18,7 +18,7 @@ export function addPack(program: Command): void {
     .option('--node <NAME>', 'include only the files that this node needs', notEmpty)
     .addOption(new Option('--all', 'include the files of all nodes').conflicts('node'))
     .option('--base <DIR>', 'include only differences from this release, which the nodes already have', notEmpty)
-    .requiredOption('-o, --output <FILE>', 'the archive, such as node-a.tar.zst; - for standard output', notEmpty)
+    .addOption(pathOption('FILE', 'the archive, such as node-a.tar.zst; - for standard output'))
     .addOption(reportOption())
     .action(run(async (options, dir) => (await import('./pack.ts')).packCommand(dir, options)));
 }

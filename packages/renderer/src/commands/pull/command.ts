@@ -1,4 +1,4 @@
-import { examples, reportOption } from '@sluice/cli';
+import { examples, reportOption, pathOption } from '@sluice/cli';
 import type { Command } from 'commander';
 import { run } from '../options/action.ts';
 import { plainHttpOption } from '../options/options.ts';
@@ -15,7 +15,7 @@ export function addPull(program: Command): void {
     .argument('<REF>', 'REGISTRY/REPOSITORY@sha256:DIGEST, as `sluice push` prints it')
     .option('--node <NAME>', 'include only the files that this node needs', notEmpty)
     .addOption(plainHttpOption())
-    .requiredOption('-o, --output <DIR>', 'the release directory', notEmpty)
+    .addOption(pathOption('DIR', 'the release directory'))
     .addOption(reportOption())
     .action(run(async (options, ref) => (await import('./pull.ts')).pullCommand(ref, options)));
 }

@@ -55,7 +55,8 @@ interface AddressTarget extends Pick<Packet, 'destination' | 'port' | 'protocol'
   readonly family: Family;
 }
 
-const targetForm = /^(?:\[([0-9a-fA-F:.]+)\]|([0-9.]+)):([1-9][0-9]{0,4})\/(tcp|udp|sctp)$/i;
+/** Without a protocol it is TCP. */
+const targetForm = /^(?:\[([0-9a-fA-F:.]+)\]|([0-9.]+)):([1-9][0-9]{0,4})(?:\/(tcp|udp|sctp))?$/i;
 /** `shop/web`, `shop/web:80`, `shop/web:http`, `shop/dns:53/udp`. */
 const serviceForm = /^([a-z0-9-]+\/[a-z0-9-]+)(?::([a-z0-9-]+))?(?:\/(tcp|udp|sctp))?$/i;
 
@@ -72,11 +73,9 @@ function readTarget(text: string): AddressTarget | ServiceTarget {
   const address = parseAddress(match?.[1] ?? match?.[2] ?? '');
   const port = Number(match?.[3]);
   if (!match || !address || port > 65_535) {
-    throw new Stopped(
-      badOption('--to', text, 'it is not of the form 10.96.0.10:80/tcp, [fd00::1]:53/udp or shop/web:80'),
-    );
+    throw new Stopped(badOption('--to', text, 'it is not of the form 10.96.0.10:80, [fd00::1]:53/udp or shop/web:80'));
   }
-  const protocol = (match[4] as string).toLowerCase() as TransportProtocol;
+  const protocol = (match[4] ?? 'tcp').toLowerCase() as TransportProtocol;
   return { destination: address.text, port, protocol, family: address.family };
 }
 

@@ -1,4 +1,4 @@
-import { examples, reportOption } from '@sluice/cli';
+import { examples, reportOption, pathOption } from '@sluice/cli';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { run } from '../options/action.ts';
 import { notEmpty } from '../options/values.ts';
@@ -31,7 +31,7 @@ export function addRelease(program: Command): void {
     .option('--urgent', 'nodes apply it at once, also nodes in back-off after three failed releases in a row')
     .option('--accept-removal', 'nodes apply it at once, although it takes away most Services or endpoints')
     .option('--wave <FILE>', 'the waves of nodes that `sluice promote` opens one by one', notEmpty)
-    .requiredOption('-o, --output <DIR>', 'the release directory', notEmpty)
+    .addOption(pathOption('DIR', 'the release directory'))
     .addOption(reportOption())
     .hook('preAction', (command) => {
       const { serial: given, endpoints } = command.opts<{ serial?: number; endpoints?: boolean }>();

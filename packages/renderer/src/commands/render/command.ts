@@ -1,8 +1,7 @@
-import { examples, reportOption } from '@sluice/cli';
+import { examples, reportOption, pathOption } from '@sluice/cli';
 import { type Command, Option } from 'commander';
 import { run } from '../options/action.ts';
 import { withCluster, withInput } from '../options/options.ts';
-import { notEmpty } from '../options/values.ts';
 
 /** Adds `sluice render`. */
 export function addRender(program: Command): void {
@@ -15,7 +14,7 @@ export function addRender(program: Command): void {
   ])
     .summary('render the rules of all nodes into a directory')
     .description('Reads Services, endpoints and Nodes and writes the rules of all nodes to a bundle directory.')
-    .requiredOption('-o, --output <DIR>', 'the bundle directory', notEmpty)
+    .addOption(pathOption('DIR', 'the bundle directory'))
     .option('--from-cluster', 'read the cluster instead of -f, or as the base of the manifests of -f')
     .option(
       '--accept-removal',

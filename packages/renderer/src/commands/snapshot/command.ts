@@ -1,4 +1,4 @@
-import { examples, reportOption } from '@sluice/cli';
+import { examples, reportOption, pathOption } from '@sluice/cli';
 import type { Command } from 'commander';
 import { run } from '../options/action.ts';
 import { withCluster } from '../options/options.ts';
@@ -16,7 +16,7 @@ export function addSnapshot(program: Command): void {
     .description(
       'Reads Services, endpoints, Nodes, ServiceCIDRs and the kube-proxy configuration from a cluster and writes a snapshot for -f and --base.',
     )
-    .requiredOption('-o, --output <FILE|DIR|->', 'where to write; a DIR gets one file per kind', notEmpty)
+    .addOption(pathOption('FILE|DIR|-', 'where to write; a DIR gets one file per kind'))
     .option('-n, --namespace <NS>', 'only Services in this namespace; may be repeated', collect)
     .option('-l, --selector <SELECTOR>', 'only Services with these labels', notEmpty)
     .option('--redact', 'replace names and addresses, for bug reports')

@@ -1,4 +1,4 @@
-import { examples, reportOption, withLog } from '@sluice/cli';
+import { examples, reportOption, withLog, pathOption } from '@sluice/cli';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { run } from '../options/action.ts';
 import { withCluster } from '../options/options.ts';
@@ -17,7 +17,7 @@ export function addWatch(program: Command): void {
     .description(
       'Watches Services, endpoints and Nodes and writes changes to a bundle directory until it is stopped by a signal. Objects that cannot be rendered are left out and listed in quarantine.yaml. SIGUSR1 raises the log level by one, SIGUSR2 lowers it.',
     )
-    .requiredOption('-o, --output <DIR>', 'the bundle directory', notEmpty)
+    .addOption(pathOption('DIR', 'the bundle directory'))
     .option('-c, --config <FILE>', 'the SluiceConfig', notEmpty)
     .addOption(
       new Option(
