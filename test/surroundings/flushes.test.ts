@@ -24,12 +24,13 @@ interface Point {
   readonly call: number;
 }
 
-/** Calls of a release that are met; later ones are of the looks at an idle node. */
-const callsMax = 6;
+/** Calls that a release made in a count of each plane; later ones are of the looks at an idle node. In mode nftables all writers are nft. */
+const callsOf = ({ mode }: DataPlane, group: Group): number =>
+  ({ ipset: 6, readers: 1 })[group as string] ?? (group === 'writers' && mode === 'nftables' ? 6 : 2);
 const pointsOf = (plane: DataPlane): readonly Point[] =>
   groups
     .filter((group) => group !== 'every' && toolsOf(plane, group).length > 0)
-    .flatMap((group) => Array.from({ length: callsMax }, (_, at) => ({ group, call: at + 1 })));
+    .flatMap((group) => Array.from({ length: callsOf(plane, group) }, (_, at) => ({ group, call: at + 1 })));
 
 /** Releases of a plane: half of them are bad. */
 const count = atTier({ quick: 2, test: 4, all: 24, soak: 100 });
