@@ -328,6 +328,8 @@ export const limits = {
   releasesPerHourMax: 360,
   /** How much longer than its probation a release that a limit delays may wait before the node is unhealthy. */
   releaseWaitMs: 15_000,
+  /** How long a writer of the bundle directory may take, before a move from kube-proxy is refused for it: 10,000 Services take 1 s. */
+  writerAtWorkMs: 5_000,
   /** How long Services from the API server may be missing in the kernel: six times the probation of a release, and more than its retries. */
   servicesLateSecondsDefault: 60,
   /** Services that the alarm of a waiting release names; the others are counted. */

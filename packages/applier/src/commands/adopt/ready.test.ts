@@ -1,5 +1,5 @@
 // @module-tag quick
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
@@ -59,6 +59,19 @@ test('a node whose wave is closed is not moved', async () => {
     exitCode: exitCodes.refused,
     problems: [{ level: 'error', message: expect.stringContaining('1 of 2 are open') }],
   });
+});
+
+test('a writer that is at work is waited for, and not for ever', async () => {
+  const files = sampleBundle({ services: { 'shop/web': [2] } });
+  config = { ...config, bundle: join(directory, 'written') };
+  writeBundle(config.bundle, files);
+  const seal = join(config.bundle, completeFile);
+  const text = readFileSync(seal, 'utf8');
+  rmSync(seal);
+  await expect(bundleFor(config, false, 50)).rejects.toMatchObject({ problems: [{ code: 'BUNDLE_INCOMPLETE' }] });
+  const found = bundleFor(config, false, 30_000);
+  setTimeout(() => writeFileSync(seal, text), 300);
+  expect([...(await found).files.keys()].toSorted()).toEqual([...files.keys()].toSorted());
 });
 
 test('a node whose wave is open gets its bundle', async () => {

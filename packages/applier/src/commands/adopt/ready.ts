@@ -1,7 +1,9 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { BundleFiles } from '@sluice/bundle';
 import { plural, type Problem } from '@sluice/netfilter';
 import { CommandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
+import { limits } from '../../limits.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { detectTools, otherBackend, storeOf, useOf } from '../../kernel/tools.ts';
 import { exitCodes } from '../../ports/outcome.ts';
@@ -14,14 +16,21 @@ import type { Terminal } from '../terminal/terminal.ts';
 /**
  * The bundle that the node is to run, with its seal.
  * @param remember whether its release is accepted: only under the lock of the state directory
+ * @param waitMs how long a writer, such as `sluice watch`, may take to complete what it has begun
  * @throws CommandError also where the wave of this node is not open: that orders the moves of a fleet
  */
 export async function bundleFor(
   config: SluicedConfig,
   remember: boolean,
+  waitMs: number = limits.writerAtWorkMs,
 ): Promise<Extract<Arrival, { kind: 'bundle' }>['tree']> {
   const gates = [gateOf(config, () => remember), wavesOf(config, () => remember)] as const;
-  const arrival = await new Inbox(config.bundle, Date.now, undefined, ...gates).look();
+  const inbox = new Inbox(config.bundle, Date.now, undefined, ...gates);
+  let arrival = await inbox.look();
+  for (const endMs = performance.now() + waitMs; isIncomplete(arrival) && performance.now() < endMs; ) {
+    await sleep(limits.eventSettleMs);
+    arrival = await inbox.look();
+  }
   if (arrival.kind === 'bundle') {
     if (arrival.waits) throw new CommandError([{ ...arrival.waits.problem, level: 'error' }], exitCodes.refused);
     return arrival.tree;
@@ -34,6 +43,9 @@ export async function bundleFor(
   };
   throw new CommandError(arrival.kind === 'refused' ? arrival.problems : [missing], exitCodes.refused);
 }
+
+const isIncomplete = (arrival: Arrival): boolean =>
+  arrival.kind === 'refused' && arrival.problems.every(({ code }) => code === 'BUNDLE_INCOMPLETE');
 
 /**
  * Checks everything that a move needs, and changes nothing. That a kube-proxy runs, and that its rules stand, is what a move begins with.
