@@ -22,10 +22,7 @@ export const limits = {
   readBackMs: 500,
   /** How long a comparison without an event may be postponed by changes of the bundle directory. */
   compareLateMsMax: 2 * 60_000,
-  /**
-   * How often it is proved that the monitor hears, which takes 0.1 ms; how soon again when it seems not to; and how long it may seem so: it
-   * may only wait for the processor.
-   */
+  /** How often it is proved that the monitor hears (0.1 ms); how soon again when it seems not to; how long it may seem so, as on a busy machine. */
   hearPauseMs: 1_000,
   hearAgainMs: 250,
   hearLateMsMax: 1_000,
@@ -295,10 +292,7 @@ export const limits = {
   /** Before the table is owned again after its owner ended, doubled after each end until it lasted for `nftOwnAgainMsMax`. */
   nftOwnAgainMs: 50,
   nftOwnAgainMsMax: 60_000,
-  /**
-   * Bounds of the search for foreign rules before our jumps that take packets of Services: rules, chains, rules per chain, clients (and
-   * interfaces); and of the Services named in the alarm.
-   */
+  /** Bounds of the search for foreign rules before our jumps: rules, chains, rules per chain, clients (and interfaces), Services named. */
   orderRulesMax: 64,
   orderChainsMax: 256,
   orderChainRulesMax: 1_000,
