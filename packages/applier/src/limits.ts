@@ -382,6 +382,9 @@ export const limits = {
   drainAskerMs: 60_000,
   /** Refusals after which a balancer sends elsewhere: 2 or 3 with the defaults of clouds. */
   drainTold: 3,
+  /** The share of connections that the kernel tracks at which the alarm begins, and below which it ends. A full table drops new ones. */
+  conntrackFillAlarm: 0.9,
+  conntrackFillClear: 0.8,
   /** How long `sluiced status --wait` and `sluiced drain --wait` wait at most, unless the operator says, in seconds. */
   waitSecondsDefault: 120,
   /** How often they ask: a tenth of what an operator notices. */

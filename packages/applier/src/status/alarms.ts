@@ -81,6 +81,11 @@ export const alarms = {
       'mode nftables remembers more than 80 % of the clients of session affinity that it can; further ones get no endpoint once it is full',
     next: 'raise nftables.affinityClients of the profile, or shorten the affinity times of Services',
   },
+  CONNTRACK_NEARLY_FULL: {
+    ...lasting,
+    meaning: 'the kernel tracks more than 90 % of the connections that it can; once that is full, it drops new ones',
+    next: 'raise net.netfilter.nf_conntrack_max (`sysctls` of the profile), or find the client that opens so many: sluiced top --sort live',
+  },
   NO_SWITCH: {
     ...lasting,
     meaning: 'the kernel has no sets, so releases go in table by table and without a dead-man switch',

@@ -11,6 +11,7 @@ type RoundSession = Parameters<typeof roundOf>[0]['session'];
 /** The rounds of a daemon whose clock stands still between them. */
 class Rounds {
   nowMs = 0;
+  fill: { readonly entries: number; readonly limit: number } | undefined;
   readonly logged: unknown[] = [];
   readonly status = new Status(
     'node-a',
@@ -41,6 +42,7 @@ class Rounds {
       },
       async () => undefined,
       () => this.logged.push('gained'),
+      () => this.fill,
     );
   }
 
@@ -121,4 +123,24 @@ test('looks for what was missing at the start, ever more rarely, and says when i
   isThere = true;
   await rounds.after(retries.lacks.mostMs);
   expect(rounds.logged).toEqual(['gained']);
+});
+
+test('a nearly full table of connections is an alarm, which ends with some room and is logged once', async () => {
+  const rounds = new Rounds({});
+  const told: (string | undefined)[] = [];
+  for (const [entries, limit] of [
+    [899, 1000],
+    [900, 1000],
+    [950, 1000],
+    [801, 1000],
+    [799, 1000],
+    [899, 1000],
+    [5000, 0],
+  ] as const) {
+    rounds.fill = { entries, limit };
+    await rounds.after(1_000);
+    told.push(rounds.status.report().alarms['CONNTRACK_NEARLY_FULL']?.slice(0, 11));
+  }
+  expect(told).toEqual([undefined, '900 of 1000', '900 of 1000', '900 of 1000', undefined, undefined, undefined]);
+  expect(rounds.logged).toEqual([{ alarm: 'CONNTRACK_NEARLY_FULL' }, { alarm: 'CONNTRACK_NEARLY_FULL' }]);
 });

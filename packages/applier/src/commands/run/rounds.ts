@@ -1,3 +1,4 @@
+import { readConntrackFill } from '../../kernel/sysctl.ts';
 import { WorkCost } from '../../kernel/processor-time.ts';
 import { limits, type Pace, paces, pauseAfter, pauseBeforeRetry, retries } from '../../limits.ts';
 import { affinityAlarm } from '../../nftables/affinity.ts';
@@ -19,16 +20,20 @@ type RoundParts = Pick<RunningNode, 'monotonicMs' | 'status'> & {
 /**
  * What the daemon checks in each round besides the bundle.
  * @param refresh retries what could not be opened
+ * @param readFill how many connections the kernel tracks, and can
  * @param gained called when the machine has tools that were missing when the session was opened
  */
 export function roundOf(
   { config, log, monotonicMs, session, status }: RoundParts,
   refresh: () => Promise<void>,
   gained: () => void,
+  readFill = readConntrackFill,
 ): () => Promise<void> {
   const backend = lastingAlarm('BACKEND_DOUBTFUL', status, log);
   const nft = lastingAlarm('NFT_CANNOT_WRITE', status, log);
   const state = lastingAlarm('STATE_DAMAGED', status, log);
+  const conntrack = lastingAlarm('CONNTRACK_NEARLY_FULL', status, log);
+  let isNearlyFull = false;
   const countClients = clientCount({ config, log, monotonicMs, session, status });
   const countEndpoints = endpointCount({ config, log, monotonicMs, session, status });
   const countTraffic = trafficCount({ config, log, monotonicMs, session, status });
@@ -41,6 +46,10 @@ export function roundOf(
     if (share > config.endpoints.alarmShare) status.raise('ENDPOINT_CHANGES_MANY', manyChanges(share));
     else status.clear('ENDPOINT_CHANGES_MANY');
     state(session.journal.damage.alarm);
+    const why = nearlyFull(readFill(), isNearlyFull);
+    // The count goes up and down all the time: the text stays while the alarm does.
+    if ((why === undefined) === isNearlyFull) conntrack(why);
+    isNearlyFull = why !== undefined;
     if (monotonicMs() >= storesDueMs) {
       const doubt = await session.storeDoubt();
       backend(doubt && `${doubt.message}. ${doubt.hint}`);
@@ -58,6 +67,14 @@ export function roundOf(
     void countTraffic();
     await refresh();
   };
+}
+
+/** @param isRaised it ends later than it begins @returns the alarm; undefined: there is room, or the kernel tracks nothing or has no limit */
+function nearlyFull(fill: ReturnType<typeof readConntrackFill>, isRaised: boolean): string | undefined {
+  const share = isRaised ? limits.conntrackFillClear : limits.conntrackFillAlarm;
+  if (fill === undefined || fill.limit === 0 || fill.entries < share * fill.limit) return undefined;
+  const percent = Math.floor((100 * fill.entries) / fill.limit);
+  return `${fill.entries} of ${fill.limit} connections are tracked (${percent} %): when the table is full, new ones are dropped`;
 }
 
 /** Work that is less likely to be needed the longer it was not: the pause between two runs doubles. */
