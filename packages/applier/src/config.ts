@@ -166,7 +166,8 @@ const schema = v.strictObject({
   ),
   receipts: v.optional(
     v.strictObject({
-      directory: v.optional(absolutePath, '/var/lib/sluice/receipts'),
+      /** Left out: `receipts` in the state directory. */
+      directory: v.optional(absolutePath),
       keep: v.optional(
         v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(limits.receiptsKeptMax)),
         limits.receiptsKeptDefault,

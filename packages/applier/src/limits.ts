@@ -376,12 +376,8 @@ export const limits = {
   controlRequestBytesMax: 4 * 1024,
   /** How long an operator's order waits for a change in progress. */
   orderWaitMs: 60_000,
-  /** Clients of the ports for load balancers that a drain remembers: more than the balancers of a node. */
-  drainAskersMax: 256,
-  /** A client that asked within this time counts as a balancer: health checks of clouds come every 5 to 30 s. */
-  drainAskerMs: 60_000,
-  /** Refusals after which a balancer sends elsewhere: 2 or 3 with the defaults of clouds. */
-  drainTold: 3,
+  /** A drain: clients that it remembers, how lately one asked (health checks come every 5 to 30 s), how often it is told (2 or 3 are usual). */
+  drain: { askersMax: 256, askerMs: 60_000, told: 3 },
   /** The share of connections that the kernel tracks at which the alarm begins, and below which it ends. A full table drops new ones. */
   conntrackFillAlarm: 0.9,
   conntrackFillClear: 0.8,

@@ -45,7 +45,7 @@ test('knows the clients that were not told three times, of those that asked with
   }
   drain.answers('192.0.2.2');
   expect(drain.now?.untold).toBe(1);
-  nowMs += limits.drainAskerMs + 1;
+  nowMs += limits.drain.askerMs + 1;
   expect(drain.now?.untold).toBe(0);
   drain.end();
   drain.answers('192.0.2.1');
@@ -55,7 +55,7 @@ test('knows the clients that were not told three times, of those that asked with
 
 test('remembers a bounded number of clients, the newest', () => {
   const drain = start();
-  for (let n = 0; n < 3 * limits.drainAskersMax; n++) drain.answers(`host-${n}`);
+  for (let n = 0; n < 3 * limits.drain.askersMax; n++) drain.answers(`host-${n}`);
   drain.begin(null, 'operator');
-  expect(drain.now?.untold).toBe(limits.drainAskersMax);
+  expect(drain.now?.untold).toBe(limits.drain.askersMax);
 });

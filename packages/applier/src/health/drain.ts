@@ -67,12 +67,12 @@ export class Drain {
     const told = this.now ? (before?.told ?? 0) + 1 : 0;
     this.#askers.set(address, { atMs: this.#nowMs(), told });
     const [oldest] = this.#askers.keys();
-    if (this.#askers.size > limits.drainAskersMax && oldest !== undefined) this.#askers.delete(oldest);
+    if (this.#askers.size > limits.drain.askersMax && oldest !== undefined) this.#askers.delete(oldest);
   }
 
   get #untold(): number {
-    const sinceMs = this.#nowMs() - limits.drainAskerMs;
-    return [...this.#askers.values()].filter(({ atMs, told }) => atMs >= sinceMs && told < limits.drainTold).length;
+    const sinceMs = this.#nowMs() - limits.drain.askerMs;
+    return [...this.#askers.values()].filter(({ atMs, told }) => atMs >= sinceMs && told < limits.drain.told).length;
   }
 
   #write(value: v.InferOutput<typeof schema>): void {

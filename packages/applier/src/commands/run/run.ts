@@ -128,7 +128,10 @@ async function startListening(
 
 /** @param drainSeconds how long a machine that shuts down is drained first */
 function heedSignals(host: DaemonHost, log: AdjustableLog, current: Current, drainSeconds: number): void {
-  host.onLook(() => current.daemon?.poke('whole'));
+  host.onLook(() => {
+    log.info({}, 'asked to look: the bundle directory is read again, as a whole; a new sluiced.yaml needs a restart');
+    current.daemon?.poke('whole');
+  });
   const stop = (): void => {
     log.info({}, 'stopping: a release on probation is rolled back, and any other change in progress is finished');
     current.isStopped = true;

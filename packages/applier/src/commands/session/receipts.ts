@@ -20,8 +20,9 @@ export function receiptWriterOf(
   failed: (why: string | undefined) => void,
 ): ReceiptWriter {
   const { node, state, receipts } = config;
+  const { directory = `${state}/receipts` } = receipts;
   return new ReceiptWriter({
-    receipts: new Receipts({ node, state, ...receipts }, runChildren(), Date.now),
+    receipts: new Receipts({ node, state, ...receipts, directory }, runChildren(), Date.now),
     node,
     active: () => journal()?.active,
     serving: () => servingOf(journal()),
