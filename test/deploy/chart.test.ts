@@ -108,6 +108,13 @@ test.for([
   expect(() => rendered(helm, values)).toThrow(/values don't meet the specifications/);
 });
 
+test('helm refuses to make nodes take unsigned rules whose signers are given, as after an upgrade', async (context) => {
+  const helm = await need(context, 'helm');
+  const signers = 'sluiced: { allowedSigners: "a namespaces=\\"sluice-release\\" ssh-ed25519 AAAA" }\n';
+  expect(() => rendered(helm, signers)).toThrow(/set delivery to git to keep signed releases/);
+  expect(rendered(helm, `delivery: git\n${signers}`)).toContain('policy: required');
+});
+
 test('helm lints the chart', async (context) => {
   const helm = await need(context, 'helm');
   const linted = execFileSync(helm, ['lint', '--strict', join(deploy, 'chart')], {
