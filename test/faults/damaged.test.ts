@@ -81,6 +81,8 @@ async function history(plane: DataPlane): Promise<string> {
       );
     }
     await until('there are copies', async () => copiesIn(`${node.directory}/state`) > 2, 60_000);
+    // Packets meet the newest rules before the journal says that they are confirmed.
+    await until('no change is open', async () => node.journal()?.open === null, 60_000);
     await node.kill(daemon);
     const directory = mkdtempSync(`${existsSync('/dev/shm') ? '/dev/shm' : tmpdir()}/sluiced-damaged-`);
     cpSync(`${node.directory}/state`, directory, { recursive: true });
