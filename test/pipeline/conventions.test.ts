@@ -118,7 +118,7 @@ const rows: readonly VerbRow[] = [
   { verb: 'allocations fix', args: '-c sluice.yaml --base-branch nowhere', exit: 2, stderr: /^error: / },
   { verb: 'allocations manifests', args: manifests, stdout: /^ {2}clusterIP: /m, progress: true },
   { verb: 'allocations prune', args: manifests, stderr: /^All allocations in /m, progress: true },
-  { verb: 'version', args: '', stdout: /^sluice \d+\.\d+\.\d+ \(/ },
+  { verb: 'version', args: '', stdout: /^sluice \d+\.\d+\.\d+-dev \(/ },
   { verb: 'completion', args: 'bash', stdout: /^complete -F/m },
 ];
 
