@@ -63,7 +63,7 @@ const states = { established: 'ESTABLISHED', invalid: 'INVALID' } as const satis
  * Packets that are not the first of a connection, by state: the base rules of a profile decide about them, not those of Services. Rules of
  * other programs may ask for a protocol, a direction or the node itself, so each is traced; so are packets of no connection to
  * frontends that refuse new ones, by rules which must ask for the state.
- * @param closed first packets to frontends that either side refuses, each as the node's own processes and clients outside send it
+ * @param closed first packets that both sides refuse alike, so that no difference names them, of the node's processes and clients outside
  * @returns of each state the cases that differ, one for each rule that decides, or one that does not; none where the node's pods are not
  * known. And rules that are not understood
  */

@@ -114,10 +114,11 @@ export function compareFamily({ view, node: { name, file, profile }, seen, famil
       const desired = desiredOutcome(program, observed, packet);
       const row = { nodes: { profile: node.file.profile, nodes: [node.name] }, family, source, destination, packet };
       const [one, other] = [visible(found.outcome), visible(desired)];
-      if (mayBeClosed(source, to) && (isRefused(one) || isRefused(other))) closed.push({ packet, program });
       const compared = { row, claim, observed: found.outcome, desired };
-      if (isAlike(one, other, gaps) || isUnobservable(row, claim, one, other))
+      if (isAlike(one, other, gaps) || isUnobservable(row, claim, one, other)) {
+        if (mayBeClosed(source, to) && isRefused(one) && isRefused(other)) closed.push({ packet, program });
         return settings.note(compared, undefined);
+      }
       const foreign = foreignOf(observed, packet);
       if (foreign && destination.kind === 'elsewhere' && isPassed(other) && !isOfTranslation(foreign, one)) return;
       const unknown = unknownInterface(source, seen) ?? unseenListener(seen, row, one, other);
