@@ -51,7 +51,9 @@ async function look(): Promise<string> {
 test('reports the release and its alarms, and accepts nothing', async () => {
   release();
   const said = await look();
-  expect(said).toMatch(/^ok {4}release \(serial 7, signed by alice, read by sluiced \d+\.\d+\.\d+-dev\): nothing to do$/m);
+  expect(said).toMatch(
+    /^ok {4}release \(serial 7, signed by alice, read by sluiced \d+\.\d+\.\d+-dev\): nothing to do$/m,
+  );
   expect(said).toMatch(/^note {2}release \(Release 7 expired at /m);
   expect(() => readFileSync(at('state/release.json'))).toThrow('ENOENT');
 });
