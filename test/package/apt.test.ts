@@ -1,5 +1,5 @@
 // @module-tag all
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execaSync } from 'execa';
@@ -50,8 +50,7 @@ describe.each(['bookworm', 'trixie'])('on a minimal Debian %s', (suite) => {
     cpSync(join(packages.folder, 'apt/sluice.gpg'), join(root, 'etc/apt/keyrings/sluice.gpg'));
     rmSync(join(root, 'etc/apt/sources.list'), { force: true });
     rmSync(join(root, 'etc/apt/sources.list.d'), { recursive: true, force: true });
-    cpSync(join(root, 'etc/apt/keyrings'), join(root, 'etc/apt/sources.list.d'), { recursive: true });
-    rmSync(join(root, 'etc/apt/sources.list.d/sluice.gpg'));
+    mkdirSync(join(root, 'etc/apt/sources.list.d'));
     writeFileSync(
       join(root, 'etc/apt/sources.list.d/sluice.list'),
       'deb [signed-by=/etc/apt/keyrings/sluice.gpg] file:/srv/apt stable main\n',
