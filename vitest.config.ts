@@ -1,8 +1,17 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { reaches } from '@sluice/testing';
 import { defineConfig } from 'vitest/config';
 import { ProfileReporter } from './tools/profile-reporter.ts';
-import { LongestFirst } from './tools/longest-first.ts';
-import { type ProjectName, selected, type TestFile, testFiles } from './tools/selection.ts';
+import { knownSeconds, LongestFirst } from './tools/longest-first.ts';
+import {
+  ofThisLanding,
+  type ProjectName,
+  projectNames,
+  selected,
+  type TestFile,
+  testFiles,
+} from './tools/selection.ts';
 import { SummaryReporter } from './tools/summary-reporter.ts';
 import { buildTestPrograms } from './tools/test-programs.ts';
 import { emulatedBooter, guestFiles, userModeBooter } from './test/vm/where.ts';
@@ -12,23 +21,33 @@ const root = import.meta.dirname;
 const named = (process.env['SLUICE_FILES'] ?? '').split(' ').filter((path) => path !== '');
 const profiled = process.env['SLUICE_PROFILE'] === '1';
 
-process.env['SLUICE_PROGRAMS'] ??= await buildTestPrograms(root);
-
-const filesOf = (project: ProjectName): readonly TestFile[] => selected(testFiles(root, project), named);
+const filesOf = (project: ProjectName): readonly TestFile[] => {
+  const files = selected(testFiles(root, project), named);
+  return named.length > 0 ? files : ofThisLanding(files, knownSeconds());
+};
 const paths = (files: readonly TestFile[]): string[] => files.map(({ path }) => path);
 
+/** A test beside its source runs no program but by its own text; one in `test` has its helpers for that. */
+const runsPrograms = (path: string): boolean =>
+  path.startsWith('test/') || readFileSync(join(root, path), 'utf8').includes('programPath');
+if (projectNames.flatMap((name) => paths(filesOf(name))).some(runsPrograms))
+  process.env['SLUICE_PROGRAMS'] ??= await buildTestPrograms(root);
+
 /**
- * Files wait for children, namespaces and guests most of their time: three of those at once use a quarter of two processors. Five keep both at
- * work, the longest first. Those that measure time come behind all others, one at a time.
+ * Files wait for children, namespaces and guests, and three of those at once keep two processors at work, the longest first; a fourth only
+ * makes what waits for a time wait longer. Those that measure time come behind all others, one at a time.
  */
-const together = { sequence: { groupOrder: 0 }, maxWorkers: 5 } as const;
+const together = { sequence: { groupOrder: 0 }, maxWorkers: 3 } as const;
 const alone = { sequence: { groupOrder: 1 }, maxWorkers: 1, fileParallelism: false } as const;
+
+/** For what hangs; a machine that is busy is no fault. */
+const hangMs = 180_000;
 
 /**
  * Tests that touch a kernel: each file in a process of its own. A machine that is busy may fail one: it is tried once more, with the
  * same random input, and is named at the end (`summary-reporter.ts`). Unit tests have one try.
  */
-const onKernel = { pool: 'forks', retry: 1, testTimeout: 60_000, hookTimeout: 60_000 } as const;
+const onKernel = { pool: 'forks', retry: 1, testTimeout: hangMs, hookTimeout: hangMs } as const;
 
 const kernelFiles = filesOf('kernel');
 const booters = [userModeBooter, emulatedBooter];
@@ -46,8 +65,8 @@ const projects = [
     include: paths(filesOf('unit')),
     isolate: false,
     setupFiles: ['packages/testing/src/properties.setup.ts'],
-    // For what hangs; a machine that is busy is no fault.
-    testTimeout: 120_000,
+    testTimeout: hangMs,
+    hookTimeout: hangMs,
     ...together,
   },
   {
@@ -67,8 +86,7 @@ const projects = [
     globalSetup: ['test/package/setup.ts'],
     ...onKernel,
     ...together,
-    testTimeout: 120_000,
-    hookTimeout: 300_000,
+    hookTimeout: 600_000,
   },
   { name: 'alone', include: paths(kernelFiles.filter(({ isAlone }) => isAlone)), ...onKernel, ...alone },
 ].filter(({ include }) => include.length > 0);

@@ -33,20 +33,23 @@ today=${SLUICE_TODAY:+--today $SLUICE_TODAY}
 strict=''
 [ "${SLUICE_STRICT:-}" = 1 ] && strict=--strict
 worst=0
+gates=''
 
 say() { printf 'sluice: %s\n' "$*" >&2; }
 
-# gate NAME FILE COMMAND...: runs a command, stores its output in FILE, and remembers the highest exit code.
+# gate NAME FILE COMMAND...: runs a command, stores its output in FILE, and remembers its verdict and the highest exit code.
 gate() {
   name=$1 file=$2
   shift 2
   "$@" >"$out/$file" 2>"$out/.stderr"
   code=$?
   case $code in
-    0) say "$name: good" ;;
-    1) say "$name: BAD" ;;
-    *) say "$name: ERROR (exit code $code)" ;;
+    0) verdict=good ;;
+    1) verdict=BAD ;;
+    *) verdict="ERROR (exit code $code)" ;;
   esac
+  say "$name: $verdict"
+  gates="$gates${gates:+, }$2 $verdict"
   if [ "$code" -ne 0 ]; then cat "$out/$file" "$out/.stderr" >&2; fi
   if [ "$code" -gt "$worst" ]; then worst=$code; fi
 }
@@ -144,7 +147,7 @@ gate 'rules are within the budgets' cost.txt "$sluice" cost "$rendered" -c "$con
 if [ -n "$base" ]; then
   keep diff.json "$sluice" diff "$base" "$rendered" -o json
   keep report.html "$sluice" report "$base" "$rendered" -c "$config" $today -o html
-  set -- -o markdown --comment
+  set -- --summary
   [ -z "$report_url" ] || set -- "$@" --report-url "$report_url"
   keep comment.md "$sluice" report "$base" "$rendered" -c "$config" $today "$@"
 fi
@@ -168,6 +171,16 @@ if [ -n "$observed" ]; then
     more=$(printf '%s' "$results" | sed -e '1,20d' | wc -l)
     [ "$more" -eq 0 ] || printf -- '- and %d more\n' "$more" >>"$out/comment.md"
   fi
+fi
+
+# Below the headline, the verdict of each gate, and how many observed nodes ended how.
+if [ -f "$out/comment.md" ]; then
+  for how in equivalent different incomplete; do
+    count=$(printf '%s' "$results" | grep -cE "^- [-a-z0-9.]+: $how")
+    [ "$count" -eq 0 ] || gates="$gates, parity $count $how"
+  done
+  awk -v gates="Gates: $gates" 'NR == 2 { $0 = $0 "\n\n" gates } 1' "$out/comment.md" >"$out/.stderr" &&
+    cat "$out/.stderr" >"$out/comment.md"
 fi
 rm -f "$out/.stderr"
 exit "$worst"

@@ -58,6 +58,7 @@ async function live(looks: readonly Look[]): Promise<void> {
     node: sampleNode,
     active: () => generation,
     serving: () => ({ mode: 'iptables', kubeProxy: 'absent' }),
+    draining: () => undefined,
     sluiced: '0.1.0',
     failed: (why) => expect(why).toBeUndefined(),
   });
@@ -114,7 +115,7 @@ async function judged(...looks: readonly Look[]) {
   };
   const { evidence, foreignNodes } = gatherEvidence(join(scratch, 'receipts'), allowed);
   const fleet = judgeFleet(evidence, foreignNodes, target);
-  return { row: fleet.rows.find(({ node }) => node === sampleNode), decision: promote(waves, 1, fleet, 1) };
+  return { row: fleet.rows.find(({ node }) => node === sampleNode), decision: promote(waves, 1, fleet, { quorum: 1 }) };
 }
 const update = (revision: number): Arrival => arrivalOf(sealOf(revision), revision);
 

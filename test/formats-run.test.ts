@@ -24,7 +24,13 @@ function line(command: Command, format: string): readonly string[] {
     .filter((one) => one.required)
     .map((one) => one.argChoices?.[0] ?? values[one.name()] ?? 'none');
   const hasConfig = command.options.some(({ long }) => long === '--config');
-  const more = [...(command.name() === 'release' ? ['--serial', '1'] : []), ...(hasConfig ? nowhere : [])];
+  const isNodes = command.name() === 'init' && command.parent?.name() === 'sluiced';
+  const more = [
+    ...(command.name() === 'release' ? ['--serial', '1'] : []),
+    // It would write the config of this machine.
+    ...(isNodes ? ['--node', 'No_Node'] : []),
+    ...(hasConfig ? nowhere : []),
+  ];
   return [...wordsOf(command), ...required, ...more, option, format, '--', ...operands];
 }
 /** No command reads a config of this machine, or works on its rules. */

@@ -38,6 +38,7 @@ const text = `# Effect of a KubeProxyConfiguration
 | a KubeProxyConfiguration, alone or in any value of a ConfigMap (kubeadm, kubespray, EKS, Gardener, hand-made ones) | every field, as below |
 | a DaemonSet or Pod whose container runs kube-proxy without \`--config\` (AKS, GKE, kops) | its flags, as the fields that they set |
 | the config file of k3s or RKE2, with those of \`config.yaml.d\` | \`kube-proxy-arg\`, with the flags that k3s adds; \`cluster-cidr\`, \`service-cidr\`, \`service-node-port-range\` |
+| Nodes of k3s or RKE2, where nothing else says how kube-proxy runs | the same, in the annotation \`k3s.io/node-args\` or \`rke2.io/node-args\`; nodes with other flags are named |
 | kubeadm's ClusterConfiguration, alone or in a ConfigMap | \`kubernetesVersion\`, \`networking.podSubnet\` where no ConfigMap says what runs, \`networking.serviceSubnet\`, the range of node ports |
 
 Two that set a field differently stop the command; a configuration of mode \`kernelspace\` beside another one is for nodes with Windows, and a note. Fields are read as by kube-proxy 1.37 and 1.38, which have the same ones, and none is ignored silently:

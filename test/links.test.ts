@@ -32,6 +32,11 @@ test.each(files)('the links of %s lead to files and headings', (file) => {
   expect(wrong).toEqual([]);
 });
 
+test('no tracked file is a symbolic link, which would lead to a place of one machine', () => {
+  const entries = execFileSync('git', ['-C', root, 'ls-files', '-s'], { encoding: 'utf8' }).split('\n');
+  expect(entries.filter((entry) => entry.startsWith('120000 '))).toEqual([]);
+});
+
 describe('the reader of Markdown', () => {
   test('finds links in prose, in tables and around code, and none in code and comments', () => {
     const text = [

@@ -50,8 +50,8 @@ function copyCheckout(to: string): void {
   symlinkSync(join(root, 'node_modules'), join(to, 'node_modules'));
 }
 
-test('README.md can be read at once: at most 110 lines of at most 160 characters', () => {
+test('README.md can be read at once: at most 120 lines of at most 160 characters', () => {
   const lines = text.trimEnd().split('\n');
-  expect(lines.length).toBeLessThanOrEqual(110);
+  expect(lines.length).toBeLessThanOrEqual(120);
   expect(lines.filter((line) => line.length > 160)).toEqual([]);
 });

@@ -1,23 +1,33 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { type JsonSchema, matches, readWaveSpecs, wavesSchema } from '@sluice/bundle';
 import { problemCodes } from '@sluice/netfilter';
+import type { Command } from 'commander';
 import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { readConfig } from '../packages/applier/src/config.ts';
 import { alarms } from '../packages/applier/src/status/alarms.ts';
 import { buildProgram as buildSluiced } from '../packages/applier/src/program.ts';
 import type { Status } from '../packages/applier/src/status/status.ts';
 import { exitDetails } from '../packages/cli/src/exit-codes.ts';
+import { ownCommands } from '../packages/cli/src/program.ts';
 import { buildProgram as buildSluice } from '../packages/renderer/src/program.ts';
 import { Metrics } from '../packages/renderer/src/commands/watch/metrics.ts';
+import type { Schema } from '../packages/renderer/src/load/schema/schema.ts';
 import { sluiceSchema } from '../packages/renderer/src/load/schema/sluice.ts';
 import { indexPage } from '../tools/docs/assemble.ts';
 import { commandPage } from '../tools/docs/command-page.ts';
-import { sluicedYamlPage, sluiceYamlPage, sysctlPage } from '../tools/docs/config-pages.ts';
+import { schemaFiles, sluicedSchema } from '../tools/docs/config-schema.ts';
+import { chartPage, sluicedYamlPage, sluiceYamlPage, sysctlPage } from '../tools/docs/config-pages.ts';
 import { alarmPage, kubeProxyMetricPage, type Metric, metricPage } from '../tools/docs/operations-pages.ts';
 import { commands } from './commands.fixture.ts';
 import { freshStatus } from './status.fixture.ts';
 
 const docs = join(import.meta.dirname, '..', 'docs');
 const sluicedYaml = readFileSync(join(docs, 'sluiced.yaml'), 'utf8');
+
+const read = (...path: readonly string[]): string => readFileSync(join(docs, '..', ...path), 'utf8');
+const valuesSchema = JSON.parse(read('deploy/chart/values.schema.json')) as Schema;
 
 const status = freshStatus();
 
@@ -31,9 +41,15 @@ const pages: Readonly<Record<string, string>> = {
   'reference/sluiced.md': commandPage(buildSluiced(), exitDetails.sluiced),
   'reference/sluice-yaml.md': sluiceYamlPage(sluiceSchema),
   'reference/sluiced-yaml.md': sluicedYamlPage(sluicedYaml),
+  ...Object.fromEntries(Object.entries(schemaFiles(sluicedYaml)).map(([name, text]) => [`schema/${name}`, text])),
   'reference/sysctls.md': sysctlPage(),
   'reference/alarms.md': alarmPage(),
   'kube-proxy-metrics.md': kubeProxyMetricPage(),
+  '../deploy/chart/README.md': chartPage(read('deploy/chart/values.yaml'), valuesSchema),
+  // Helm reads no file outside of a chart.
+  '../deploy/chart/files/rules.yaml': read('integrations/prometheus/rules.yaml'),
+  '../deploy/chart/files/fleet.json': read('integrations/grafana/fleet.json'),
+  '../deploy/chart/files/node.json': read('integrations/grafana/node.json'),
   'reference/metrics.md': metricPage(metricsOf(status), metricsOf(new Metrics())),
 };
 
@@ -56,6 +72,13 @@ describe('the pages are whole', () => {
     expect(pages[`reference/${name}.md`]).toContain(`\n## ${title}\n`);
   });
 
+  test('each program knows the commands that only the other one has', () => {
+    const namesOf = (program: Command): readonly string[] => program.commands.map((command) => command.name());
+    const [sluice, sluiced] = [namesOf(buildSluice()), namesOf(buildSluiced())];
+    expect(ownCommands.sluice.split(' ')).toEqual(sluice.filter((name) => !sluiced.includes(name)));
+    expect(ownCommands.sluiced.split(' ')).toEqual(sluiced.filter((name) => !sluice.includes(name)));
+  });
+
   test('every field of sluiced.yaml at the left margin has a section', () => {
     const fields = [...sluicedYaml.matchAll(/^(?:# )?(\w+):(?= \S+$|$)/gm)].map(([, field]) => field ?? '');
     const own = fields.filter((field) => !['apiVersion', 'kind'].includes(field));
@@ -75,4 +98,42 @@ describe('the pages are whole', () => {
 test('an alarm that has the code of a problem is in both tables, and no other code is', () => {
   const shared = Object.keys(alarms).filter((code) => code in problemCodes);
   expect(shared).toEqual(['NODE_HELD', 'RELEASE_EXPIRED', 'RELEASE_SIGNERS_CHANGED', 'REMOVAL_HELD']);
+});
+
+/** A config as its reader takes it, and as its schema for editors. */
+const readers = {
+  SluicedConfig: {
+    schema: sluicedSchema(sluicedYaml),
+    accepts: (text: string) => !('problems' in readConfig('sluiced.yaml', text)),
+    inner: 'probation: { secnds: 5 }\n',
+  },
+  Waves: {
+    schema: wavesSchema as JsonSchema,
+    accepts: (text: string) => !('code' in readWaveSpecs('waves.yaml', text)),
+    inner: '  - { name: last, nodes: rest, node: a }\n',
+  },
+} as const;
+
+const pattern = /^apiVersion: sluice\.dev\/v1alpha1\nkind: (SluicedConfig|Waves)\n[^]*?(?=^(?:END|```)|$(?![^]))/gm;
+const sources = [
+  'docs/sluiced.yaml',
+  'docs/runbooks/first-install.md',
+  'docs/runbooks/air-gapped.md',
+  'packages/bundle/README.md',
+];
+const documented = sources.flatMap((path) =>
+  [...read(path).matchAll(pattern)].map(([text, kind]) => ({ path, text, kind: kind as keyof typeof readers })),
+);
+
+test.each(documented)('the $kind in $path is what reader and schema accept, and another field is not', (one) => {
+  const { schema, accepts, inner } = readers[one.kind];
+  const text = one.text.replaceAll('$(hostname)', 'node-a');
+  const both = (more: string) => [accepts(text + more), matches(schema, parse(text + more))];
+  expect(both('')).toEqual([true, true]);
+  expect(both('nodee: x\n')).toEqual([false, false]);
+  expect(both(one.text.includes('\nprobation:') ? 'probe: []\n' : inner)).toEqual([false, false]);
+});
+
+test('each source has a documented config', () => {
+  expect(new Set(documented.map(({ path }) => path))).toEqual(new Set(sources));
 });

@@ -87,7 +87,7 @@ const reading: Readonly<Record<string, string>> = {
   ...inEach('foreign rules of iptables or nft, as their tool prints them: no view of Services has these', [
     'applier/src/order/early-rules.ts',
     'applier/src/order/order.ts',
-    'renderer/src/review/parity/family.ts',
+    'renderer/src/review/parity/foreign.ts',
   ]),
   ...inEach('the edge: what a tool prints, or is given', [
     'applier/src/doctor/redact.ts',

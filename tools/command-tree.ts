@@ -1,5 +1,6 @@
 /** What the help of a program knows, for the pages that are made of it. */
 import type { EventEmitter } from 'node:events';
+import { stripVTControlCharacters } from 'node:util';
 import type { Argument, Command, Option } from 'commander';
 
 /** The commands that do something, in the order of the help. */
@@ -50,13 +51,15 @@ function defaultOf(value: unknown): readonly string[] {
 /** What the help shows after a command's options: commander passes it to those who listen to this event. */
 export function afterHelp(command: Command): { readonly before: string; readonly examples: readonly string[] } {
   let text = '';
+  // All commands share the object: a page wraps its texts by itself.
+  Object.assign(command.configureOutput(), { getOutHelpWidth: () => 10_000 });
   // Commander is an EventEmitter, which its types leave out.
   (command as unknown as EventEmitter).emit('afterHelp', {
     error: false,
     command,
     write: (part: string) => (text += part),
   });
-  const [before = '', shown = ''] = text.split('Examples:\n');
+  const [before = '', shown = ''] = stripVTControlCharacters(text).split('Examples:\n');
   const lines = shown.split('\n').map((line) => line.replace(/^ {2}/, ''));
   return { before: before.trim(), examples: lines.filter((line) => line !== '') };
 }

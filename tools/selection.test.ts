@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { emulatedBooter, guestFiles, userModeBooter } from '../test/vm/where.ts';
-import { readTags, selected, type TestFile, testFiles } from './selection.ts';
+import { ofThisLanding, readTags, selected, type TestFile, testFiles } from './selection.ts';
 
 const root = join(import.meta.dirname, '..');
 const fileOf = (path: string, tier: TestFile['tier']): TestFile => ({ path, tier, isAlone: false });
@@ -37,6 +37,18 @@ test('a run selects the files of its tier and of smaller ones', () => {
 test('named files run in every tier', () => {
   const files = [fileOf('test/netns/a.test.ts', 'all'), fileOf('test/netns/b.test.ts', 'quick')];
   expect(selected(files, ['test/netns/a'], 'quick').map(({ path }) => path)).toEqual(['test/netns/a.test.ts']);
+});
+
+test('slow files have turns, those of tier all and fast ones do not', () => {
+  const files = [fileOf('a', 'test'), fileOf('b', 'quick'), fileOf('c', 'all'), fileOf('d', 'test')];
+  const seconds = { a: 100, b: 300, c: 300, d: 59 };
+  const slow: string[][] = [];
+  const run = ofThisLanding(files, seconds, (all) => {
+    slow.push(all.map(({ path }) => path));
+    return all.slice(0, 1);
+  });
+  expect(slow).toEqual([['b', 'a']]);
+  expect(run.map(({ path }) => path)).toEqual(['b', 'c', 'd']);
 });
 
 test('every project has files, and each file is in one project', () => {

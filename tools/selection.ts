@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { compareText } from '@sluice/netfilter';
-import { reaches, type Tier, tiers } from '@sluice/testing';
+import { inTurn, reaches, tier as tierOfRun, type Tier, tiers } from '@sluice/testing';
 
 /**
  * A test file and its tags. `// @module-tag quick`, `test` or `all` on its first lines is the smallest tier that runs the file. Without it
@@ -32,6 +32,30 @@ const patterns: Readonly<Record<ProjectName, readonly string[]>> = {
   vm: ['test/vm/*.test.ts', 'test/vm/inside/*.test.ts'],
   package: ['test/package/*.test.ts'],
 };
+
+export const projectNames = Object.keys(patterns) as readonly ProjectName[];
+
+/** Files that take this long, as `seconds.json` says, have turns in tier test. */
+const slowSeconds = 60;
+
+/** Whether tier test runs the file at each second landing only; `./dev share` runs it, too, where what it guards was touched. */
+export const hasTurns = ({ path, tier }: TestFile, seconds: Readonly<Record<string, number>>): boolean =>
+  tier !== 'all' && (seconds[path] ?? 0) >= slowSeconds;
+
+/**
+ * Those that this landing runs. Of the slow ones each second is left out, the slowest first, so that both halves take equally long.
+ * @param seconds file → duration
+ */
+export function ofThisLanding(
+  files: readonly TestFile[],
+  seconds: Readonly<Record<string, number>>,
+  turnOf: (slow: readonly TestFile[]) => readonly TestFile[] = (slow) =>
+    tierOfRun === 'test' ? inTurn(slow, 2) : slow,
+): readonly TestFile[] {
+  const slow = files.filter((file) => hasTurns(file, seconds));
+  const turn = new Set(turnOf(slow.toSorted((a, b) => (seconds[b.path] ?? 0) - (seconds[a.path] ?? 0))));
+  return files.filter((file) => !slow.includes(file) || turn.has(file));
+}
 
 /** All test files of a project, sorted. @throws if a file lacks a required tag */
 export function testFiles(root: string, project: ProjectName): readonly TestFile[] {

@@ -3,7 +3,7 @@ import { landingsPerRound, type Piece, shareOf, rotations } from './share.ts';
 
 const piece = (path: string, seconds = 60, isAlone = false): Piece => ({ path, seconds, isAlone });
 const pool = [
-  piece('test/faults/faults.test.ts', 600),
+  piece('test/faults/faults-iptables.test.ts', 600),
   piece('test/faults/power.test.ts', 100),
   piece('test/netns/switch-traffic-ends.test.ts', 40, true),
   piece('test/package/systemd-boot.test.ts', 90),
@@ -26,7 +26,7 @@ describe('a share of --all', () => {
   test.each([
     [
       'packages/applier/src/transaction/transaction.ts',
-      ['test/faults/faults.test.ts', 'test/faults/power.test.ts', 'test/netns/switch-traffic-ends.test.ts'],
+      ['test/faults/faults-iptables.test.ts', 'test/faults/power.test.ts', 'test/netns/switch-traffic-ends.test.ts'],
     ],
     ['packages/applier/systemd/sluiced.service', ['test/package/systemd-boot.test.ts']],
     ['test/netns/other-3.test.ts', ['test/netns/other-3.test.ts']],
@@ -43,8 +43,23 @@ describe('a share of --all', () => {
   });
 
   test('files over the time budget are listed as left out', () => {
-    const large = [piece('test/faults/faults.test.ts', 1_000), piece('test/faults/power.test.ts', 900)];
+    const large = [piece('test/faults/faults-iptables.test.ts', 1_000), piece('test/faults/power.test.ts', 900)];
     const { guards, left } = shareOf(large, ['packages/applier/src/state/slots.ts'], 0);
-    expect([paths(guards), paths(left)]).toEqual([['test/faults/faults.test.ts'], ['test/faults/power.test.ts']]);
+    expect([paths(guards), paths(left)]).toEqual([
+      ['test/faults/faults-iptables.test.ts'],
+      ['test/faults/power.test.ts'],
+    ]);
   });
+
+  test.each([
+    [0, 0],
+    [60, 2],
+    [100_000, 24],
+  ])(
+    'of files of a minute, two at once, a budget of %i s takes %i, and never more than the usual',
+    (seconds, count) => {
+      const large = Array.from({ length: 40 }, (_, n) => piece(`test/netns/other-${n}.test.ts`));
+      expect(shareOf(large, paths(large), 0, seconds).guards).toHaveLength(count);
+    },
+  );
 });

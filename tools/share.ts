@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { compareText } from '@sluice/netfilter';
 import { emulatedBooter, userModeBooter } from '../test/vm/where.ts';
 import { knownSeconds } from './longest-first.ts';
-import { type ProjectName, type TestFile, testFiles } from './selection.ts';
+import { hasTurns, projectNames, type TestFile, testFiles } from './selection.ts';
 
 /** A file of which `--all` runs more than `./dev test`. */
 export interface Piece {
@@ -26,7 +26,8 @@ export interface Share {
 }
 
 export const landingsPerRound = 8;
-const budgetSeconds = 12 * 60;
+/** For guards and rotation, as the durations of their files were measured. */
+const usualBudgetSeconds = 12 * 60;
 /** For a file that has not been measured yet. */
 const usualSeconds = 60;
 
@@ -52,6 +53,7 @@ const guards: readonly (readonly [touched: RegExp, files: readonly string[]])[] 
   [/^deploy\/mover\.yaml$/, ['test/parity/adopt-daemonset']],
   [/^deploy\//, ['test/deploy/', 'test/package/pod']],
   [/ipvs/, ['test/vm/inside/']],
+  [/^docs\/runbooks\/|^test\/runbooks\//, ['test/runbooks/runbooks']],
   [/^docs\/|^tools\/docs\//, ['test/docs/', 'test/runbooks/tutorial']],
   [/^(packages\/applier\/systemd|packaging|tools\/package)\//, ['test/package/']],
 ];
@@ -60,8 +62,14 @@ const guards: readonly (readonly [touched: RegExp, files: readonly string[]])[] 
  * Selects first the guards of the touched paths, then the rotation of this landing, within the time budget.
  * @param touched paths below the checkout that the change adds, changes or removes
  * @param landing the number in `test/landing`
+ * @param budgetSeconds the time budget, of which more than the usual is not used
  */
-export function shareOf(pool: readonly Piece[], touched: readonly string[], landing: number): Share {
+export function shareOf(
+  pool: readonly Piece[],
+  touched: readonly string[],
+  landing: number,
+  budgetSeconds = usualBudgetSeconds,
+): Share {
   const wanted = guards.filter(([paths]) => touched.some((path) => paths.test(path))).flatMap(([, files]) => files);
   const rankOf = ({ path }: Piece): number => {
     const rank = wanted.findIndex((start) => path.startsWith(start));
@@ -73,7 +81,7 @@ export function shareOf(pool: readonly Piece[], touched: readonly string[], land
   let seconds = 0;
   const take = (piece: Piece, as: 'guards' | 'rotation'): void => {
     const taken = wallSeconds(piece);
-    const fits = seconds + taken <= budgetSeconds;
+    const fits = seconds + taken <= Math.min(budgetSeconds, usualBudgetSeconds);
     if (fits) seconds += taken;
     share[fits ? as : 'left'].push(piece);
   };
@@ -96,12 +104,13 @@ export function rotations(pool: readonly Piece[]): readonly (readonly Piece[])[]
 /** Two files run concurrently, unless one must be alone. */
 const wallSeconds = ({ seconds, isAlone }: Piece): number => (isAlone ? seconds : seconds / 2);
 
-/** The files of which `--all` runs more: those of tier all, and those with a value `all` in `atTier`. */
+/** The files of which `--all` runs more: those of tier all, slow ones, those with a value `all` in `atTier`, and those with turns inside. */
 export function readPool(root: string, seconds: Readonly<Record<string, number>>): readonly Piece[] {
-  const projects: readonly ProjectName[] = ['unit', 'kernel', 'vm', 'package'];
-  const grows = ({ path, tier }: TestFile): boolean =>
-    tier === 'all' || /\batTier(<[^(]*>)?\(\{[^}]*\ball: /.test(readFileSync(join(root, path), 'utf8'));
-  return projects
+  const grows = (file: TestFile): boolean =>
+    file.tier === 'all' ||
+    hasTurns(file, seconds) ||
+    /\batTier(<[^(]*>)?\(\{[^}]*\ball: |\binTurn\(/.test(readFileSync(join(root, file.path), 'utf8'));
+  return projectNames
     .flatMap((project) => testFiles(root, project))
     .filter((file) => ![userModeBooter, emulatedBooter].includes(file.path) && grows(file))
     .map(({ path, isAlone }) => ({ path, isAlone, seconds: seconds[path] ?? usualSeconds }));
@@ -133,7 +142,8 @@ function touchedSince(root: string, base: string | undefined): readonly string[]
 function main(): void {
   const root = join(import.meta.dirname, '..');
   const { number, base } = landingOf(root);
-  const share = shareOf(readPool(root, knownSeconds()), touchedSince(root, base), number);
+  const budgetSeconds = Number(process.env['SLUICE_SHARE_SECONDS'] ?? usualBudgetSeconds);
+  const share = shareOf(readPool(root, knownSeconds()), touchedSince(root, base), number, budgetSeconds);
   const since = base === undefined ? 'no earlier landing is known' : `changed since ${base.slice(0, 12)}`;
   const list = (title: string, pieces: readonly Piece[]): void => {
     process.stderr.write(`share: ${title}: ${pieces.length === 0 ? 'none' : ''}\n`);

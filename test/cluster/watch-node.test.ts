@@ -2,7 +2,7 @@
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { completeFile } from '@sluice/bundle';
+import { completeFile, ineligibilityIn } from '@sluice/bundle';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type ApiObject, send, token } from './apiserver.fixture.ts';
 import { LiveCluster } from './live.fixture.ts';
@@ -40,6 +40,8 @@ function watch(name: string, ...more: readonly string[]): () => string {
 const files = (): readonly string[] => readdirSync(out, { recursive: true, encoding: 'utf8' });
 const has = (part: string): boolean => files().some((path) => path.includes(part));
 const isThere = (): boolean => existsSync(join(out, completeFile));
+const ineligible = (name: string): string | undefined =>
+  ineligibilityIn(readFileSync(join(out, 'nodes', name, 'node.yaml'), 'utf8'));
 const labelled = (item: ApiObject, ...labels: readonly string[]): ApiObject => ({
   ...item,
   metadata: { ...(item['metadata'] as ApiObject), labels: Object.fromEntries(labels.map((label) => [label, ''])) },
@@ -117,10 +119,34 @@ test('waits for a Node that does not exist yet, and keeps its files without it',
   cluster.put('nodes', { ...node, metadata: { name: 'node-c', labels: {} } });
   await until(isThere);
   cluster.remove('nodes', 'node-c', '');
-  await until(() => text().split('Cannot render for Node node-c').length === 3);
-  expect(isThere()).toBe(true);
+  await until(() => isThere() && ineligible('node-c') === 'deletionTimestamp');
   expect(readdirSync(join(out, 'nodes'))).toEqual(['node-c']);
+  cluster.put('services', serviceOf('b', 2));
+  await until(() => has('services/shop/b.'));
+  cluster.put('nodes', { ...node, metadata: { name: 'node-c', labels: {} } });
+  await until(() => isThere() && ineligible('node-c') === undefined);
 });
+
+test.each([
+  ['for its Node', ['--node', 'node-a']],
+  ['for all Nodes', []],
+])(
+  'says %s that the cluster autoscaler is to delete it, while that is so',
+  { timeout: 40_000 },
+  async (_title, args) => {
+    watching = startSluice(['watch', ...args, '-o', out, '--kubeconfig', cluster.server.kubeconfig({ token })], dir);
+    await until(isThere);
+    const taints = [{ key: 'ToBeDeletedByClusterAutoscaler', value: '1', effect: 'NoSchedule' }];
+    cluster.put('nodes', { ...node, spec: { ...(node['spec'] as ApiObject), taints } });
+    await until(() => isThere() && ineligible('node-a') === 'ToBeDeletedByClusterAutoscaler');
+    const conditions = [{ type: 'DrainInProgress', status: 'True', lastHeartbeatTime: '2026-01-02T03:04:05Z' }];
+    cluster.put('nodes', { ...node, status: { ...(node['status'] as ApiObject), conditions } });
+    await until(() => isThere() && ineligible('node-a') === 'DrainInProgress');
+    cluster.put('nodes', node);
+    await until(() => isThere() && ineligible('node-a') === undefined);
+    expect(readdirSync(join(out, 'nodes'))).toContain('node-a');
+  },
+);
 
 test('logs the first failure to connect, not the last attempt', { timeout: 30_000 }, async () => {
   let asked = 0;

@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { release } from 'node:os';
 import { join } from 'node:path';
-import { type JunitCase, junitDocument } from '../../packages/renderer/src/emit/junit-document.ts';
+import { type JunitCase, junitDocument } from '../../packages/cli/src/findings/junit.ts';
 import { namedOf, type NamedDifference } from './differences.ts';
 import type { Judgement, Verdict } from './judge.ts';
 

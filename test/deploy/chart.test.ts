@@ -1,21 +1,30 @@
 // @module-tag all
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execaSync } from 'execa';
-import { afterEach, expect, test } from 'vitest';
-import { parseAllDocuments } from 'yaml';
+import { afterEach, expect, test, type TestContext } from 'vitest';
+import { parse, parseAllDocuments } from 'yaml';
 import { readConfig, type SluicedConfig } from '../../packages/applier/src/config.ts';
+import type { TestApi } from '../cluster/api.fixture.ts';
+import { realApi } from '../cluster/real-api.fixture.ts';
+import { apiServerPrograms } from '../parity/binaries.ts';
 import { need, needSchemas } from './programs.ts';
 
 const deploy = join(import.meta.dirname, '..', '..', 'deploy');
 const folder = mkdtempSync(join(tmpdir(), 'sluice-chart-'));
 afterEach(() => rmSync(join(folder, 'values.yaml'), { force: true }));
 
+interface Metadata {
+  readonly name: string;
+  readonly namespace?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+}
 interface Manifest {
   readonly kind: string;
-  readonly metadata: { readonly name: string; readonly namespace?: string };
+  readonly metadata: Metadata;
+  readonly spec?: unknown;
   readonly data?: Readonly<Record<string, string>>;
 }
 
@@ -24,6 +33,14 @@ const objectsIn = (text: string): readonly Manifest[] =>
 const keyOf = ({ kind, metadata: { namespace = '', name } }: Manifest): string => `${kind} ${namespace}/${name}`;
 const byKey = (objects: readonly Manifest[]): ReadonlyMap<string, Manifest> =>
   new Map(objects.map((one) => [keyOf(one), one] as const).toSorted(([a], [b]) => (a < b ? -1 : 1)));
+
+/** An object without the labels that Helm asks for, which plain manifests do not have. */
+const unlabelled = (one: unknown): unknown =>
+  JSON.parse(JSON.stringify(one), (key, value: Readonly<Record<string, string>>) => {
+    if (key !== 'labels') return value;
+    const own = Object.entries(value).filter(([name]) => !/^(?:app\.kubernetes\.io|helm\.sh)\//.test(name));
+    return own.length === 0 ? undefined : Object.fromEntries(own);
+  });
 
 /** `helm template` with these values. */
 function rendered(helm: string, values = ''): string {
@@ -61,7 +78,87 @@ test.for([
   const text = rendered(helm, values);
   const digest = / *annotations: \{ checksum\/config: [0-9a-f]{64} \}\n/;
   expect(text).toMatch(digest);
-  expect(byKey(objectsIn(text.replace(digest, '')))).toEqual(byKey(expected));
+  const objects = objectsIn(text.replace(digest, ''));
+  expect(byKey(unlabelled(objects) as readonly Manifest[])).toEqual(byKey(expected));
+  for (const { metadata } of objects)
+    expect(metadata.labels).toMatchObject({
+      'app.kubernetes.io/name': 'sluice',
+      'app.kubernetes.io/instance': 'sluice',
+      'app.kubernetes.io/managed-by': 'Helm',
+      'app.kubernetes.io/version': expect.any(String),
+      'helm.sh/chart': expect.stringMatching(/^sluice-/),
+    });
+});
+
+const monitoring =
+  'delivery: git\nmonitoring: { serviceMonitor: true, prometheusRule: true, dashboards: true, runbooks: R }\n';
+const integration = (path: string): string => readFileSync(join(deploy, '..', 'integrations', path), 'utf8');
+
+test('with monitoring the chart has the monitors, alerts and dashboards of the integrations', async (context) => {
+  const objects = unlabelled(objectsIn(rendered(await need(context, 'helm'), monitoring))) as readonly Manifest[];
+  const has = byKey(objects);
+  for (const [key, one] of byKey(objectsIn(integration('prometheus/servicemonitor.yaml'))))
+    expect(has.get(key)).toEqual(one);
+  const rules = integration('prometheus/rules.yaml').replaceAll('file:///usr/share/doc/sluice/alerts.md', 'R');
+  expect(has.get('PrometheusRule sluice/sluice')?.spec).toEqual(parse(rules));
+  expect(has.get('ConfigMap sluice/sluice-dashboards')).toMatchObject({
+    metadata: { labels: { grafana_dashboard: '1' } },
+    data: {
+      'sluice-fleet.json': integration('grafana/fleet.json'),
+      'sluice-node.json': integration('grafana/node.json'),
+    },
+  });
+});
+
+/** Values of a site: the same for both components. */
+const site = (delivery: string): string => {
+  const pod =
+    'priorityClassName: high, tolerations: [{ key: a, operator: Exists }], extraEnv: [{ name: A, value: b }], extraVolumes: [{ name: NAME, emptyDir: {} }], extraVolumeMounts: [{ name: NAME, mountPath: /extra }]';
+  const of = (name: string): string =>
+    `${name}: { credentials: git-${name}, ${pod.replaceAll('NAME', `${name}-extra`)} }`;
+  return `delivery: ${delivery}\nimagePullSecrets: [{ name: registry }]\n${of('watch')}\n${of('sluiced')}\n`;
+};
+
+test.for([
+  ['git', ['DaemonSet sluice-nodes/sluiced', 'Deployment sluice/sluice-watch']],
+  ['node', ['DaemonSet sluice-nodes/sluiced']],
+] as const)('delivery %s: pods have what a site sets', async ([delivery, names], context) => {
+  const objects = byKey(objectsIn(rendered(await need(context, 'helm'), site(delivery))));
+  for (const name of names) {
+    const { spec } = objects.get(name) as unknown as { spec: { template: { spec: Record<string, unknown> } } };
+    const extra = name.startsWith('DaemonSet') ? 'sluiced-extra' : 'watch-extra';
+    expect(spec.template.spec).toMatchObject({
+      imagePullSecrets: [{ name: 'registry' }],
+      priorityClassName: 'high',
+      tolerations: [{ key: 'a', operator: 'Exists' }],
+      containers: expect.arrayContaining([
+        expect.objectContaining({
+          env: expect.arrayContaining([{ name: 'A', value: 'b' }]),
+          volumeMounts: expect.arrayContaining([{ name: extra, mountPath: '/extra' }]),
+        }),
+      ]),
+      volumes: expect.arrayContaining([{ name: extra, emptyDir: {} }]),
+    });
+  }
+});
+
+test('git finds the credentials of a Secret, and does not write to its volume', async (context) => {
+  const objects = objectsIn(rendered(await need(context, 'helm'), site('git')));
+  const pods = JSON.stringify(objects.filter(({ kind }) => kind === 'DaemonSet' || kind === 'Deployment'));
+  // Three containers run git: two of the watch, one of the DaemonSet.
+  const values = [...pods.matchAll(/"GIT_CONFIG_VALUE_0","value":("(?:[^"\\]|\\.)*")/g)];
+  expect(values).toHaveLength(3);
+  expect(pods.match(/"mountPath":"\/credentials","readOnly":true/g)).toHaveLength(3);
+  const helper = (JSON.parse(values[0]?.[1] ?? '') as string).replace('/credentials', folder);
+  writeFileSync(join(folder, '.git-credentials'), 'https://robot:secret@git.example.com\n', { mode: 0o400 });
+  const credential = (verb: string, password = '') =>
+    execaSync('git', ['-c', `credential.helper=${helper}`, 'credential', verb], {
+      input: `protocol=https\nhost=git.example.com\n${password}`,
+      env: { HOME: folder, GIT_CONFIG_GLOBAL: '/dev/null', GIT_CONFIG_SYSTEM: '/dev/null', GIT_TERMINAL_PROMPT: '0' },
+    });
+  expect(credential('fill').stdout).toContain('username=robot\npassword=secret');
+  expect(credential('reject', 'username=robot\npassword=secret\n')).toMatchObject({ stdout: '', stderr: '' });
+  expect(credential('fill').stdout).toContain('password=secret');
 });
 
 test.for([
@@ -71,6 +168,9 @@ test.for([
     'apiServer: { host: "2001:db8::1", port: 443 }\nwatch: { config: { profiles: [{ name: default }] } }\n',
   ],
   ['delivery by Git', 'delivery: git\n'],
+  ['values of a site', site('git')],
+  ['values of a site and a watch on nodes', site('node')],
+  ['dashboards', 'monitoring: { dashboards: true }\n'],
   ['no watcher', 'delivery: git\nwatch: { enabled: false }\n'],
   ['no DaemonSet', 'delivery: git\nsluiced: { enabled: false }\n'],
   [
@@ -103,6 +203,9 @@ test.for([
   ['an unknown way of delivery', 'delivery: pigeon\n'],
   ['a field that the chart sets itself', 'sluiced: { config: { node: x } }\n'],
   ['an unknown value', 'sluiced: { privileged: true }\n'],
+  ['a switch of monitoring that is a text', 'monitoring: { dashboards: "no" }\n'],
+  ['a pull secret without the name of a Secret', 'imagePullSecrets: [registry]\n'],
+  ['credentials in a value', 'watch: { credentials: "https://robot:secret@git.example.com" }\n'],
 ])('helm refuses %s', async ([, values], context) => {
   const helm = await need(context, 'helm');
   expect(() => rendered(helm, values)).toThrow(/values don't meet the specifications/);
@@ -230,4 +333,42 @@ test('a node has the rights of kube-proxy', () => {
   // The rights that a watch of the cluster has, too: kube-proxy may also read single Nodes, and write Events.
   for (const kind of ['ClusterRole', 'Role'])
     expect(rulesOf('node-watch.yaml', kind)).toEqual(rulesOf('clusterrole.yaml', kind));
+});
+
+/** It is built where that was not done yet. */
+async function needApi(context: TestContext): Promise<TestApi> {
+  const programs = await apiServerPrograms();
+  if ('lack' in programs) context.skip(programs.lack);
+  return realApi(programs);
+}
+
+test('an upgrade to another version and back keeps the objects on an API server', {
+  timeout: 3_600_000,
+}, async (context) => {
+  const helm = await need(context, 'helm');
+  const api = await needApi(context);
+  const newer = join(folder, 'newer');
+  cpSync(join(deploy, 'chart'), newer, { recursive: true });
+  const about = readFileSync(join(newer, 'Chart.yaml'), 'utf8');
+  writeFileSync(
+    join(newer, 'Chart.yaml'),
+    about.replaceAll(/^(version|appVersion): .*$/gm, '$1: 9.9.9-dev.1+g0123456'),
+  );
+  try {
+    const run = (...args: readonly string[]): string =>
+      execFileSync(helm, [...args, '--namespace', 'sluice', '--kubeconfig', api.admin], {
+        encoding: 'utf8',
+        stdio: 'pipe',
+        env: { PATH: '/usr/bin', HOME: folder },
+      });
+    const notes = run('install', 'sluice', join(deploy, 'chart'), '--create-namespace', '--set', 'delivery=git');
+    expect(notes).toContain('sluiced.allowedSigners is empty: no release is accepted.');
+    const upgraded = run('upgrade', 'sluice', newer, '--set', 'delivery=node,monitoring.dashboards=true');
+    expect(upgraded).toContain('apiServer.host is empty');
+    expect(run('get', 'manifest', 'sluice')).toContain('app.kubernetes.io/version: "9.9.9-dev.1_g0123456"');
+    expect(run('rollback', 'sluice', '1')).toContain('Rollback was a success');
+    expect(run('uninstall', 'sluice')).toContain('uninstalled');
+  } finally {
+    await api.close();
+  }
 });

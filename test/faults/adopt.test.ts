@@ -39,7 +39,7 @@ describe.each(cases)(
     beforeEach((context) => needBackend(context, move.backend));
 
     test('killed between any two effects, there and back, it loses no connection and can be finished', {
-      timeout: atTier({ quick: 120_000, all: 3_600_000, soak: 14_400_000 }),
+      timeout: atTier({ quick: 600_000, all: 3_600_000, soak: 14_400_000 }),
     }, async () => {
       const cycles = await chosenCycles(move, last, name);
       const wrong = await failures(move, last, cycles);

@@ -16,6 +16,13 @@ export const realTool = (directory: string, name: string): string =>
     : `${directory}/real/${name}`;
 
 /**
+ * Shell text that raises `n` to the first number whose file was not there, and makes that file. The shell does it without a process for each
+ * number, as every call of a tool counts from 1. It ends where none can be made: the folder may be gone with its test.
+ */
+export const claim = (file: string): string =>
+  `set -C; until { true >"${file}"; } 2>/dev/null || [ ! -e "${file}" ]; do n=$((n + 1)); done; set +C`;
+
+/**
  * Counts the tools of a run and kills one of them, or the program, as `plan` says. Shell, because the program clears the environment
  * of its tools and starts them by absolute path.
  */
@@ -23,10 +30,11 @@ const wrapper = (directory: string, name: string): string => `#!/bin/sh
 W=${directory}/work
 case " $* " in " save "*|*" list "*|*" -L "*|*" --check "*) exec ${realTool(directory, name)} "$@";; esac
 n=1
-while ! mkdir "$W/tool-$n" 2>/dev/null; do n=$((n + 1)); done
+${claim('$W/call-$n')}
 fault= tool= call= nth=
 [ ! -f "$W/plan" ] || . "$W/plan"
 if [ "$fault" = record ]; then
+  mkdir "$W/tool-$n"
   echo ${name} >"$W/tool-$n/name"
   readlink /proc/self/ns/net >"$W/tool-$n/net"
   exec strace -qq -o "$W/tool-$n/trace" -e trace=sendto,sendmsg,setsockopt ${realTool(directory, name)} "$@"

@@ -19,6 +19,7 @@ const undecidable: readonly (readonly [of: string, form: RegExp])[] = [
   ['sizes and headers of packets', /^-m length |^ip (?:length|ttl|dscp)$|^meta length$/],
   ['addresses of hardware', /^ether saddr/],
   ['zones of connection tracking', /^ct zone$/],
+  ['IPsec', /^rt ipsec/],
   ['devices and bridges, beneath IP', /^(?:netdev|bridge): /],
 ];
 
@@ -125,7 +126,7 @@ function reportOf(rules: WildRules, isFirst: boolean) {
 /** Of which programs a rule that no rule set decides is met by packets of Services, and what is named. */
 const named: Readonly<Record<string, RegExp>> = {
   'nftables-wiki':
-    /hooks of bridge filter, netdev ingress_filter|skgid|quota|ct bytes|ttl|length|cgroup|limit|socket|queue|synproxy|dscp/,
+    /hooks of bridge filter, netdev ingress_filter|skgid|ipsec|quota|ct bytes|ttl|length|cgroup|limit|socket|queue|synproxy|dscp/,
   'rhel-nftables': /denylist|ct mark/,
 };
 /** These insert their jumps before those of a proxy. */
@@ -153,4 +154,12 @@ test.each(nodes)('rules of %s, %s those of kube-proxy, are no difference', (name
     others: [],
   });
   expect(result).toBe(reason ? 'incomplete' : 'equivalent');
+});
+
+test.each(['openshift-sdn', 'submariner'])('an ACCEPT of %s that comes first is named with its order', (name) => {
+  const { result, differences } = reportOf(wildRules.find((one) => one.name === name)!, true);
+  expect(result).toBe('different');
+  expect(new Set(differences.map(({ cause, rule }) => `${cause}: ${/-j \w+$/.exec(rule ?? '')?.[0]}`))).toEqual(
+    new Set(['foreign-rule: -j ACCEPT']),
+  );
 });

@@ -5,6 +5,7 @@ import {
   destinationOf,
   type FamilyProgram,
   planeOf,
+  type Services,
   trace,
   type TransportProtocol,
 } from '@sluice/netfilter';
@@ -145,7 +146,7 @@ export interface Connection {
 
 /**
  * What is asked about a cluster. Packets show most; what they show with time, a node's settings and the view of its Services tell: seconds
- * of session affinity of a frontend, its scheduler, how many node ports are open, the time-outs of mode ipvs, the mark for masquerading, a
+ * of session affinity of a frontend, its scheduler, its policy and endpoints for packets from outside, how many node ports are open, the time-outs of mode ipvs, the mark for masquerading, a
  * sysctl.
  */
 export type Question =
@@ -155,6 +156,7 @@ export type Question =
   | { readonly open: 'node ports' }
   | { readonly ipvs: 'timeouts' }
   | { readonly mark: 'masquerade' }
+  | { readonly reached: string }
   | { readonly sysctl: string };
 
 /** Answers a question about the cluster in a column: `a | b`, `masquerade a`, `drop`, `reject`, `accept` or `pass` for a connection. */
@@ -167,7 +169,9 @@ export function answersOf(inputs: readonly Input[], column: Column): (question: 
     const state = { families, ...(ipvs ? { ipvs: ipvs(addressesOf['node-1']) } : {}), ...(nft ? { nft } : {}) };
     if ('mark' in question) return markOf(Object.values(families));
     if ('ipvs' in question) return Object.values(state.ipvs?.timeouts ?? {}).join(' ') || 'none';
-    const frontends = planeOf(state).read(state).describe('ipv4');
+    const services = planeOf(state).read(state);
+    if ('reached' in question) return reachedOf(services, question.reached);
+    const frontends = services.describe('ipv4');
     const at = (text: string): readonly DescribedFrontend[] =>
       frontends.filter(({ address, port, protocol }) => `${address}:${port}/${protocol}` === text);
     if ('seconds' in question)
@@ -202,6 +206,13 @@ const addressesOf = { 'node-1': ['192.0.2.11', 'fd00:192::11'], 'node-2': ['192.
 /** In mode ipvs node ports are virtual servers at the addresses of the node. */
 const isNodePort = ({ address, kind }: DescribedFrontend): boolean =>
   kind !== 'health-check' && (address === undefined || address === addressesOf['node-1'][0]);
+
+/** `Local 1` of `203.0.113.9:80/tcp`. */
+function reachedOf(services: Services, to: string): string {
+  const [, address = '', port, protocol] = destinationForm.exec(to) ?? [];
+  const at = services.at(address).filter((one) => one.port === Number(port) && one.protocol === protocol);
+  return at.map(({ policy, endpoints }) => `${policy} ${endpoints}`).join() || 'no frontend';
+}
 
 const destinationForm = /^\[?([^\]]+?)\]?:(\d+)\/(tcp|udp|sctp)$/;
 

@@ -142,6 +142,12 @@ export const promises: readonly PromiseRow[] = [
     ),
     guest('endpoints', 'deletes UDP flows to a removed endpoint, also to the last one, and no others'),
   ),
+  onKernels(
+    'it says whether it serves an address that is announced',
+    netns('vip', 'says yes while it serves, and no within 2 s'),
+    netns('vip', 'says yes while it serves, and no within 2 s'),
+    shown('test/vip-view.test.ts', 'a frontend %s'),
+  ),
   row(
     'health-check node ports answer 200 and 503',
     netns('health-port', 'answers 200 with local endpoints, and 503 without'),
@@ -201,11 +207,11 @@ export const promises: readonly PromiseRow[] = [
   ),
   row(
     'killed at any call it ends on the old or the new rules',
-    shown('test/faults/faults.test.ts', 'at any point: the old rules or the new ones'),
-    shown('test/faults/faults.test.ts', 'at any point: the old rules or the new ones'),
-    shown('test/faults/faults.test.ts', 'at any point: the old rules or the new ones'),
+    shown('test/faults/faults-iptables.test.ts', 'at any point: the old rules or the new ones'),
+    shown('test/faults/faults-iptables.test.ts', 'at any point: the old rules or the new ones'),
+    shown('test/faults/faults-iptables.test.ts', 'at any point: the old rules or the new ones'),
     guest('kills', 'killed at each step forth and back, it keeps serving and the next run ends on the desired state'),
-    shown('test/faults/faults.test.ts', 'at any point: the old rules or the new ones'),
+    shown('test/faults/faults-nftables.test.ts', 'at any point: the old rules or the new ones'),
   ),
   onKernels(
     'a tool in trouble halts nothing and blames no release',

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { needBackend, needKernel } from '../netns/privileges.ts';
 import { SluicedNode, until } from '../netns/sluiced-node.ts';
 import { dashboardQueries } from './dashboards.ts';
-import { confirmed, connect, counting, type Fault, faults, publish } from './faults.ts';
+import { confirmed, connect, counting, type Fault, faults, publish, saysOf } from './faults.ts';
 import { commandOf } from './pages.ts';
 import { needPrometheus, Prometheus } from './prometheus.ts';
 
@@ -54,6 +54,8 @@ describe('an alert fires in its fault, and no other one does', () => {
       // Longer than any alert waits here.
       await sleep(5_000);
       expect(await prometheus.fired()).toEqual([alert]);
+      // A probe of the address has no verdict at first.
+      await expect.poll(() => saysOf(node), { timeout: 20_000 }).toEqual(fault.says);
       const command = commandOf(alert)!;
       expect(command.slice(0, 8)).toBe('sluiced ');
       const { stdout } = await node.sluiced(...command.split(' ').slice(1));

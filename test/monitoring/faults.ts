@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { completeFile } from '@sluice/bundle';
 import { programPath } from '@sluice/testing';
@@ -13,6 +13,8 @@ import { type SluicedNode, until } from '../netns/sluiced-node.ts';
 export interface Fault {
   readonly alert: string;
   readonly title: string;
+  /** The codes of /vip for the ClusterIP of `shop/web`, and of /readyz; undefined: no answer. */
+  readonly says: readonly [vip: string | undefined, ready: string | undefined];
   /** What `sluiced` is started with; it runs, with generation 1, when `prepare` and the start have ended. */
   readonly prepare?: (node: SluicedNode) => Promise<Start>;
   readonly make: (node: SluicedNode, daemon: ReturnType<SluicedNode['start']>) => Promise<unknown>;
@@ -26,6 +28,7 @@ export interface Start {
   readonly isEmpty?: true;
 }
 
+const webFile = (node: SluicedNode): string => join(bundleOf(node), 'profiles/default/services/shop/web.iptables');
 const bundleOf = (node: SluicedNode): string => join(node.directory, 'rendered');
 export const publish = (node: SluicedNode, ...endpoints: readonly number[]): void =>
   writeBundle(
@@ -55,9 +58,16 @@ async function probed(node: SluicedNode): Promise<Start> {
   return {};
 }
 
+/** What the status port says of the ClusterIP of `shop/web`, and of the confirmed rules. */
+export async function saysOf(node: SluicedNode): Promise<Fault['says']> {
+  const vip = existsSync(webFile(node)) ? webOf(node).vip : '10.96.0.11';
+  const code = (text: string | undefined): string | undefined => text?.split(/[:\n]/)[0];
+  return [code(await node.get(`/vip/${vip}`)), code(await node.get('/readyz'))];
+}
+
 /** The first ClusterIP of `shop/web` in the bundle. */
 function webOf(node: SluicedNode): { readonly vip: string } {
-  const text = readFileSync(join(bundleOf(node), 'profiles/default/services/shop/web.iptables'), 'utf8');
+  const text = readFileSync(webFile(node), 'utf8');
   const [, vip] = /-d (10\.96\.\d+\.\d+)/.exec(text) ?? [];
   if (vip === undefined) throw new Error('the bundle has no ClusterIP of shop/web');
   return { vip };
@@ -167,10 +177,16 @@ async function crowded(node: SluicedNode): Promise<Start> {
 
 /** By alert of the group `sluiced` of rules.yaml. */
 export const faults: readonly Fault[] = [
-  { alert: 'SluicedDown', title: 'sluiced is killed', make: (node, daemon) => node.kill(daemon) },
+  {
+    alert: 'SluicedDown',
+    title: 'sluiced is killed',
+    says: [undefined, undefined],
+    make: (node, daemon) => node.kill(daemon),
+  },
   {
     alert: 'SluiceNodeHalted',
     title: 'the kernel refuses the middle of a release, and its rollback',
+    says: ['ALARM', 'NODE_HELD'],
     prepare: halting,
     make: async (node) => {
       publish(node, 2, 3);
@@ -180,6 +196,7 @@ export const faults: readonly Fault[] = [
   {
     alert: 'SluiceRulesInDoubt',
     title: 'the tool that lists rules fails',
+    says: ['ALARM', 'KERNEL'],
     prepare: unreadable,
     make: async (node) => {
       writeFileSync(`${node.directory}/broken`, '');
@@ -189,6 +206,7 @@ export const faults: readonly Fault[] = [
   {
     alert: 'SluiceNoGeneration',
     title: 'the bundle directory is empty since the installation',
+    says: ['ALARM', 'NO_GENERATION'],
     prepare: async (node) => {
       node.writeConfig('nft');
       mkdirSync(bundleOf(node));
@@ -196,18 +214,25 @@ export const faults: readonly Fault[] = [
     },
     make: async () => undefined,
   },
-  { alert: 'SluiceDriftLoop', title: 'another program flushes a chain again and again', make: flushOften },
+  {
+    alert: 'SluiceDriftLoop',
+    title: 'another program flushes a chain again and again',
+    says: ['ALARM', 'DRIFT_LOOP'],
+    make: flushOften,
+  },
   {
     alert: 'SluiceRolledBack',
     title: 'no endpoint of a release answers',
+    says: ['SERVED', 'ok'],
     prepare: probed,
     make: async (node) => publish(node, 2, 3),
   },
   {
     alert: 'SluiceBundleRefused',
     title: 'a rule of the bundle was edited',
+    says: ['SERVED', 'ok'],
     make: async (node) => {
-      const file = join(bundleOf(node), 'profiles/default/services/shop/web.iptables');
+      const file = webFile(node);
       writeFileSync(file, `${readFileSync(file, 'utf8')}# edited\n`);
       writeFileSync(join(bundleOf(node), completeFile), `${'0'.repeat(64)}\n`);
     },
@@ -215,6 +240,7 @@ export const faults: readonly Fault[] = [
   {
     alert: 'SluiceRemovalHeld',
     title: 'a bundle comes without most Services',
+    says: ['SERVED', 'ok'],
     prepare: crowd,
     make: async (node) => {
       // `writeBundle` leaves the files of Services that are gone.
@@ -225,17 +251,20 @@ export const faults: readonly Fault[] = [
   {
     alert: 'SluiceForeignRuleFirst',
     title: 'another program inserts a rule for a ClusterIP',
+    says: ['FOREIGN_RULE_FIRST', 'ok'],
     make: (node) => node.tool(['iptables-nft', '-t', 'nat', '-I', 'PREROUTING', '-d', webOf(node).vip, '-j', 'ACCEPT']),
   },
   {
     alert: 'SluiceConntrackNearlyFull',
     title: 'nearly all entries of connection tracking are used',
+    says: ['SERVED', 'ok'],
     prepare: crowded,
     make: async (node) => writeFileSync(`${node.directory}/nf_conntrack_count`, '950\n'),
   },
   {
     alert: 'SluiceProbeFails',
     title: 'the endpoints of an update do not answer',
+    says: ['PROBE_FAILS', 'ok'],
     prepare: async (node) => {
       await serve(node);
       node.writeConfig('nft');
@@ -252,12 +281,20 @@ export const faults: readonly Fault[] = [
   {
     alert: 'SluiceReleaseExpires',
     title: 'the release expires in an hour',
+    says: ['SERVED', 'ok'],
     prepare: expiring,
     make: (node) => until('the release is confirmed', async () => node.journal()?.current?.number === 1, 30_000),
   },
   {
+    alert: 'SluiceNodeDrained',
+    title: 'an operator drains the node, and forgets it',
+    says: ['NODE_DRAINS', 'ok'],
+    make: (node) => node.sluiced('drain'),
+  },
+  {
     alert: 'SluiceNodeDegraded',
     title: 'something lies in the place of the socket for orders',
+    says: ['SERVED', 'ok'],
     prepare: async (node) => {
       const start = await confirmed(node);
       mkdirSync(join(node.directory, 'state', 'control.sock', 'x'), { recursive: true });

@@ -74,6 +74,7 @@ test('every alarm has one alert, and the code of any problem that of a refused b
     // Each has an alert on another metric.
     NO_GENERATION: [],
     RELEASE_EXPIRED: [],
+    CONNTRACK_NEARLY_FULL: [],
     BUNDLE_ABSENT: ['SluiceBundleRefused'],
   };
   const ofAlarms = Object.keys(alarms).filter((code) => !(code in elsewhere));

@@ -166,7 +166,7 @@ export const mutants: readonly Mutant[] = [
     tests: ['packages/netfilter/src/link/'],
   },
   {
-    file: 'packages/renderer/src/render/compile/chains.ts',
+    file: 'packages/renderer/src/render/compile/iptables.ts',
     from: 'append(index, chance(names.length - index))',
     to: 'append(index, chance(names.length))',
     harm: 'endpoints get unequal shares of the connections',

@@ -117,4 +117,10 @@ for (const [mode, layout, store] of planes)
     }
     expect(answers).toEqual(['200 1', '200 2', '503 0']);
     expect(await answer(loopback)).toBe(mode === 'nftables' ? undefined : '503 0');
+    render(mode, ['10.244.1.5']);
+    await until('it answers 200 again', async () => (await answer()) === '200 1');
+    expect(await node.sluiced('drain')).toMatchObject({ exitCode: 0 });
+    expect(await answer(), 'drained').toBe('503 1');
+    expect(await node.sluiced('undrain')).toMatchObject({ exitCode: 0 });
+    expect(await answer(), 'not drained').toBe('200 1');
   });

@@ -1,5 +1,7 @@
 // @module-tag all
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { ineligibilityLine } from '@sluice/bundle';
+import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { publish } from '../monitoring/faults.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode, until } from './sluiced-node.ts';
@@ -52,4 +54,32 @@ test('answers on 10256 and 10249 before the first bundle, with one, and not at a
     expect(metrics).toMatch(line);
   await node.kill(daemon);
   expect((await ask(health))[0]).toBe(0);
+});
+
+test('tells load balancers of a Node that is to be deleted, without a change of its rules', {
+  timeout: 240_000,
+}, async () => {
+  node.writeConfig('nft', 'healthzBindAddress: 127.0.0.1:10256\n');
+  publish(node, 1, 4);
+  node.start();
+  await until('it is healthy', async () => (await ask(health))[0] === 200, 60_000);
+  const generation = await node.tool(['curl', '-s', 'http://127.0.0.1:10276/metrics']);
+  const files = sampleBundle({ services: { 'shop/web': [1, 4], 'shop/cart': [50] }, families: ['ipv4', 'ipv6'] });
+  const isOwn = (path: string): boolean => path.startsWith('nodes/');
+  const mark = ineligibilityLine('ToBeDeletedByClusterAutoscaler');
+  writeBundle(
+    `${node.directory}/rendered`,
+    new Map([...files].map(([path, text]) => [path, isOwn(path) ? mark + text : text])),
+  );
+  await until('load balancers are told', async () => (await ask(health))[0] === 503, 30_000);
+  expect(JSON.parse((await ask(health))[1])).toMatchObject({ healthy: true, nodeEligible: false });
+  expect((await node.sluiced('status')).stdout).toMatch(/^eligible +no: .*\(ToBeDeletedByClusterAutoscaler\)$/m);
+  const metrics = await node.tool(['curl', '-s', 'http://127.0.0.1:10276/metrics']);
+  const line = (text: string): string | undefined => /^sluice_generation .*$/m.exec(text)?.[0];
+  expect([line(metrics), /^sluice_node_eligible .*$/m.exec(metrics)?.[0]]).toEqual([
+    line(generation),
+    'sluice_node_eligible 0',
+  ]);
+  writeBundle(`${node.directory}/rendered`, files);
+  await until('it is eligible again', async () => (await ask(health))[0] === 200, 30_000);
 });

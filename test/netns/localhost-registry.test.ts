@@ -13,7 +13,7 @@ import { SluicedNode, until } from './sluiced-node.ts';
  */
 
 /** At each address; beside them four pulls at a time. */
-const staying = 50;
+const staying = 500;
 
 const pods = ['10.244.1.1', '10.244.1.2', 'fd00:10:244:1::1', 'fd00:10:244:1::2'] as const;
 
@@ -110,14 +110,15 @@ test('pulls from a registry on localhost, over a release, a rollback and a kille
   node.writeConfig('auto');
   await publish(node, registry);
   const first = node.start();
+  const has = async (address: string): Promise<boolean> => (await node.frontends()).includes(address);
+  await until('the registry is in the kernel', () => has('10.96.0.10'), 120_000);
   const clients = RegistryClients.start(node, staying);
   await clients.open('127.0.0.1');
   await clients.open('::1');
   const start = clients.counts;
-  /** What failed since the start, pulls and connections that stay: before the first rules every address refused. */
+  /** What failed since the start, pulls and connections that stay: before the daemon listened, ::1 refused. */
   const failed = (address: '127.0.0.1' | '::1', since = start, now = clients.counts): number =>
     failures(now[address]) - failures(since[address]);
-  const has = async (address: string): Promise<boolean> => (await node.frontends()).includes(address);
   const bothGoOn = async (): Promise<void> => {
     await Promise.all([clients.goOn('127.0.0.1'), clients.goOn('::1')]);
     expect([failed('127.0.0.1'), failed('::1')]).toEqual([0, 0]);

@@ -223,6 +223,8 @@ test.each(['refused', 'served'] as const)('node ports on localhost are %s', asyn
   const programs = new Map([['node-1', nftPrograms(state)]]);
   expect(asLines(packets, (one) => predict(spec, programs, one))).toEqual(asLines(packets));
   expect(asLines(packets, (one) => seen.get(one) ?? [])).toEqual(asLines(packets));
+  const counters = await on.host('node-1').run(['nft', 'list', 'counters', 'table', 'inet', 'sluice']);
+  for (const one of ['tcp', 'udp']) expect(counters).toMatch(new RegExp(`reject-${one} {\\s+packets [1-9]`));
 });
 
 /** CVE-2020-8558: with `route_localnet` a neighbour reaches programs that listen on loopback alone, unless a rule is against it. */

@@ -17,8 +17,12 @@ const registry = (addresses: readonly string[]): string => `
   for (const address of ${JSON.stringify(addresses)}) createServer(options, answer).listen(8080, address, 1024);
 `;
 
+/** As long as containerd waits for a connection. A daemon on a machine with other work may do something else for seconds. */
+const answersMs = 30_000;
+
 /**
- * The clients at each address: connections that stay open and ask once in two seconds, opened anew when they end; and four pulls at a time, each on a
+ * The clients at each address: connections that stay open and ask once in two seconds, opened anew a second after they end: hundreds that
+ * try at once would keep a busy machine from starting what they wait for; and four pulls at a time, each on a
  * connection of its own, in the form that containerd gives to a mirror of its `hosts.toml`.
  */
 const clients = (file: string, staying: number): string => `
@@ -28,24 +32,23 @@ const clients = (file: string, staying: number): string => `
   const count = {};
   const add = (counts, what) => { counts[what] = (counts[what] ?? 0) + 1; };
   function stay(host, mine) {
-    let open = false, answered = true, why = 'closed', timer;
+    let open = false, unanswered = 0, why = 'closed', timer;
     const socket = connect({ host, port: 31999 }, () => { ask(); timer = setInterval(ask, 2000); });
     const ask = () => {
-      if (!answered) return socket.destroy(Object.assign(new Error(), { code: 'no answer' }));
-      answered = false;
+      if (unanswered++ > ${answersMs / 2000}) return socket.destroy(Object.assign(new Error(), { code: 'no answer' }));
       socket.write('GET /v2/ HTTP/1.1\\r\\nHost: registry\\r\\n\\r\\n');
     };
-    socket.on('data', () => { answered = true; mine.answers++; if (!open) { open = true; mine.staying++; } });
+    socket.on('data', () => { unanswered = 0; mine.answers++; if (!open) { open = true; mine.staying++; } });
     socket.on('error', ({ code }) => { why = code; });
     socket.on('close', () => {
       clearInterval(timer);
       if (open) { mine.staying--; add(mine.ended, why); }
-      setTimeout(stay, 200, host, mine);
+      setTimeout(stay, 1000, host, mine);
     });
   }
   const fetch = (agent, host, method, path) => new Promise((resolve, reject) => {
     const headers = { Accept: 'application/vnd.oci.image.manifest.v1+json, */*' };
-    const asked = request({ agent, host, port: 31999, method, path, headers, timeout: 5000 }, (from) => {
+    const asked = request({ agent, host, port: 31999, method, path, headers, timeout: ${answersMs} }, (from) => {
       let bytes = 0;
       from.on('data', (part) => { bytes += part.length; });
       from.on('end', () => resolve(bytes)).on('error', reject);

@@ -1,6 +1,8 @@
 // @module-tag test
 import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { programPath } from '@sluice/testing';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { readConfig } from '../../packages/applier/src/config.ts';
 import { writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { type CommandResult, SluicedNode, until, web } from './sluiced-node.ts';
@@ -55,6 +57,18 @@ test('each command that changes the kernel prints its result as one document', a
     expect.objectContaining({ kind: 'Boot', generation: 1, version, isOlder: false, isHeld: false }),
   ]);
   expect(await answered('status')).toEqual([0, expect.objectContaining({ kind: 'NodeStatus', generation: 1 })]);
+  const made = `${directory}/init.yaml`;
+  const words = ['init', made, '--node', 'node-a', '-o', 'json'];
+  expect(JSON.parse(await node.tool([process.execPath, programPath('sluiced'), ...words]))).toMatchObject({
+    kind: 'InitResult',
+    file: made,
+    node: 'node-a',
+    backend: 'nft',
+  });
+  expect(readConfig(made, readFileSync(made, 'utf8'))).toMatchObject({
+    node: 'node-a',
+    signatures: { policy: 'required' },
+  });
   expect(await answered('backend')).toEqual([0, expect.objectContaining({ kind: 'RuleStore', backend: 'nft' })]);
   expect(await answered('backend', 'nft')).toEqual([
     0,

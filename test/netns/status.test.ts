@@ -1,4 +1,6 @@
 // @module-tag all
+import { stripVTControlCharacters } from 'node:util';
+import { programPath } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
@@ -74,6 +76,17 @@ describe('a release on probation', { timeout: 90_000 }, () => {
     });
   });
 
+  test('is shown anew on a terminal until Ctrl-C', async (context) => {
+    needBackend(context, 'nft');
+    await startProbation(node, plane!);
+    const command = `${process.execPath} ${programPath('sluiced')} status --watch -c ${node.directory}/sluiced.yaml`;
+    const watching = `timeout --foreground --preserve-status -s INT 10 ${command}`;
+    const text = await node.tool(['script', '-qec', watching, '/dev/null']);
+    const pages = text.split('\u001B[H').map(stripVTControlCharacters);
+    const ofProbation = pages.filter((page) => /^newest .*on probation/m.test(page));
+    expect(ofProbation.length).toBeGreaterThan(1);
+  });
+
   test('that is cancelled has its own number in the history, and the next one has another', async (context) => {
     needBackend(context, 'nft');
     await startProbation(node, plane!);
@@ -94,15 +107,25 @@ describe('a release on probation', { timeout: 90_000 }, () => {
   });
 });
 
-test('chains of Sluice without their state directory are a finding', { timeout: 60_000 }, async (context) => {
-  needBackend(context, 'nft');
-  node.writeConfig(plane!.backend);
-  publishRelease(node, plane!, 1);
-  expect(await node.apply()).toMatchObject({ exitCode: 0 });
-  expect(await node.sluiced('status')).toMatchObject({ exitCode: 0 });
-  await node.tool(['sh', '-c', `rm -rf ${node.directory}/state`]);
-  expect(await node.sluiced('status')).toMatchObject({
-    exitCode: 1,
-    stdout: expect.stringMatching(/^kernel +HOLDS RULES of no generation: \d+ chains of Sluice in the kernel/m),
-  });
-});
+test.for(plainPlanes.filter(({ backend }) => backend === 'nft'))(
+  'rules of mode $mode without their state directory are a finding',
+  {
+    timeout: 60_000,
+  },
+  async (one, context) => {
+    needBackend(context, 'nft');
+    node.writeConfig(one.backend);
+    publishRelease(node, one, 1);
+    expect(await node.apply()).toMatchObject({ exitCode: 0 });
+    expect(await node.sluiced('status')).toMatchObject({ exitCode: 0 });
+    await node.tool(['sh', '-c', `rm -rf ${node.directory}/state`]);
+    expect(await node.sluiced('status')).toMatchObject({
+      exitCode: 1,
+      stdout: expect.stringMatching(
+        one.mode === 'nftables'
+          ? /^kernel +HOLDS RULES of no generation: .*table inet sluice in the kernel/m
+          : /^kernel +HOLDS RULES of no generation: \d+ chains of Sluice in the kernel/m,
+      ),
+    });
+  },
+);

@@ -2,17 +2,18 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fetchPackages, suite } from '../../tools/package/node-image/fetch.ts';
+import { cacheFolder } from '../parity/build.ts';
 
 /** A directory with the files of packages, or why there is none. */
 export type DebianRoot = { readonly root: string } | { readonly lack: string };
 
 /**
  * Finds or fetches packages of Debian 13 for tests, and all that they need, without touching the machine's own lists of packages. They
- * stay in `.cache`, unpacked and not configured.
+ * stay in the cache of tests, unpacked and not configured.
  * @param name of the directory
  */
 export function debianRoot(name: string, packages: readonly string[]): DebianRoot {
-  const cache = join(import.meta.dirname, '..', '..', '.cache', `${name}-${suite}`);
+  const cache = join(cacheFolder, `${name}-${suite}`);
   const root = join(cache, 'root');
   if (existsSync(root)) return { root };
   if (process.arch !== 'x64') return { lack: `${name} of Debian ${suite} is fetched for x64 alone` };

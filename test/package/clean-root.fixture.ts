@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { execaSync } from 'execa';
+import { cacheFolder } from '../parity/build.ts';
 
 const debootstrap = '/usr/sbin/debootstrap';
 
@@ -28,7 +29,7 @@ export function makeRoot(folder: string, more: readonly string[] = [], release?:
   execaSync(debootstrap, ['--variant=minbase', `--include=${include}`, suite, folder, uri]);
 }
 
-const cache = join(import.meta.dirname, '../../.cache/debian');
+const cache = join(cacheFolder, 'debian');
 
 /** The same, cached: a folder to copy from, not to change. It takes half a minute to make. */
 export function rootOf(more: readonly string[]): string {

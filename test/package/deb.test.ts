@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execaSync } from 'execa';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { makeRoot, noRootBecause } from './clean-root.fixture.ts';
+import { noRootBecause, rootOf } from './clean-root.fixture.ts';
 import { orderedVersion } from '../../tools/version.ts';
 import { newer, newerThan } from './newer.fixture.ts';
 import { version } from './setup.ts';
@@ -18,7 +18,7 @@ afterAll(() => rmSync(work, { recursive: true, force: true }));
 
 beforeAll(() => {
   if (whyNot) return;
-  makeRoot(root);
+  execaSync('cp', ['-a', rootOf([]), root]);
   copyFileSync(artefact('_amd64.deb'), join(root, 'old.deb'));
   newerThan(join(root, 'old.deb'), join(root, 'new.deb'));
   copyFileSync(artefact('-linux-x64.tar.zst'), join(root, 'archive.tar.zst'));

@@ -59,7 +59,7 @@ export default function setup(project: TestProject): () => void {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-packages-'));
   const whyNot = reasonAgainst();
   // Tier test installs one package; the second architecture would double the time.
-  const isWhole = reaches('all') || process.env['SLUICE_FILES'] !== undefined;
+  const isWhole = reaches('all') || (process.env['SLUICE_FILES'] ?? '') !== '';
   const noNodeImage = whyNot || (isWhole ? reasonAgainstNodeImage(folder) : 'the image of nodes is built in tier all');
   let endKeyRing = (): void => {};
   const options = [

@@ -7,7 +7,7 @@ import type { RbacRole, RbacRule } from '../cluster/authorizer.fixture.ts';
 import { Clients } from '../netns/clients.ts';
 import { needBackend, needKernel } from '../netns/privileges.ts';
 import { until } from '../netns/until.ts';
-import { apiServerPrograms, kubeProxy, workloadPrograms } from './binaries.ts';
+import { apiServerPrograms, currentOfTier, kubeProxy, workloadPrograms } from './binaries.ts';
 import { nodeName } from './clusters.ts';
 import { DaemonSetNode, type DaemonSetPrograms } from './daemonset-node.ts';
 
@@ -41,7 +41,7 @@ async function needed(): Promise<typeof programs> {
   if ('lack' in api) return api;
   const workloads = await workloadPrograms();
   if ('lack' in workloads) return workloads;
-  const proxy = await kubeProxy();
+  const proxy = await kubeProxy(currentOfTier.at(-1));
   return 'lack' in proxy ? proxy : { ...api, ...workloads, kubeProxy: proxy.path };
 }
 

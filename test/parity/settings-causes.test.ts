@@ -1,6 +1,7 @@
 // @module-tag all
 import type { ParityReport } from '@sluice/bundle';
 import { expect, test, vi } from 'vitest';
+import { currentOfTier } from './binaries.ts';
 import { ObservedKubeProxy, parity } from './observed-node.ts';
 import { clusterOfSettings } from './planted.ts';
 import { needPrograms } from './programs.ts';
@@ -9,7 +10,7 @@ import { nftablesSettings, proxyConfig, type ProxyConfig, type ProxySetting, set
 /** One setting of the real kube-proxy differs from the profile: parity names the configuration as the cause, once for each frontend. */
 
 vi.setConfig({ testTimeout: 600_000 });
-const programs = needPrograms();
+const programs = needPrograms(currentOfTier[0]);
 
 const modes = [
   ['iptables', settings],

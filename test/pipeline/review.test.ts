@@ -5,7 +5,7 @@ import { execa } from 'execa';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
 const script = join(import.meta.dirname, '..', '..', 'integrations', 'review.sh');
-const report = '<!-- sluice: report -->\n';
+const report = '<!-- sluice: report -->\n### Sluice: Nothing changes\n';
 
 let dir: string;
 beforeEach(() => {
@@ -65,8 +65,9 @@ test('a comment gets 20 results of at most 200 characters, and the count of the 
   for (let n = 0; n < 23; n++) observe(`node-${n}.json`);
   expect((await review(`different: ${'1 rule, '.repeat(100)}`)).exit).toBe(0);
   const lines = read('out/comment.md').slice(report.length).trim().split('\n');
-  expect(lines).toHaveLength(2 + 20 + 1);
-  expect(lines[0]).toBe('#### Observed nodes, against the rules of this change');
+  expect(lines).toHaveLength(4 + 20 + 1);
+  expect(lines[0]).toBe('Gates: render good, policy good, prove good, cost good, parity 23 different');
+  expect(lines[2]).toBe('#### Observed nodes, against the rules of this change');
   expect(Math.max(...lines.map((line) => line.length))).toBe(200);
   expect(lines.at(-1)).toBe('- and 3 more');
 });

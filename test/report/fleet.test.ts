@@ -14,7 +14,7 @@ const words = [
 ] as const;
 const page = fleetHtml(judgeFleet(new Map(words), ['x"><b>'], target(2)), 'receipts');
 
-const bodyOf = (text: string): string => text.slice(text.indexOf('<main>'), text.lastIndexOf('</main>'));
+const bodyOf = (text: string): string => text.slice(text.indexOf('<header>'), text.lastIndexOf('</main>'));
 const namesIn = (text: string): readonly string[] =>
   [...text.matchAll(/<td class="node">(?:<a [^>]*>)?([^<]*)/g)].map(([, name]) => name ?? '');
 const hrefOf = (text: string): string | undefined => /<td class="node"><a href="([^"]*)"/.exec(text)?.[1];
@@ -70,9 +70,29 @@ describe('the page', () => {
     expect(namesIn(text).join('')).toBe('ibwcyzefgh');
     expect([...text.matchAll(/<section id="([^"]*)"/g)].map(([, state]) => state)).toEqual(nodeStates);
     const summary = bodyOf(text).slice(0, bodyOf(text).indexOf('<section'));
-    const tiles = [...summary.matchAll(/href="#([^"]*)"><b>(\d+)/g)].map(([, state, count]) => `${state} ${count}`);
+    const tiles = [...summary.matchAll(/href="#([^"]*)"><strong>(\d+)/g)].map(
+      ([, state, count]) => `${state} ${count}`,
+    );
     expect(tiles).toEqual(nodeStates.map((state) => `${state} ${state === 'refused' ? 2 : 1}`));
     expect(summary.replaceAll(/<[^>]*>/g, ' ').replaceAll(/ +/g, ' ')).toContain('2 last closed 1 1 waits');
+  });
+
+  test('is dated by its newest receipt, says what to do next, and has a column where it tells something', () => {
+    const text = fleetHtml(judgeFleet(new Map(everyState), [], staged), '');
+    const head = bodyOf(text).slice(0, bodyOf(text).indexOf('</header>'));
+    expect(head).toContain('<p class="verdict">Newest receipt: 2026-12-01T12:00:00Z</p>');
+    expect(head).toMatch(/<p class="verdict next">Next: free i: /);
+    const columns = (state: string): readonly string[] => {
+      const [, section = ''] = new RegExp(`<section id="${state}">([^]*?)</section>`).exec(text) ?? [];
+      return [...section.matchAll(/<th scope="col">([^<]*)/g)].map(([, title]) => title ?? '');
+    };
+    expect(columns('silent')).toEqual(['Node', 'Wave', 'Served by', 'Why']);
+    expect(columns('runs')).toEqual(['Node', 'Wave', 'Served by', 'Generation', 'Reported at']);
+    const [node, { receipt, ...evidence }] = receiptOf('h', 'confirmed');
+    const drained = new Map([
+      [node, { ...evidence, receipt: receipt && { ...receipt, draining: 'operator' as const } }],
+    ]);
+    expect(fleetHtml(judgeFleet(drained, []), '')).toContain('<td class="draining">operator</td>');
   });
 
   test('folds nodes with nothing to say of, and no other', () => {

@@ -2,7 +2,7 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
-import { programPath } from '@sluice/testing';
+import { inTurn, programPath } from '@sluice/testing';
 import { execaSync } from 'execa';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { needBackend, needKernel } from '../netns/privileges.ts';
@@ -19,7 +19,7 @@ const standInCalls: Readonly<Record<string, Readonly<Record<string, number>>>> =
   'first-install.md': { 'apt-get': 1, scp: 2, systemctl: 1 },
   'from-kube-proxy.md': { kubectl: 3, systemctl: 2 },
   'halted.md': { 'apt-get': 1, journalctl: 1 },
-  'key-rotation.md': { scp: 5, systemctl: 1 },
+  'key-rotation.md': { scp: 6, systemctl: 1 },
   'rollback.md': { scp: 1, systemctl: 1 },
 };
 
@@ -101,7 +101,7 @@ describe('on a machine of its own', () => {
   beforeEach(needKernel);
   beforeEach((context) => needBackend(context, 'nft'));
 
-  test.for(runbookNames)(
+  test.for(inTurn(runbookNames, 3))(
     'every block of docs/runbooks/%s does what it says',
     { timeout: limitMs + 10_000 },
     (name, context) => {

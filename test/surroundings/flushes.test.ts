@@ -35,7 +35,7 @@ const pointsOf = (plane: DataPlane): readonly Point[] =>
 /** Releases of a plane: half of them are bad. */
 const count = atTier({ quick: 2, test: 4, all: 24, soak: 100 });
 
-const endMs = 60_000;
+const endMs = 180_000;
 
 /** Bundles with a Service of TCP that a probe asks, and one of UDP, so that flows are forgotten. */
 function publish(node: SluicedNode, { mode }: DataPlane, web: readonly number[], release: number): void {

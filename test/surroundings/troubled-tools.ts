@@ -10,7 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { type ChildProcess, spawn } from 'node:child_process';
-import { realTool } from '../faults/counted-tools.ts';
+import { claim, realTool } from '../faults/counted-tools.ts';
 import type { DataPlane } from '../netns/sluiced-node.ts';
 import { groups, toolsOf, type ToolTrouble } from './cells.ts';
 
@@ -37,7 +37,7 @@ call() {
   trouble=
   [ -e "$W/${name}" ] || [ -e "$W/${name}.flush" ] || return 0
   n=1
-  while ! mkdir "$W/${name}-$n" 2>/dev/null; do n=$((n + 1)); done
+  ${claim(`$W/${name}-$n`)}
   if read -r from 2>/dev/null <"$W/${name}.flush" && [ "$n" -ge "$from" ] && mkdir "$W/flushed" 2>/dev/null; then
     met "$* (flushed)"
     (${flushOf(directory, plane)}) >/dev/null 2>&1 3>&- 4>&-

@@ -17,6 +17,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { execaSync } from 'execa';
+import { cacheFolder } from '../parity/build.ts';
 import { bootModules, files, folders, links, notInCheckout, notInGuest, programs } from './contents.ts';
 
 /** The files that a guest boots from. */
@@ -32,7 +33,7 @@ const kernels = { '6.1': 'linux-image-cloud-amd64', '6.12': 'linux-image-6.12-cl
 export type GuestKernel = keyof typeof kernels;
 
 const checkout = join(import.meta.dirname, '..', '..');
-export const cache = join(checkout, '.cache', 'vm');
+export const cache = join(cacheFolder, 'vm');
 const path = '/usr/sbin:/usr/bin:/sbin:/bin';
 
 /**

@@ -16,11 +16,14 @@ import { bootUserMode, whyNoUserMode } from './user-mode.ts';
 
 /** The files that `vitest.config.ts` chose for this run. */
 const files = (process.env['SLUICE_USER_MODE_FILES'] ?? '').split(' ').filter((file) => file !== '');
-const runDate = process.env['SLUICE_RUN_DATE'];
+const asked = ['SLUICE_RUN_DATE', 'SLUICE_KUBE_PROXY'].flatMap((name) => {
+  const value = process.env[name];
+  return value === undefined ? [] : [[name, value] as const];
+});
 /** A soak compares so many clusters that two kernels share them. */
 const shards = atTier({ quick: ['0/1'], soak: ['0/2', '1/2'] });
 const isParity = (file: string): boolean => file.endsWith('/parity.test.ts');
-const env = { SLUICE_GUEST_STORE: 'legacy', ...(runDate === undefined ? {} : { SLUICE_RUN_DATE: runDate }) };
+const env = { SLUICE_GUEST_STORE: 'legacy', ...Object.fromEntries(asked) };
 const suites: readonly Suite[] = [
   { boot: bootUserMode, files: files.filter((file) => !isParity(file)), env },
   ...shards.map((shard) => ({

@@ -1,5 +1,7 @@
 import { sysctlKeys, sysctlRange } from '@sluice/netfilter';
+import { type Node, type Pair, parseDocument, type Scalar, type YAMLMap } from 'yaml';
 import type { Schema } from '../../packages/renderer/src/load/schema/schema.ts';
+import type { Json } from '../../packages/renderer/src/render/model/kube.ts';
 import { cell, prose } from './markdown.ts';
 
 /** The page of `sluice.yaml`: a section for each field, with what it holds. @param schema what the renderer checks the file with */
@@ -101,16 +103,26 @@ function defaultOf(field: Schema): string {
 
 /** The page of `sluiced.yaml`: its comments as text, each with the fields below it. @param yaml `docs/sluiced.yaml` */
 export function sluicedYamlPage(yaml: string): string {
-  const [head = '', ...paragraphs] = yaml.trimEnd().split('\n\n');
-  const [about = '', ...fields] = head.split('\n');
+  const [head = ''] = yaml.split('\n\n', 1);
+  const [, about = '', ...fields] = head.split('\n');
   const own = [`# sluiced.yaml`, prose(about.slice(2)), block(fields)];
-  return `${[...own, ...paragraphs.flatMap(partsOf)].join('\n\n')}\n`;
+  const parts = commentsOf(yaml).map((part) => `## ${part.name}\n\n${prose(part.about)}\n\n${block(part.fields)}`);
+  return `${[...own, ...parts].join('\n\n')}\n`;
 }
 
-/** Each run of comments with the lines that follow it. */
-function partsOf(paragraph: string): readonly string[] {
+interface Commented {
+  readonly name: string;
+  readonly about: string;
+  readonly fields: readonly string[];
+}
+
+/** Each run of comments below the head, with the lines that follow it. @param yaml `docs/sluiced.yaml` */
+export const commentsOf = (yaml: string): readonly Commented[] =>
+  yaml.trimEnd().split('\n\n').slice(1).flatMap(partsOf);
+
+function partsOf(paragraph: string): readonly Commented[] {
   const runs = paragraph.split(/(?<=^[^#\n].*\n)(?=# )/m);
-  return runs.flatMap((run) => {
+  return runs.map((run) => {
     const lines = run.trimEnd().split('\n');
     const first = lines.findIndex((line) => !line.startsWith('# '));
     // Where all of it is comment, the last line is a field that is not set.
@@ -119,8 +131,66 @@ function partsOf(paragraph: string): readonly string[] {
     const fields = lines.slice(from);
     const name = /^(?:# )?(\w+):/.exec(fields[0] ?? '')?.[1];
     if (name === undefined) throw new Error(`docs/sluiced.yaml has a comment without a field: ${lines.at(-1)}`);
-    return [`## ${name}`, prose(comments.join('\n')), block(fields)];
+    return { name, about: comments.join('\n'), fields };
   });
 }
 
 const block = (lines: readonly string[]): string => `\`\`\`yaml\n${lines.join('\n')}\n\`\`\``;
+
+/** The page of the Helm chart: each value with its comment. @param values values.yaml @param schema values.schema.json */
+export function chartPage(values: string, schema: Schema): string {
+  const commented = withComments(schema, parseDocument(values).contents as YAMLMap);
+  return `# The Helm chart
+
+\`sluiced\` as a DaemonSet, alone with a watch of its own or beside \`sluice watch\` and signed releases: [which way to choose](../../docs/cluster.md#which-way-to-choose), [what it may do on a node](../../docs/daemonset.md).
+
+\`\`\`
+helm install sluice deploy/chart --namespace sluice --create-namespace --set apiServer.host=api.example.com
+\`\`\`
+
+## Secrets
+
+\`imagePullSecrets\` names Secrets of type \`kubernetes.io/dockerconfigjson\` for the registry of the images. With \`delivery: git\`, \`watch.credentials\` and \`sluiced.credentials\` each name a Secret for a repository. The chart makes no Secret: what it made would stand in the values of the release. A changed one is read at the next use of git, without a restart.
+
+| key | has |
+|---|---|
+| \`.git-credentials\` | a line \`https://USER:TOKEN@HOST\` for each host, for a repository with \`https://\` |
+| \`ssh-privatekey\` | a key without a passphrase, for a repository with \`ssh://\` |
+| \`known_hosts\` | the keys of that server: \`ssh-keyscan\` prints them; compare them with those that it publishes |
+
+\`\`\`
+kubectl -n sluice create secret generic rules --from-file=.git-credentials
+kubectl -n sluice-nodes create secret generic releases --from-file=ssh-privatekey=id_ed25519 --from-file=known_hosts
+helm upgrade sluice deploy/chart --namespace sluice --reset-then-reuse-values --set watch.credentials=rules --set sluiced.credentials=releases
+\`\`\`
+
+## Values
+
+A value that is not listed here is refused.
+
+| value | type | default | is |
+|---|---|---|---|
+${Object.entries(commented.properties ?? {})
+  .map(([name, one]) => row(name, one, one.description ?? '') + fieldRows(name, one).join(''))
+  .join('')}`;
+}
+
+/** A schema with the comments and the values of a map as descriptions and defaults. */
+function withComments(schema: Schema, map: YAMLMap): Schema {
+  const pairs = map.items as readonly Pair<Scalar<string>, Node>[];
+  const names = new Set(pairs.map(({ key }) => key.value));
+  const absent = Object.keys(schema.properties ?? {}).find((name) => name !== 'global' && !names.has(name));
+  if (absent !== undefined) throw new Error(`values.yaml lacks ${absent} of its schema`);
+  const properties = pairs.map(({ key, value }, index): [string, Schema] => {
+    const one = schema.properties?.[key.value];
+    // The comment on the first key is that of the map.
+    const comment = key.commentBefore ?? (index === 0 ? map.commentBefore : undefined);
+    if (!one || !comment) throw new Error(`values.yaml has no comment on ${key.value}, or its schema lacks it`);
+    const about = { ...one, description: comment.trim().replaceAll('\n ', ' ') };
+    return [
+      key.value,
+      one.properties ? withComments(about, value as YAMLMap) : { ...about, default: value?.toJSON() as Json },
+    ];
+  });
+  return { ...schema, properties: Object.fromEntries(properties) };
+}

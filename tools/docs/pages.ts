@@ -57,6 +57,7 @@ const howTo: Section = {
       'with a proof before it, and an undo; kubeadm, RKE2, kOps, k3s, Talos',
     ),
     page('docs/daemonset.md', 'As a DaemonSet', 'sluiced in pods: privileges, and what differs from units'),
+    { ...page('deploy/chart/README.md', 'The Helm chart', 'its values, and Secrets with credentials'), name: 'chart' },
     page('docs/render.md', 'Render', 'manifests become a bundle'),
     page('docs/cluster.md', 'From a cluster', 'a snapshot, or following the API server'),
     page('docs/review.md', 'Review', 'what a change does, before a node makes it'),
@@ -77,6 +78,12 @@ const howTo: Section = {
       'docs/protected-table.md',
       'The protected table',
       'of mode nftables; how to change it by hand in an emergency',
+    ),
+    page('docs/vip.md', 'Announcing an address', 'when kube-vip, FRR, BIRD or keepalived should, and when not'),
+    page(
+      'docs/scheduler.md',
+      'Nodes that wait for their rules',
+      'a startup taint, until the confirmed rules are loaded',
     ),
     page('docs/runbooks/key-rotation.md', 'Key rotation', 'new keys, lost keys'),
     {

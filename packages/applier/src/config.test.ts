@@ -23,6 +23,13 @@ test.each([
 
 test.each([
   [
+    'a field of an object',
+    'node: a\nprobation: {second: 3}\n',
+    '4:',
+    'unknown field probation.second',
+    'Did you mean seconds?',
+  ],
+  [
     'an unknown field',
     'node: a\nallowpartial: true\n',
     '4:',

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { compareText, parseCidr, type Place, type Problem, removalDefaults } from '@sluice/netfilter';
+import { nearest, parseAddressAndPort, parseCidr, type Place, type Problem, removalDefaults } from '@sluice/netfilter';
 import { releaseLimits } from '@sluice/bundle';
 import { logFormats, logLevels } from '@sluice/cli';
 import * as v from 'valibot';
@@ -29,6 +29,10 @@ const hostPort = (least: 0 | 1) =>
       return port >= least && port <= 65_535;
     }, `not of the form address:port (IPv6 in brackets), with a port from ${least} to 65535`),
   );
+const vipName = v.pipe(
+  v.string(),
+  v.check((text) => parseAddressAndPort(text) !== undefined, 'not ADDRESS or ADDRESS:PORT in canonical spelling'),
+);
 const httpUrl = v.pipe(
   v.string(),
   v.check(
@@ -90,7 +94,8 @@ const places = v.pipe(
   v.picklist(['auto', 'unit', 'namespace', 'off']),
 );
 
-const schema = v.strictObject({
+/** What `readConfig` checks, and editors by docs/schema/sluicedconfig.schema.json. */
+export const configSchema = v.strictObject({
   apiVersion: v.literal('sluice.dev/v1alpha1'),
   kind: v.literal('SluicedConfig'),
   node: subdomain,
@@ -186,6 +191,14 @@ const schema = v.strictObject({
   ),
   /** Less than `TimeoutStopSec` of the unit leaves time for a change in progress. */
   drain: v.optional(v.strictObject({ shutdownSeconds: v.optional(secondsUpTo(60), 0) }), {}),
+  /** For scripts that announce an address. */
+  vip: v.optional(
+    v.strictObject({
+      frontends: v.optional(v.pipe(v.array(vipName), v.maxLength(limits.vip.frontendsMax)), []),
+      directory: v.optional(absolutePath, '/run/sluice/vip'),
+    }),
+    {},
+  ),
   listen: v.optional(hostPort(0), '127.0.0.1:10276'),
   healthzBindAddress: v.optional(hostPort(0)),
   metricsBindAddress: v.optional(hostPort(0)),
@@ -202,13 +215,13 @@ const schema = v.strictObject({
 });
 
 /** `sluiced.yaml` with its defaults. docs/sluiced.yaml explains every field. */
-export type SluicedConfig = v.InferOutput<typeof schema>;
+export type SluicedConfig = v.InferOutput<typeof configSchema>;
 /** One probe: its target, attempts, interval and timeout. */
 export type ProbeConfig = v.InferOutput<typeof probeSchema>;
 
 /** The config of a node without a file: `sluiced apply DIR --node NAME`. */
 export function defaultConfig(node: string): SluicedConfig {
-  return v.parse(schema, { apiVersion: 'sluice.dev/v1alpha1', kind: 'SluicedConfig', node });
+  return v.parse(configSchema, { apiVersion: 'sluice.dev/v1alpha1', kind: 'SluicedConfig', node });
 }
 
 /** @returns why a text is not a valid node name, undefined when it is one */
@@ -233,7 +246,7 @@ export function readConfig(file: string, text: string): SluicedConfig | { readon
   }
   const value = plainValue(document);
   if ('alias' in value) return { problems: [invalid({ file, line: 1, column: 1 }, value.alias)] };
-  const parsed = v.safeParse(schema, value.plain);
+  const parsed = v.safeParse(configSchema, value.plain);
   if (!parsed.success) {
     const offset = (path: readonly unknown[]): number => offsetOf(document, path);
     return {
@@ -258,7 +271,7 @@ function plainValue(document: ReturnType<typeof parseDocument>): { plain: unknow
   }
 }
 
-type Issue = v.InferIssue<typeof schema>;
+type Issue = v.InferIssue<typeof configSchema>;
 
 /** A union only reports that no member matches; the problem is in the member that comes closest. */
 function innermost(issue: Issue): readonly Issue[] {
@@ -277,17 +290,14 @@ function isMissingKind(issue: Issue): boolean {
 function problemOf(issue: Issue, place: (path: readonly unknown[]) => Place): Problem {
   const path = (issue.path ?? []).map((item) => item.key);
   const field = path.map(String).join('.');
-  const last = path.at(-1);
-  const key = typeof last === 'string' ? last : '';
-  const why =
-    issue.type === 'strict_object' && issue.expected === 'never'
-      ? `unknown field ${field}`
-      : `${field === '' ? 'it' : field}: ${issue.message}`;
-  return invalid(place(path), why, key);
+  if (issue.type !== 'strict_object' || issue.expected !== 'never')
+    return invalid(place(path), `${field === '' ? 'it' : field}: ${issue.message}`);
+  const [key, fields] = [String(path.at(-1)), fieldsAt(configSchema, path.slice(0, -1))];
+  return invalid(place(path), `unknown field ${field}`, fields.includes(key) ? undefined : nearest(key, fields));
 }
 
-function invalid(at: Place, why: string, key = ''): Problem {
-  const near = nearestField(key);
+/** @param near the field that was meant */
+function invalid(at: Place, why: string, near?: string): Problem {
   return {
     code: 'NODE_CONFIG_INVALID',
     level: 'error',
@@ -298,11 +308,21 @@ function invalid(at: Place, why: string, key = ''): Problem {
   };
 }
 
-/** The field that differs from a misspelt one only in case, hyphens or underscores. */
-function nearestField(key: string): string | undefined {
-  const plain = (text: string): string => text.toLowerCase().replaceAll(/[-_]/g, '');
-  const fields = Object.keys(schema.entries).toSorted(compareText);
-  return fields.find((field) => field !== key && plain(field) === plain(key));
+/** What a part of a schema may have, as far as fields are found by it. */
+interface SchemaPart {
+  readonly type?: string;
+  readonly entries?: Readonly<Record<string, SchemaPart>>;
+  readonly wrapped?: SchemaPart;
+  readonly item?: SchemaPart;
+  readonly options?: readonly unknown[];
+}
+
+/** The fields that the object at a path may have; in a union, those of each member. */
+function fieldsAt({ entries = {}, wrapped, item, options }: SchemaPart, path: readonly unknown[]): readonly string[] {
+  if (wrapped) return fieldsAt(wrapped, path);
+  if (options) return options.flatMap((option) => fieldsAt(option as SchemaPart, path));
+  if (item) return fieldsAt(item, path.slice(1));
+  return path.length === 0 ? Object.keys(entries) : fieldsAt(entries[String(path[0])] ?? {}, path.slice(1));
 }
 
 function offsetOf(document: ReturnType<typeof parseDocument>, path: readonly unknown[]): number {

@@ -4,6 +4,8 @@ export { type Pace, pauseAfter, pauseBeforeRetry, paces, retries } from './paces
 
 /** Every bound in the applier, with its unit. A number elsewhere is a mistake. */
 export const limits = {
+  /** `sluiced.yaml`. */
+  configBytesMax: 1024 * 1024,
   // Of finding changes by other programs, and of repairing them.
   /** More repairs than this within the window are a drift loop with another program: an alarm, and repairs at a slower pace. */
   repairsMax: 5,
@@ -378,6 +380,8 @@ export const limits = {
   orderWaitMs: 60_000,
   /** A drain: clients that it remembers, how lately one asked (health checks come every 5 to 30 s), how often it is told (2 or 3 are usual). */
   drain: { askersMax: 256, askerMs: 60_000, told: 3 },
+  /** `/vip`: how lately rules must be seen, and a probe asked for; frontends with files, how often these are written, and how long one holds; how long a change of rules counts after its repair, so that each asker hears of it. */
+  vip: { seenMs: 15_000, askedMs: 60_000, frontendsMax: 256, fileMs: 250, fileHoldsMs: 2_000, calmMs: 1_000 },
   /** The share of connections that the kernel tracks at which the alarm begins, and below which it ends. A full table drops new ones. */
   conntrackFillAlarm: 0.9,
   conntrackFillClear: 0.8,

@@ -1,12 +1,14 @@
 import { fstatSync } from 'node:fs';
 import type { Problem } from '@sluice/netfilter';
 import {
+  colours,
   requestedFormat,
   errorDocument,
   isJournal,
   outWords,
   type LogSettings,
   printable,
+  reasonOf,
   usageProblem,
   versionWords,
   withPriorities,
@@ -28,9 +30,9 @@ let log: AdjustableLog | undefined;
 const terminal: Terminal = {
   out(text) {
     hasPrinted ||= text !== '';
-    process.stdout.write(printable(text));
+    process.stdout.write(paint.out(printable(text)));
   },
-  err: (text) => process.stderr.write(printable(isInJournal ? withPriorities(text) : text)),
+  err: (text) => process.stderr.write(isInJournal ? printable(withPriorities(text)) : paint.err(printable(text))),
   problems,
   openLog,
   ...(process.stdin.isTTY && process.stderr.isTTY ? { ask } : {}),
@@ -38,7 +40,7 @@ const terminal: Terminal = {
 };
 
 function show(page: string): void {
-  process.stdout.write(`\u001B[H\u001B[J${printable(page)}`);
+  process.stdout.write(`\u001B[H\u001B[J${paint.out(printable(page))}`);
 }
 
 async function pause(ms: number): Promise<boolean> {
@@ -106,12 +108,13 @@ async function runDaemon(options: CommonOptions): Promise<number> {
 /** A closed pipe (`| head`) is not an error. Without a listener Node prints a stack trace. */
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') return;
-  process.stderr.write(`error: Cannot write to standard output: ${error.message}\n`);
+  process.stderr.write(`error: Cannot write to standard output: ${reasonOf(error)}\n`);
   process.exitCode = exitCodes.problem;
 });
 process.stderr.on('error', () => {});
 
 const program = buildProgram({ terminal, finish, runDaemon });
+const paint = colours(program, words, process);
 try {
   await program.parseAsync(outWords(program, words), { from: 'user' });
 } catch (error) {

@@ -1,29 +1,11 @@
-import { examples, exitLine, shellCommands, versionCommand, version } from '@sluice/cli';
-import { Command } from 'commander';
-import { addAdopt } from './commands/adopt/command.ts';
-import { addApply } from './commands/apply/command.ts';
-import { addBackend } from './commands/backend/command.ts';
-import { addBoot } from './commands/boot/command.ts';
-import { addCheckpoint } from './commands/checkpoint/command.ts';
-import { addCleanup } from './commands/cleanup/command.ts';
-import { addDecisions } from './commands/decide/command.ts';
-import { addDoctor } from './commands/doctor/command.ts';
-import { addHistory } from './commands/history/command.ts';
-import { addImport } from './commands/import/command.ts';
-import { addDrain } from './commands/drain/command.ts';
-import { addKeygen } from './commands/keygen/command.ts';
-import { addObserve } from './commands/observe/command.ts';
-import { addPreflight } from './commands/preflight/command.ts';
-import { addQuarantine } from './commands/quarantine/command.ts';
-import { addRecover } from './commands/recover/command.ts';
-import { addRehearse } from './commands/rehearse/command.ts';
-import { addRollback } from './commands/rollback/command.ts';
-import { addRun } from './commands/run/command.ts';
-import { addShow } from './commands/show/command.ts';
-import { addStatus } from './commands/status/command.ts';
-import { addTop } from './commands/top/command.ts';
+import { examples, exitLine, newProgram, shellCommands, versionCommand } from '@sluice/cli';
+import type { Command } from 'commander';
 import type { CommandContext } from './commands/options/context.ts';
 import { nodesIn } from './commands/options/names.ts';
+import { addApply, addBoot, addImport, addPreflight, addRehearse, addRun } from './commands/verbs/apply.ts';
+import { addCheckpoint, addDecisions, addDrain, addQuarantine, addRollback } from './commands/verbs/decide.ts';
+import { addDoctor, addHistory, addObserve, addShow, addStatus, addTop } from './commands/verbs/look.ts';
+import { addAdopt, addBackend, addCleanup, addInit, addKeygen, addRecover } from './commands/verbs/move.ts';
 
 const addVersion = (program: Command, { terminal }: CommandContext): void =>
   versionCommand(
@@ -39,7 +21,7 @@ const verbs = {
   'Decide about a release:': [addDecisions, addRollback, addCheckpoint, addQuarantine],
   'Take this node out:': [addDrain],
   'Move and repair:': [addAdopt, addBackend, addRecover, addCleanup],
-  'This program:': [addKeygen, addVersion],
+  'This program:': [addInit, addKeygen, addVersion],
 } as const;
 
 /** For man pages and shell completion, which read the commands and run none. */
@@ -54,11 +36,10 @@ const noContext: CommandContext = {
  * --version` starts fast.
  */
 export function buildProgram(context = noContext): Command {
-  const program = new Command('sluiced')
-    .description("Applies a node's rule bundle to its kernel, checks health, and rolls back when a probe fails.")
-    .version(version)
-    .configureHelp({ sortSubcommands: false })
-    .exitOverride();
+  const program = newProgram(
+    'sluiced',
+    "Applies a node's rule bundle to its kernel, checks health, and rolls back when a probe fails.",
+  );
   examples(
     program,
     [

@@ -1,5 +1,5 @@
 import { type Document, LineCounter, parseDocument } from 'yaml';
-import { isMap } from './is-map.ts';
+import { badKey, type Check, type Checks, isFlag, isMap, oneOf, optional, shape } from './checks.ts';
 import {
   type Place,
   type Problem,
@@ -69,40 +69,25 @@ export const needs = {
 export type Need = keyof typeof needs;
 
 /** A check of each key's value. */
-export type DocumentChecks<T> = { readonly [K in keyof T]-?: (value: unknown) => boolean };
+export type DocumentChecks<T> = { readonly [K in keyof T]-?: Check };
 
 const text = (value: unknown): boolean => typeof value === 'string' && value !== '';
 const networks = (value: unknown): boolean =>
   Array.isArray(value) && value.every((item) => typeof item === 'string' && parseCidr(item) !== undefined);
-const oneOf =
-  (...options: readonly unknown[]) =>
-  (value: unknown): boolean =>
-    options.includes(value);
 const allOf =
-  (...options: readonly unknown[]) =>
-  (value: unknown): boolean =>
+  (...options: readonly unknown[]): Check =>
+  (value) =>
     Array.isArray(value) && new Set(value).size === value.length && value.every((item) => options.includes(item));
 const oneOrMoreOf =
-  (...options: readonly unknown[]) =>
-  (value: unknown): boolean =>
+  (...options: readonly unknown[]): Check =>
+  (value) =>
     allOf(...options)(value) && (value as readonly unknown[]).length > 0;
-const optional =
-  (check: (value: unknown) => boolean) =>
-  (value: unknown): boolean =>
-    value === undefined || check(value);
-
-const ipvsKeys: readonly string[] = ['scheduler', 'excludeCIDRs', 'strictARP'];
-const isIpvs = (value: unknown): boolean =>
-  isMap(value) &&
-  Object.keys(value).length === ipvsKeys.length &&
-  (schedulers as readonly unknown[]).includes(value['scheduler']) &&
-  networks(value['excludeCIDRs']) &&
-  typeof value['strictARP'] === 'boolean';
+const isIpvs = shape({ scheduler: oneOf(...schedulers), excludeCIDRs: networks, strictARP: isFlag });
 
 const clusterChecks: DocumentChecks<ClusterFile> = {
   format: oneOf(...bundleFormats),
   name: text,
-  complete: oneOf(true, false),
+  complete: isFlag,
   serviceCIDRs: networks,
 };
 /** `primary` is valid only beside networks: alone, rules have `${node.address}`. */
@@ -161,22 +146,14 @@ export function readDocument<T>(path: string, body: string, kind: string, checks
   if (syntax) return invalid(place(syntax.pos[0]), syntax.message);
   const value = plainValue(document);
   if (!isMap(value)) return invalid(place(0), 'it is not a mapping, or it contains aliases');
-  const all: Readonly<Record<string, (value: unknown) => boolean>> = {
-    apiVersion: oneOf('sluice.dev/v1alpha1'),
-    kind: oneOf(kind),
-    ...checks,
-  };
+  const all: Checks = { apiVersion: oneOf('sluice.dev/v1alpha1'), kind: oneOf(kind), ...checks };
   const at = (key: string): Place =>
     place((document.get(key, true) as { range?: readonly number[] } | undefined)?.range?.[0] ?? 0);
-  const unknown = Object.keys(value).find((key) => !Object.hasOwn(all, key));
-  if (unknown !== undefined)
-    return invalid(at(unknown), `${kind} has no key ${JSON.stringify(unknown)} in this format`);
-  const bad = Object.entries(all).find(([key, check]) => !check(value[key]));
-  if (bad)
-    return invalid(
-      at(bad[0]),
-      `${bad[0]} is ${Object.hasOwn(value, bad[0]) ? JSON.stringify(value[bad[0]]) : 'missing'}`,
-    );
+  const bad = badKey(value, all);
+  if (bad !== undefined && !Object.hasOwn(all, bad))
+    return invalid(at(bad), `${kind} has no key ${JSON.stringify(bad)} in this format`);
+  if (bad !== undefined)
+    return invalid(at(bad), `${bad} is ${Object.hasOwn(value, bad) ? JSON.stringify(value[bad]) : 'missing'}`);
   const { apiVersion: _apiVersion, kind: _kind, ...rest } = value;
   return rest as T;
 }

@@ -1,6 +1,7 @@
+import { isFlag, isKernelRelease, isNodeName } from './checks.ts';
 import { type DocumentChecks, isProblem, readDocument } from './documents.ts';
 import type { Machine } from './machine.ts';
-import { type Problem, type Family, parseAddress, parseKernelRelease } from '@sluice/netfilter';
+import { type Problem, type Family, parseAddress } from '@sluice/netfilter';
 
 /**
  * The facts of a machine that its program depends on, as one file: `sluiced observe` writes it, `sluice show --host` reads it.
@@ -19,7 +20,6 @@ export interface HostFacts extends Machine {
 export const hostFactsLimits = { bytesMax: 1024 * 1024 } as const;
 
 const format = 1;
-const subdomain = /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/;
 const areAddresses = (value: unknown, family: Family): boolean =>
   Array.isArray(value) && new Set(value).size === value.length && value.every((one) => isAddress(one, family));
 /** In the spelling of rules, into which it is copied. */
@@ -27,12 +27,11 @@ const isAddress = (value: unknown, family: Family): boolean => {
   const address = typeof value === 'string' ? parseAddress(value) : undefined;
   return address?.family === family && address.text === value;
 };
-const isFlag = (value: unknown): boolean => typeof value === 'boolean';
 
 const checks: DocumentChecks<HostFacts & { readonly format: number }> = {
   format: (value) => value === format,
-  node: (value) => typeof value === 'string' && value.length <= 253 && subdomain.test(value),
-  kernelRelease: (value) => typeof value === 'string' && value.length <= 64 && parseKernelRelease(value) !== undefined,
+  node: isNodeName,
+  kernelRelease: isKernelRelease,
   addresses: (value) => {
     if (typeof value !== 'object' || value === null || Object.keys(value).join() !== 'ipv4,ipv6') return false;
     const { ipv4, ipv6 } = value as Record<Family, unknown>;

@@ -1,7 +1,7 @@
 export * from './rulefile.ts';
 export * from './read-rulefile.ts';
-export * from './limits.ts';
 export * from './documents.ts';
+export * from './eligibility.ts';
 export * from './node.ts';
 export { ResolveCache, ruleFiles } from './resolve-cache.ts';
 export {
@@ -38,6 +38,7 @@ export * from './release/signers.ts';
 export * from './release/signed.ts';
 export * from './release/accept.ts';
 export * from './release/waves.ts';
+export * from './json-schema.ts';
 export * from './release/receipt.ts';
 export * from './certificate/certificate.ts';
 export * from './archive/archive.ts';

@@ -2,6 +2,7 @@ import {
   addAll,
   type ResolvedRules,
   compareText,
+  namesNear,
   type Place,
   type Problem,
   type FileSections,
@@ -228,11 +229,13 @@ function strayVariable(at: Place, text: string): Problem {
 
 function unknownNode(files: BundleFiles, node: string): Problem {
   const names = nodesOf(files);
-  const some = names.slice(0, 5).join(', ') + (names.length > 5 ? `, … (${names.length} in all)` : '');
   return {
     code: 'BUNDLE_UNKNOWN_NODE',
     level: 'error',
     message: `Cannot resolve node ${node}: the bundle has no nodes/${node}/node.yaml`,
-    hint: names.length === 0 ? 'The bundle has no nodes: add Nodes to the input or to sluice.yaml' : `It has ${some}`,
+    hint:
+      names.length === 0
+        ? 'The bundle has no nodes: add Nodes to the input or to sluice.yaml'
+        : `It has ${namesNear(node, names)}`,
   };
 }

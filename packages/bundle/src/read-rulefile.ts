@@ -1,4 +1,4 @@
-import { bundleLimits } from './limits.ts';
+import { bundleLimits } from './names.ts';
 import { FileProblems, type Problem, ruleLimits, type TableName } from '@sluice/netfilter';
 import { readGuard } from './read-guard.ts';
 import type { GuardedRule, RuleFile } from './rulefile.ts';

@@ -11,7 +11,7 @@ import {
 } from '@sluice/netfilter';
 import type { Guard, GuardedRule, RuleFile } from './rulefile.ts';
 import { type NodeFile, ownAddress, type ProfileFile, type VariableValues } from './documents.ts';
-import { isMap } from './is-map.ts';
+import { isMap } from './checks.ts';
 
 /** The node that a rule file is resolved for. */
 export interface Scope {

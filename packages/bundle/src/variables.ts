@@ -1,5 +1,5 @@
 import { parseAddress, parseCidr, isInterface, type Family } from '@sluice/netfilter';
-import { isMap } from './is-map.ts';
+import { isMap } from './checks.ts';
 
 /** A check of a value in `node.yaml` or `profile.yaml`. */
 type Form = (value: unknown, family: Family) => boolean;

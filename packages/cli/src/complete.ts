@@ -55,7 +55,8 @@ export function parseWords(program: Command, words: readonly string[]): ParsedWo
     if (pending !== undefined) {
       pending = undefined;
     } else if (word.startsWith('-') && word !== '-') {
-      pending = word.includes('=') ? undefined : optionsOf(command).find((option) => takesValue(option, word));
+      const known = [...optionsOf(command), ...optionsOf(program)];
+      pending = word.includes('=') ? undefined : known.find((option) => takesValue(option, word));
     } else {
       const sub = operands.length === 0 ? command.commands.find((known) => known.name() === word) : undefined;
       if (sub === undefined) operands.push(word);

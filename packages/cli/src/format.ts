@@ -1,5 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { parseWords } from './complete.ts';
+import { findingsFormats } from './findings/findings.ts';
 
 /** The output formats of every command; some have more. */
 export const formats = ['text', 'json'] as const;
@@ -8,6 +9,9 @@ export type Format = (typeof formats)[number];
 /** `-o`: the format of a command's results and errors. */
 export const outputOption = (...more: readonly string[]): Option =>
   new Option('-o, --output <FORMAT>', 'how to print').choices([...formats, ...more]).default('text');
+
+/** The same for a command that judges: its findings have more formats. */
+export const findingsOption = (): Option => outputOption(...findingsFormats.filter((format) => format !== 'text'));
 
 /** The same for a command whose `-o` is a path. */
 export const reportOption = (): Option =>
@@ -48,13 +52,18 @@ export const isFormatOption = ({ long, argChoices = [] }: Option): boolean =>
  * @param words all words after the program's name
  */
 export function requestedFormat(program: Command, words: readonly string[]): Format {
-  const { command } = parseWords(program, words);
-  const values = command.options.filter(isFormatOption).flatMap((option) => valuesOf(option, words));
-  return values.at(-1) === 'json' ? 'json' : 'text';
+  return lastFormat(parseWords(program, words).command, words) === 'json' ? 'json' : 'text';
 }
 
+/** The last value given for the format of a command; undefined without one. */
+export const lastFormat = ({ options }: Command, words: readonly string[]): string | undefined =>
+  options
+    .filter(isFormatOption)
+    .flatMap((option) => valuesOf(option, words))
+    .at(-1);
+
 /** All values given for an option: `-o json`, `-ojson`, `--output json`, `--output=json`. */
-function valuesOf({ short, long }: Option, words: readonly string[]): readonly string[] {
+export function valuesOf({ short, long }: Pick<Option, 'short' | 'long'>, words: readonly string[]): readonly string[] {
   return words.flatMap((word, index) => {
     if (word === short || word === long) return words.slice(index + 1, index + 2);
     if (long !== undefined && long !== null && word.startsWith(`${long}=`)) return [word.slice(long.length + 1)];

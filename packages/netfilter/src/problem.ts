@@ -115,7 +115,7 @@ export const problemCodes = {
   VERSION_ZERO_RANGE:
     'before 1.34 kube-proxy in mode ipvs drops clients that only a source range of all addresses (prefix length 0) admits',
   VERSION_EARLY_CHECKS:
-    'before 1.32 kube-proxy in mode nftables refuses packets of the node itself before it translates them and asks for source ranges',
+    'before 1.33 kube-proxy in mode nftables refuses packets of the node itself before it translates them and asks for source ranges',
   VERSION_LOCALHOST_REJECTS:
     'since 1.38 kube-proxy in mode nftables rejects packets to node ports on localhost, which it left alone before',
   VERSION_LOCALHOST_LISTENER:
@@ -165,6 +165,7 @@ export const problemCodes = {
   OBSERVATION_INVALID: 'a file of what was observed is not in a format that this version reads, or is of another node',
   PARITY_REPORT_INVALID: 'a parity report is not in a format that this version reads, or contradicts itself',
   NODE_CONFIG_INVALID: 'sluiced.yaml is not valid',
+  NODE_CONFIG_UNTRUSTED: 'untrusted accounts can write to sluiced.yaml, or to a directory above it',
   NODE_TOOL_MISSING: 'a tool that the bundle needs is not installed on the node',
   NODE_LACKS_NEED: 'the node lacks a capability that the profile needs',
   NODE_CHAINS_NOT_OURS: 'another program made chains of these names',

@@ -1,18 +1,20 @@
-import { outWords, requestedFormat, usageProblem, versionWords } from '@sluice/cli';
+import { colours, outWords, reasonOf, requestedFormat, usageProblem, versionWords } from '@sluice/cli';
 import { CommanderError } from 'commander';
+import { setColours } from './commands/output/progress.ts';
 import { buildProgram } from './program.ts';
 import { exitCodes } from './exit.ts';
 
 /** A closed pipe (`| head`) is not an error; a full disk is. Without a listener Node prints a stack trace. */
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') return;
-  process.stderr.write(`error: Cannot write to standard output: ${error.message} [OUTPUT_UNWRITABLE]\n`);
+  process.stderr.write(`error: Cannot write to standard output: ${reasonOf(error)} [OUTPUT_UNWRITABLE]\n`);
   process.exitCode = exitCodes.problem;
 });
 process.stderr.on('error', () => {});
 
 const words = versionWords(process.argv.slice(2));
 const program = buildProgram();
+setColours(colours(program, words, process));
 let usage: CommanderError | undefined;
 try {
   await program.parseAsync(outWords(program, words), { from: 'user' });

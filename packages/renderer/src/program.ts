@@ -1,37 +1,29 @@
-import { examples, exitLine, shellCommands, versionCommand, version } from '@sluice/cli';
-import { Command } from 'commander';
-import { addAdoptPlan } from './commands/adopt-plan/command.ts';
-import { addAllocations } from './commands/allocations/command.ts';
-import { addAt } from './commands/at/command.ts';
-import { addBisect } from './commands/bisect/command.ts';
-import { addCertify } from './commands/certify/command.ts';
-import { addCost } from './commands/cost/command.ts';
-import { addDiff } from './commands/diff/command.ts';
-import { addDoctor } from './commands/doctor/command.ts';
-import { addExplain } from './commands/explain/command.ts';
-import { addFleet } from './commands/fleet/command.ts';
-import { addInit } from './commands/init/command.ts';
-import { addKrm } from './commands/krm/command.ts';
-import { addLs } from './commands/ls/command.ts';
+import { examples, exitLine, newProgram, shellCommands, versionCommand } from '@sluice/cli';
+import type { Command } from 'commander';
 import { print } from './commands/output/progress.ts';
-import { addPack } from './commands/pack/command.ts';
-import { addPolicy } from './commands/policy/command.ts';
-import { addPromote } from './commands/promote/command.ts';
-import { addParity } from './commands/parity/command.ts';
-import { addProve } from './commands/prove/command.ts';
-import { addPull } from './commands/pull/command.ts';
-import { addPush } from './commands/push/command.ts';
-import { addRelease } from './commands/release/command.ts';
-import { addRender } from './commands/render/command.ts';
-import { addReport } from './commands/report/command.ts';
-import { addShow } from './commands/show/command.ts';
-import { addSign } from './commands/sign/command.ts';
-import { addSnapshot } from './commands/snapshot/command.ts';
-import { addTrace } from './commands/trace/command.ts';
-import { addValidate } from './commands/validate/command.ts';
-import { addVerify } from './commands/verify/command.ts';
-import { addWatch } from './commands/watch/command.ts';
-import { addWhatIf } from './commands/whatif/command.ts';
+import { addAt, addBisect, addDoctor, addTrace } from './commands/verbs/follow.ts';
+import { addAdoptPlan, addCertify, addParity } from './commands/verbs/move.ts';
+import { addCost, addExplain, addLs, addShow } from './commands/verbs/read.ts';
+import {
+  addFleet,
+  addPack,
+  addPromote,
+  addPull,
+  addPush,
+  addRelease,
+  addSign,
+  addVerify,
+} from './commands/verbs/release.ts';
+import {
+  addAllocations,
+  addInit,
+  addKrm,
+  addRender,
+  addSnapshot,
+  addValidate,
+  addWatch,
+} from './commands/verbs/render.ts';
+import { addDiff, addPolicy, addProve, addReport, addWhatIf } from './commands/verbs/review.ts';
 import { bundleNames } from './load/names.ts';
 
 /** The verbs, by their groups in the help. */
@@ -59,12 +51,7 @@ const namesIn = (operands: readonly string[], list: (dir: string) => readonly st
  * parsers that it does not use.
  */
 export function buildProgram(): Command {
-  const program = new Command('sluice')
-    .description('Renders Kubernetes Services into versioned rule bundles, one per node.')
-    .version(version)
-    .configureHelp({ sortSubcommands: false })
-    .exitOverride();
-
+  const program = newProgram('sluice', 'Renders Kubernetes Services into versioned rule bundles, one per node.');
   examples(
     program,
     [

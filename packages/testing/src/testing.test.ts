@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { randomOf, readSeed, replay, seed } from './random.ts';
-import { atTier, reaches, readTier, runs, tier } from './tier.ts';
+import { atTier, inTurn, reaches, readTier, runs, tier } from './tier.ts';
 
 describe('a value by tier', () => {
   const values = { quick: 1, all: 3 } as const;
@@ -27,6 +27,12 @@ describe('a value by tier', () => {
       [30_000, 120],
     ]);
   });
+});
+
+test('as many landings as there are turns run everything once in tier test, and each landing all of it in a larger one', () => {
+  const all = ['a', 'b', 'c', 'd'];
+  expect([7, 8, 9].map((landing) => inTurn(all, 3, 'test', landing))).toEqual([['b'], ['c'], ['a', 'd']]);
+  expect(inTurn(all, 3, 'all', 7)).toEqual(all);
 });
 
 test('a tier reaches itself and the smaller ones', () => {

@@ -1,3 +1,6 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
 /** The tiers of tests, from the smallest to the largest; each includes the ones before it. `test/README.md` describes them. */
 export const tiers = ['quick', 'test', 'all', 'soak'] as const;
 export type Tier = (typeof tiers)[number];
@@ -36,3 +39,13 @@ export function reaches(wanted: Tier, at: Tier = tier): boolean {
 export function runs(count: number, at: Tier = tier): { readonly numRuns: number } {
   return { numRuns: atTier({ quick: Math.ceil(count / 10), test: count, soak: count * 30 }, at) };
 }
+
+/** The number in `test/landing`. */
+const landing = Number(readFileSync(join(import.meta.dirname, '../../../test/landing'), 'utf8'));
+
+/**
+ * Those of many that tier test runs in this landing: after `turns` landings each had its turn. The larger tiers run all of them.
+ * @param turns at least 1
+ */
+export const inTurn = <T>(all: readonly T[], turns: number, at: Tier = tier, now = landing): readonly T[] =>
+  reaches('all', at) ? all : all.filter((_one, index) => index % turns === now % turns);

@@ -1,24 +1,70 @@
-import { type BundleFiles, needs, type ResolvedFiles, ResolveCache, resolveSections } from '@sluice/bundle';
+import { type BundleFiles, needs, readPath, ResolveCache, type ResolvedFiles, resolveSections } from '@sluice/bundle';
 import {
+  differingFiles,
+  inOnePiece,
+  type IpvsHost,
   ipvsHost,
   keepSlots,
+  Layered,
   modeFacts,
   NftMemory,
+  nftNames,
   onKernel,
   parseKernelRelease,
+  type Problem,
   readIpvs,
   readNft,
-  type Problem,
   readSysctlLine,
+  type ResolvedVirtual,
+  type ResolvedVirtualFile,
+  serversByFile,
   type SysctlKey,
   toolOf,
 } from '@sluice/netfilter';
-import { type ChainLayout, linkFamilies, LinkMemory } from './linking.ts';
 import type { PartialRelease } from '../ports/journal.ts';
 import type { NodeFacts } from '../ports/node-facts.ts';
+import type { NodeState, ServiceNames } from '../ports/node-state.ts';
 import type { Refusal } from '../ports/refusal.ts';
-import type { NodeState } from '../ports/node-state.ts';
-import { ServicesMemory, servicesOfServers } from './services-memory.ts';
+import { type ChainLayout, linkFamilies, LinkMemory } from './linking.ts';
+
+/** Which frontends are of which Service, for one node after another bundle. Costs the files that changed. */
+export class ServicesMemory {
+  #files: readonly ResolvedVirtualFile[] = [];
+  #services: ServiceNames = new Map();
+
+  /**
+   * @param files of a node in mode nftables that are read without problems
+   * @returns the map of the last call if nothing differs from it; an equal list of names keeps its identity
+   */
+  of(files: readonly ResolvedVirtualFile[]): ServiceNames {
+    const changes = differingFiles(this.#files, files).flatMap(({ path, after }) => {
+      const service = serviceOf(path);
+      if (service === undefined) return [];
+      return [[service, after && kept(this.#services.get(service), nftNames(after))] as const];
+    });
+    this.#files = files;
+    this.#services = Layered.of(this.#services).with(changes);
+    return this.#services;
+  }
+}
+
+/** Which virtual servers are of which Service, for a node in mode ipvs: files name them, and nothing in the kernel does. */
+export function servicesOfServers(files: ResolvedVirtual, host: IpvsHost): ServiceNames {
+  const named = [...serversByFile(files, host)].flatMap(([path, servers]) => {
+    const service = serviceOf(path);
+    return service === undefined ? [] : [[service, servers] as const];
+  });
+  return new Map(named);
+}
+
+/** `shop/web` of its file. */
+function serviceOf(path: string): string | undefined {
+  const of = readPath(path);
+  return of?.kind === 'service' ? inOnePiece(`${of.namespace}/${of.name}`) : undefined;
+}
+
+const kept = (old: readonly string[] | undefined, names: readonly string[]): readonly string[] =>
+  old?.length === names.length && old.every((name, at) => name === names[at]) ? old : names;
 
 declare const admitted: unique symbol;
 /** A node's part of a bundle, checked line by line against the grammar and against the abilities of the node. Only `admit` makes one. */

@@ -4,7 +4,7 @@ import { resolveSections } from '@sluice/bundle';
 import { ipvsHost, readIpvs } from '@sluice/netfilter';
 import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
 import type { ServiceNames } from '../ports/node-state.ts';
-import { ServicesMemory, servicesOfServers } from './services-memory.ts';
+import { ServicesMemory, servicesOfServers } from './admit.ts';
 
 const memory = new ServicesMemory();
 

@@ -1,5 +1,6 @@
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { type Archive, archiveLimits, readArchive } from '@sluice/bundle';
+import { reasonOf } from '@sluice/cli';
 import type { Problem } from '@sluice/netfilter';
 import { descend } from '../inbox/descend.ts';
 import { walk } from '../inbox/walk.ts';
@@ -23,7 +24,7 @@ export function readArchiveFile(path: string): Archive | Problem {
       closeSync(fd);
     }
   } catch (error) {
-    return unreadable(path, (error as Error).message);
+    return unreadable(path, reasonOf(error));
   }
 }
 

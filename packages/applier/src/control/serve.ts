@@ -53,11 +53,14 @@ export function controlOf(holder: StateHolder): Control {
     drain: async ({ seconds }) => {
       drainOf(holder).begin(seconds, 'operator');
       const state = drainOf(holder).now;
+      // Its receipt is written in the next round.
+      holder.look?.();
       if (state) return state;
       throw stateError('Cannot drain the node: its end is already over', 'Check the clock of the node');
     },
     undrain: async () => {
       drainOf(holder).end();
+      holder.look?.();
       return {};
     },
     decide: async (request) => {

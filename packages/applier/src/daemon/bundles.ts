@@ -1,17 +1,63 @@
 import type { Tree } from '../inbox/files.ts';
 import type { Arrival } from '../inbox/inbox.ts';
 import type { WaitingRelease } from '../inbox/wave-gate.ts';
-import { limits, paces, pauseAfter } from '../limits.ts';
+import { limits, paces, pauseAfter, pauseBeforeRetry, retries } from '../limits.ts';
 import { messageOf } from '../message.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import type { Offers } from '../transaction/offers.ts';
-import type { DaemonParts } from './parts.ts';
 import type { EarlyEndpointsWatch } from './early-endpoints-watch.ts';
-import type { Looks } from './looks.ts';
 import { Lateness } from './lateness.ts';
-import { RehearsalBackOff } from './rehearsal-back-off.ts';
+import type { Looks } from './looks.ts';
+import type { DaemonParts } from './parts.ts';
 import type { Reports } from './reports.ts';
 import type { Wakes } from './wakes.ts';
+
+/** Refusals that come from a rehearsal, or from probes before a release, and may differ at the next one. */
+const codes: ReadonlySet<string> = new Set(['NODE_CANNOT_REHEARSE', 'NODE_REFUSES_RULES', 'NODE_RULES_UNSTEADY']);
+
+/**
+ * Delays the retry of a bundle that failed its rehearsal. A rehearsal starts many tools, and in layout `flat` loads the whole program: one per scan would
+ * keep a node busy all the time. Other refusals are retried at once.
+ */
+class RehearsalBackOff {
+  readonly #monotonicMs: () => number;
+  #last:
+    | { readonly tree: Tree; readonly machine: string; readonly outcome: Outcome; readonly untilMs: number }
+    | undefined;
+
+  /** How often in a row a rehearsal could not run. */
+  #unable = 0;
+
+  constructor(monotonicMs: () => number) {
+    this.#monotonicMs = monotonicMs;
+  }
+
+  /** Takes the outcome of applying or rehearsing a tree. @param sinceMs when that began */
+  ended(tree: Tree, machine: string, outcome: Outcome | undefined, sinceMs: number): void {
+    const problems = outcome?.kind === 'refused' ? outcome.refusal.problems : [];
+    if (!outcome || !problems.some(({ code }) => codes.has(code))) return this.forget();
+    const nowMs = this.#monotonicMs();
+    const isUnable = problems.some(({ code }) => code === 'NODE_CANNOT_REHEARSE');
+    // A tool that hung for a minute has used nothing: its release must not wait for as long as one that loaded rules for a minute.
+    const mostMs = isUnable ? pauseBeforeRetry(this.#unable, retries.rehearsal) : Infinity;
+    this.#unable = isUnable ? this.#unable + 1 : 0;
+    const pauseMs = Math.min(pauseAfter(nowMs - sinceMs, paces.rehearsal), mostMs);
+    this.#last = { tree, machine, outcome, untilMs: nowMs + pauseMs };
+  }
+
+  /** @returns the last outcome of the tree during its back-off, otherwise undefined */
+  of(tree: Tree, machine: string): Outcome | undefined {
+    const last = this.#last;
+    const isIt = last?.tree === tree && last.machine === machine && this.#monotonicMs() < last.untilMs;
+    return isIt ? last.outcome : undefined;
+  }
+
+  /** An operator asks for a retry now. */
+  forget(): void {
+    this.#last = undefined;
+    this.#unable = 0;
+  }
+}
 
 type Bundle = Extract<Arrival, { kind: 'bundle' }>;
 
@@ -106,10 +152,16 @@ export class Bundles {
       return reports.refused(arrival.problems);
     }
     reports.about(arrival.tree.digest);
+    this.#sees(arrival);
     status.accepted(arrival.release, arrival.alarms ?? []);
     if (!arrival.waits) status.waits(undefined);
     if (journal.halted === undefined) await this.#apply(arrival);
     else if (!arrival.waits) await this.#offerEndpoints(arrival);
+  }
+
+  /** What it says of the node itself counts at once. An endpoint update brings its endpoints alone, and a release whose wave is closed nothing. */
+  #sees(bundle: Bundle): void {
+    if (!bundle.waits && !isOnlyEndpoints(bundle)) this.#parts.daemon.seen?.(bundle.tree.files);
   }
 
   /** A halted node takes no release, but the endpoints of one, once for each tree. */
@@ -161,6 +213,7 @@ export class Bundles {
     if (waitsMs !== undefined) this.#againMs = daemon.monotonicMs() + waitsMs;
     this.#done = isTaken && waitsMs === undefined ? { tree, machine } : undefined;
     daemon.status.pending(this.#done === undefined);
+    daemon.leaves?.(isTaken ? (outcome.leaving ?? []) : []);
     if (!isTaken) return;
     await daemon.taken?.(tree.files);
     early.isIn(tree.files);
@@ -253,6 +306,7 @@ export class Bundles {
       // A release whose wave is closed offers nothing, not even endpoints.
       if (arrival.kind !== 'bundle' || arrival.tree === last || arrival.waits) return undefined;
       last = arrival.tree;
+      this.#sees(arrival);
       early.offer(last.files);
       return { files: last.files, onlyEndpoints: isOnlyEndpoints(arrival) };
     };

@@ -28,6 +28,7 @@ async function watch(
   const asked: string[] = [];
   const said: string[] = [];
   const told: string[] = [];
+  const seen: Tree['files'][] = [];
   const status = new Status('node-a', () => 0, 1000);
   const opinions = Array.isArray(opinion) ? (opinion as readonly Opinion[]) : [opinion as Opinion];
   let look = 0;
@@ -70,9 +71,10 @@ async function watch(
     ended: async (ending, of, onlyEndpoints) =>
       void told.push(`${ending.kind} ${onlyEndpoints ? 'endpoints of ' : ''}${of?.digest ?? 'nothing'}`),
     waits: async () => void told.push('waits'),
+    seen: (files) => void seen.push(files),
   });
   await daemon.run();
-  return { asked, said, told, report: status.report() };
+  return { asked, said, told, seen, report: status.report() };
 }
 
 const [a, b] = [tree('a'), tree('b')];
@@ -361,4 +363,24 @@ describe('early endpoint sync', () => {
     });
     expect(told).toEqual(['taken a']);
   });
+});
+
+test('sees what a bundle says of the node, applied or refused, and not in an endpoint update or before its wave', async () => {
+  const refused: Outcome = { kind: 'refused', refusal: { problems: [problem] } };
+  const release = {
+    cluster: 'test',
+    serial: 42,
+    digest: 'd'.repeat(64),
+    signers: ['ends'],
+    onlyEndpoints: true,
+  } as const;
+  const waits = { wave: 2, name: 'rest', problem };
+  const looks: Arrival[] = [
+    bundle(a),
+    { kind: 'bundle', tree: b, waits },
+    { kind: 'bundle', tree: b, release },
+    bundle(b),
+  ];
+  const { seen } = await watch(looks, [refused]);
+  expect(seen.map((files) => (files === a.files ? 'a' : 'b'))).toEqual(['a', 'b']);
 });

@@ -1,19 +1,58 @@
 import type { Extent } from '../inbox/files.ts';
 import type { ForeignChange } from '../kernel/changes/foreign-change.ts';
-import { limits } from '../limits.ts';
+import { limits, paces, pauseAfter } from '../limits.ts';
 import { messageOf } from '../message.ts';
 import { StillDiffers } from '../ports/failure.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import { repairOf } from '../status/repairs.ts';
 import type { Sight, Status } from '../status/status.ts';
 import { Bundles } from './bundles.ts';
+import type { Drift } from './drift.ts';
 import { EarlyEndpointsWatch } from './early-endpoints-watch.ts';
-import { FlowComparison } from './flow-comparison.ts';
 import { Looks } from './looks.ts';
 import { Orders } from './orders.ts';
 import type { DaemonParts } from './parts.ts';
 import { Reports } from './reports.ts';
 import { Wakes } from './wakes.ts';
+
+type FlowParts = Pick<DaemonParts, 'monotonicMs' | 'processorMs'> & {
+  readonly log: Pick<DaemonParts['log'], 'warn'>;
+  readonly reconciler: Pick<DaemonParts['reconciler'], 'reconcileFlows'>;
+};
+
+/**
+ * Compares the conntrack entries of UDP with the endpoints from time to time, so rarely that a node with a large table does not notice: a
+ * deletion after a change may have failed, or an entry may have been made while the rules changed.
+ */
+export class FlowComparison {
+  readonly #parts: FlowParts;
+  #dueMs: number;
+  #failed: string | undefined;
+
+  constructor(parts: FlowParts) {
+    this.#parts = parts;
+    // A start has other work, and a change forgets the flows that it ends.
+    this.#dueMs = parts.monotonicMs() + paces.flows.leastMs;
+  }
+
+  /** Compares if that is due. To be called between two changes. Never fails. */
+  async look(): Promise<void> {
+    const { reconciler, log, monotonicMs, processorMs = monotonicMs } = this.#parts;
+    if (monotonicMs() < this.#dueMs) return;
+    const beginMs = processorMs();
+    try {
+      const flows = (await reconciler.reconcileFlows?.()) ?? 0;
+      if (flows > 0) log.warn({ flows }, 'deleted conntrack entries that lead to no endpoint of their Service');
+      this.#failed = undefined;
+    } catch (error) {
+      const because = messageOf(error);
+      if (because !== this.#failed)
+        log.warn({ because }, 'cannot compare conntrack entries with the endpoints; retrying');
+      this.#failed = because;
+    }
+    this.#dueMs = monotonicMs() + pauseAfter(processorMs() - beginMs, paces.flows);
+  }
+}
 
 /**
  * The main loop: finish what a crash left open, repair drift, then apply the newest bundle, one at a time. Events that arrive while a
@@ -128,6 +167,12 @@ export class Daemon {
     const seconds = Math.round(ageMs / 1000);
     const why = `the tables were last known to hold the confirmed rules ${seconds} s ago; reading them again`;
     return { ageMs, why: unseenMs === undefined ? undefined : why };
+  }
+
+  /** Why an address should not be announced. A change in progress is none: it reads what it writes. */
+  get doubt(): Drift['doubt'] {
+    const doubt = this.#parts.drift?.doubt;
+    return doubt === 'unseen' && this.#bundles.isChanging ? undefined : doubt;
   }
 
   /** No release was ever put in, or the last one was removed. */

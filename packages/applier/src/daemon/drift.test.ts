@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { Drift } from './drift.ts';
 import type { ForeignChange, ChangeWatch } from '../kernel/changes/foreign-change.ts';
 import type { Run } from '../kernel/command.ts';
-import { SavePoll } from '../kernel/changes/save-poll.ts';
+import { SavePoll } from '../kernel/changes/changes.ts';
 import { limits, paces } from '../limits.ts';
 import { repairOf } from '../status/repairs.ts';
 
@@ -40,6 +40,28 @@ test('compares at once after a few changes, then after a pause that grows with t
   drift.compared(1_000, 0);
   drift.onEvent(flush);
   expect(drift.dueMs - nowMs, 'all are paid for').toBe(paces.comparison.leastMs);
+});
+
+test('doubts rules that a program was seen to change until a comparison that began later has ended', () => {
+  let nowMs = 0;
+  const drift = new Drift(silent, () => nowMs);
+  drift.onEvent({ by: undefined, what: [] });
+  expect(drift.doubt, 'a change, but not of our rules').toBeUndefined();
+  drift.onEvent(flush);
+  expect(drift.doubt).toBe('changed');
+  drift.take();
+  drift.onEvent(flush);
+  drift.compared(100, 3);
+  expect(drift.doubt, 'they were changed again meanwhile').toBe('changed');
+  drift.take();
+  drift.failed(100);
+  expect(drift.doubt).toBe('changed');
+  drift.compared(100, 3);
+  expect(drift.doubt, 'each asker hears of it').toBe('changed');
+  nowMs += limits.vip.calmMs;
+  expect(drift.doubt).toBeUndefined();
+  nowMs += limits.vip.seenMs + 1;
+  expect(drift.doubt).toBe('unseen');
 });
 
 test('a repair costs the pause of a comparison, so that the next one is not late', async () => {

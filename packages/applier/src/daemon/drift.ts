@@ -18,6 +18,10 @@ export class Drift {
   #knownUntilMs = -Infinity;
   /** When the tables were last known to be right. */
   #rightMs: number;
+  /** Whether another program was seen to change our chains or jumps, and no comparison has ended since. */
+  #isChanged = false;
+  /** When the last such comparison ended. */
+  #calmSinceMs = -Infinity;
   /** Whether they still are if nothing changes. */
   #isRight = false;
   /** The pause between two polls, where events do not tell, and between two comparisons. */
@@ -34,6 +38,7 @@ export class Drift {
 
   /** Another program changed something. */
   onEvent({ by, what, isDoubt }: ForeignChange): void {
+    if (what.length > 0 && isDoubt !== true) this.#isChanged = true;
     const others = this.#changes ?? [];
     const known = others.find((one) => one.by === by && one.isDoubt === isDoubt);
     const all = [...(known?.what ?? []), ...what].slice(0, limits.changesToldMax);
@@ -54,15 +59,27 @@ export class Drift {
 
   /** The same, where that is too long ago; else undefined. */
   get unseenMs(): number | undefined {
+    return this.#olderThan(limits.unseenMsMax) ? this.ageMs : undefined;
+  }
+
+  /** Why an address should not be announced: the kernel may hold other rules. */
+  get doubt(): 'changed' | 'unseen' | undefined {
+    if (this.#isChanged || this.#monotonicMs() - this.#calmSinceMs < limits.vip.calmMs) return 'changed';
+    return this.#olderThan(limits.vip.seenMs) ? 'unseen' : undefined;
+  }
+
+  #olderThan(ms: number): boolean {
     const pauseMs = Math.max(this.#lookPauseMs, this.#comparePauseMs);
-    const { ageMs } = this;
-    return ageMs > Math.max(limits.unseenMsMax, pauseMs * limits.unseenPausesMax) ? ageMs : undefined;
+    return this.ageMs > Math.max(ms, pauseMs * limits.unseenPausesMax);
   }
 
   /** The tables were seen to be right, as after a change, which reads back what it wrote. */
   saw(): void {
     this.#rightMs = this.#monotonicMs();
     this.#isRight = true;
+    if (this.#isChanged) this.#calmSinceMs = this.#monotonicMs();
+    // What was reported since the comparison began is not in it.
+    this.#isChanged = this.#changes?.some(({ what, isDoubt }) => what.length > 0 && isDoubt !== true) === true;
   }
 
   /** When `look` is to be called next. */

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { paces } from '../limits.ts';
-import { FlowComparison } from './flow-comparison.ts';
+import { FlowComparison } from './daemon.ts';
 
 /** A comparison on a clock that the test sets. */
 function comparison(reconcileFlows: () => Promise<number>) {

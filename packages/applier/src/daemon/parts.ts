@@ -28,10 +28,14 @@ export interface DaemonParts {
   readonly drift?: Drift;
   /** Called once, when the kernel holds the confirmed rules or cannot be made to. */
   readonly ready: () => void;
+  /** Called with the files of each bundle whose release counts on this node, applied or not. */
+  readonly seen?: (files: Tree['files']) => void;
   /** Called with the files of a bundle that is now in the kernel. */
   readonly taken?: (files: Tree['files']) => Promise<void>;
   /** Called with the files of a bundle whose endpoints reached the active generation before, or without, the rest of it. */
   readonly earlyEndpoints?: (files: Tree['files']) => void;
+  /** These frontends lose their last endpoint soon: a program that announces them should stop before. */
+  readonly leaves?: (frontends: readonly string[]) => void;
   /** For receipts. */
   readonly ended?: Ended;
   /** Called when the release in the directory waits for its wave only: an earlier refusal is over. */

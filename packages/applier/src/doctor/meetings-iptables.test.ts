@@ -88,6 +88,16 @@ test.each<[string, SavedTable, readonly string[]]>([
     ['translate -A FORWARD -j DNAT --to-destination 192.0.2.1-192.0.2.9'],
   ],
   [
+    'a transparent proxy, which takes packets or drops them',
+    table(['-p tcp -j TPROXY --on-port 15001 --on-ip 0.0.0.0 --tproxy-mark 0x0/0x0', '-j DROP']),
+    ['translate -A FORWARD -p tcp -j TPROXY --on-port 15001 --on-ip 0.0.0.0 --tproxy-mark 0x0/0x0'],
+  ],
+  [
+    'a transparent proxy for marked packets',
+    table(['-p tcp -m mark --mark 0x200/0xf00 -j TPROXY --on-port 15001']),
+    ['perhaps translate -A FORWARD -p tcp -m mark --mark 0x200/0xf00 -j TPROXY --on-port 15001'],
+  ],
+  [
     'a share of packets',
     table(['-m statistic --mode random --probability 0.50000000000 -j DROP']),
     ['perhaps drop -A FORWARD -m statistic --mode random --probability 0.50000000000 -j DROP'],

@@ -1,6 +1,7 @@
+import type { Ineligibility } from '@sluice/bundle';
 import * as v from 'valibot';
 import { limits } from '../limits.ts';
-import type { DrainState } from '../ports/drain.ts';
+import type { DrainState, DrainView } from '../ports/drain.ts';
 import { StateFile } from '../state/state-file.ts';
 
 const schema = v.strictObject({
@@ -18,12 +19,14 @@ interface Asker {
 }
 
 /** Whether the node is drained, kept over restarts of the process and not over a boot, and who was told. */
-export class Drain {
+export class Drain implements DrainView {
   readonly #file: StateFile<v.InferOutput<typeof schema>>;
   readonly #boot: string;
   readonly #nowMs: () => number;
   /** By address; the newest last. */
   readonly #askers = new Map<string, Asker>();
+  /** What the newest bundle says of this node. */
+  ineligible: Ineligibility | undefined;
 
   /** @param boot the id of this boot: another one ends a drain */
   constructor(state: string, boot: string, nowMs: () => number) {

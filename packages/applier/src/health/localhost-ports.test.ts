@@ -6,7 +6,7 @@ import type { ProbeResult } from '../ports/probes.ts';
 import { EndpointChoice } from './localhost-ports.ts';
 import { listenedPorts } from './localhost-listed.ts';
 import { LocalhostPorts } from './localhost-ports.ts';
-import { Relays } from './relay.ts';
+import { Relays } from './localhost-ports.ts';
 import { cartBundle } from '../testing/nftables.fixture.ts';
 import { scene, steppingClock } from '../testing/scene.fixture.ts';
 

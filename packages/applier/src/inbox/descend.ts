@@ -1,6 +1,15 @@
-import { closeSync, constants, fstatSync, lstatSync, openSync, readlinkSync, type BigIntStats } from 'node:fs';
-import { resolve } from 'node:path';
-import { checkTrust, InboxError, type Trust } from './trust.ts';
+import {
+  type BigIntStats,
+  closeSync,
+  constants,
+  fstatSync,
+  lstatSync,
+  openSync,
+  readFileSync,
+  readlinkSync,
+} from 'node:fs';
+import { basename, dirname, resolve } from 'node:path';
+import { checkTrust, InboxError, type Trust, type TrustPosition } from './trust.ts';
 
 /** An open directory: it stays the same one when names above it are renamed or linked. */
 export interface OpenDirectory {
@@ -11,7 +20,7 @@ export interface OpenDirectory {
 }
 
 /** The kernel's limit for one path (`MAXSYMLINKS`). */
-const linksMax = 40;
+export const linksMax = 40;
 
 const openFlags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 
@@ -30,17 +39,55 @@ export function openFolder(fd: number, name: string): { fd: number; stats: BigIn
  * Opens a directory by descending from the root, one name at a time, following links by hand: other users must not be able to replace any
  * folder or link on the path.
  * @param trust left out: owners and modes are not checked
+ * @param last whether the directory itself may be shared with the sticky bit (`above`), as for one file of a trusted user in it
  * @throws InboxError when one of them is not trusted; the error of the system when a name does not exist
  */
-export function descend(path: string, trust: Trust | undefined): OpenDirectory {
+export function descend(path: string, trust: Trust | undefined, last: TrustPosition = 'inside'): OpenDirectory {
   const directory = new DirectoryPath(trust);
   try {
     directory.restart();
     directory.go(resolve(path).split('/'));
-    return directory.end();
+    return directory.end(last);
   } catch (error) {
     directory.close();
     throw error;
+  }
+}
+
+/**
+ * Reads a file that only a trusted user can write, in folders where other users cannot replace it.
+ * @param trust left out: every user's file is read
+ * @param links how many links to such a file are followed; a link after them is an error (`ELOOP`)
+ * @param shelf whether the folder may be shared with the sticky bit (`above`): there, too, only root and the owner can replace a file
+ * @throws InboxError when it is not trusted, not a regular file or too large; the error of the system when it does not exist
+ */
+export function readTrusted(
+  path: string,
+  trust: Trust | undefined,
+  bytesMax: number,
+  links: number,
+  shelf: TrustPosition = 'inside',
+): Buffer {
+  const folder = descend(dirname(path), trust, shelf);
+  try {
+    const entry = entryPath(folder.fd, basename(path));
+    const named = lstatSync(entry, { bigint: true });
+    if (links > 0 && named.isSymbolicLink()) {
+      checkTrust(path, named, 'above', trust);
+      return readTrusted(resolve(folder.path, readlinkSync(entry)), trust, bytesMax, links - 1, shelf);
+    }
+    const fd = openSync(entry, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    try {
+      const stats = fstatSync(fd, { bigint: true });
+      checkTrust(path, stats, 'inside', trust);
+      if (stats.isFile() && stats.size <= bytesMax) return readFileSync(fd);
+      const why = `Cannot read ${path}: not a regular file, or larger than ${bytesMax} bytes`;
+      throw new InboxError(why, 'Put a file there as /usr/share/doc/sluice describes it');
+    } finally {
+      closeSync(fd);
+    }
+  } finally {
+    folder.close();
   }
 }
 
@@ -105,9 +152,9 @@ class DirectoryPath {
     return `/${this.#names.join('/')}`;
   }
 
-  /** The directory that was reached: it must not be shared, not even with the sticky bit. */
-  end(): OpenDirectory {
-    checkTrust(this.path, fstatSync(this.#fd, { bigint: true }), 'inside', this.#trust);
+  /** The directory that was reached. Inside a bundle it must not be shared, not even with the sticky bit: others could add files. */
+  end(last: TrustPosition): OpenDirectory {
+    checkTrust(this.path, fstatSync(this.#fd, { bigint: true }), last, this.#trust);
     const { path } = this;
     const fd = this.#fd;
     return { fd, path, close: () => closeSync(fd) };

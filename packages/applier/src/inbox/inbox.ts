@@ -1,5 +1,6 @@
 import { statSync } from 'node:fs';
 import { type Accepted, completeFile, isProblem, readRelease, type ReleaseFeature } from '@sluice/bundle';
+import { reasonOf } from '@sluice/cli';
 import type { Problem } from '@sluice/netfilter';
 import { descend, type OpenDirectory } from './descend.ts';
 import { type Extent, PlainFiles, type Tree } from './files.ts';
@@ -93,7 +94,7 @@ export class Inbox {
     } catch (error) {
       if (error instanceof InboxError)
         return { kind: 'refused', problems: [problemOf(error)], ...(this.#plain.isFilling ? { isFilling: true } : {}) };
-      const { code, message } = error as NodeJS.ErrnoException;
+      const { code } = error as NodeJS.ErrnoException;
       if (code === 'ENOENT' && !isThere(this.#directory)) return { kind: 'absent' };
       const hint =
         code === 'ENOENT' || code === 'ELOOP'
@@ -101,7 +102,7 @@ export class Inbox {
           : 'Check its permissions';
       return {
         kind: 'refused',
-        problems: [problemOf(new InboxError(`Cannot read ${this.#directory}: ${message}`, hint))],
+        problems: [problemOf(new InboxError(`Cannot read ${this.#directory}: ${reasonOf(error)}`, hint))],
       };
     }
   }

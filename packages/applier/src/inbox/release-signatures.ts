@@ -1,17 +1,6 @@
-import {
-  closeSync,
-  constants,
-  fstatSync,
-  lstatSync,
-  mkdtempSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { lstatSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, dirname, join } from 'node:path';
+import { join } from 'node:path';
 import {
   judgeSignatures,
   planSignatures,
@@ -25,12 +14,13 @@ import {
   type Signer,
   verifyArguments,
 } from '@sluice/bundle';
+import { reasonOf } from '@sluice/cli';
 import type { Problem } from '@sluice/netfilter';
 import type { Run } from '../kernel/command.ts';
 import { findTool } from '../kernel/tools.ts';
 import { limits } from '../limits.ts';
-import { descend, entryPath } from './descend.ts';
-import { checkTrust, InboxError, type Trust } from './trust.ts';
+import { readTrusted } from './descend.ts';
+import { InboxError, type Trust } from './trust.ts';
 
 /**
  * Reads the allowed signers from a file that only its owner can write, in folders where other users cannot replace it.
@@ -38,10 +28,10 @@ import { checkTrust, InboxError, type Trust } from './trust.ts';
  */
 export function loadSigners(path: string, trust: Trust): readonly Signer[] | { readonly problems: readonly Problem[] } {
   try {
-    return readSigners(path, readTrusted(path, trust));
+    return readSigners(path, readTrusted(path, trust, releaseLimits.signersBytesMax, 0).toString('latin1'));
   } catch (error) {
     const { message, hint } = error as InboxError;
-    const why = error instanceof InboxError ? message : `Cannot read ${path}: ${message}`;
+    const why = error instanceof InboxError ? message : `Cannot read ${path}: ${reasonOf(error)}`;
     return {
       problems: [
         unusable(
@@ -50,30 +40,6 @@ export function loadSigners(path: string, trust: Trust): readonly Signer[] | { r
         ),
       ],
     };
-  }
-}
-
-function readTrusted(path: string, trust: Trust): string {
-  const folder = descend(dirname(path), trust);
-  try {
-    const fd = openSync(
-      entryPath(folder.fd, basename(path)),
-      constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK,
-    );
-    try {
-      const stats = fstatSync(fd, { bigint: true });
-      checkTrust(path, stats, 'inside', trust);
-      if (!stats.isFile() || stats.size > releaseLimits.signersBytesMax)
-        throw new InboxError(
-          `Cannot read ${path}: not a regular file, or larger than ${releaseLimits.signersBytesMax} bytes`,
-          'Write a line for each signer',
-        );
-      return readFileSync(fd, 'latin1');
-    } finally {
-      closeSync(fd);
-    }
-  } finally {
-    folder.close();
   }
 }
 

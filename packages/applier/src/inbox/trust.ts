@@ -20,6 +20,8 @@ export class InboxError extends Error {
 export interface Trust {
   /** User ids. */
   readonly owners: ReadonlySet<number>;
+  /** What is to be trusted, for messages; left out: the bundle directory. */
+  readonly subject?: string;
 }
 
 /** The superuser, the user that sluiced runs as, and the bundle owner of the config. */
@@ -29,7 +31,10 @@ export function trustOf(bundleOwner: number | undefined): Trust {
 }
 
 /** Whether a folder or file is above the bundle, or inside it. Links count as above. */
-type TrustPosition = 'above' | 'inside';
+export type TrustPosition = 'above' | 'inside';
+
+/** The same for `sluiced.yaml`, which names programs that run as root. */
+export const configTrust = (): Trust => ({ ...trustOf(undefined), subject: 'the config' });
 
 const stickyBit = 0o1000n;
 const writableByOthers = 0o022n;
@@ -43,7 +48,11 @@ export function checkTrust(path: string, stats: BigIntStats, position: TrustPosi
   if (!trust) return;
   checkWriters(path, stats, position, trust);
   if (stats.isFile() && stats.nlink !== 1n) {
-    throw untrusted(`${path} has ${stats.nlink} names (hard links)`, 'Copy the file instead of linking it');
+    throw untrusted(
+      `${path} has ${stats.nlink} names (hard links)`,
+      'Copy the file instead of linking it',
+      trust.subject,
+    );
   }
 }
 
@@ -61,15 +70,17 @@ export function checkWriters(
   if (!trust.owners.has(Number(stats.uid))) {
     const owners = [...trust.owners].toSorted((a, b) => a - b).join(' or ');
     const give = all === undefined ? 'Give it to user' : `Give all of ${all} to user`;
-    const hint = `${give} ${owners} (chown), or set \`bundleOwner: ${stats.uid}\` in sluiced.yaml if that user writes bundles`;
-    throw untrusted(`${path} belongs to user ${stats.uid}`, hint);
+    const orElse = `, or set \`bundleOwner: ${stats.uid}\` in sluiced.yaml if that user writes bundles`;
+    const hint = `${give} ${owners} (chown)${trust.subject === undefined ? orElse : ''}`;
+    throw untrusted(`${path} belongs to user ${stats.uid}`, hint, trust.subject);
   }
   if (stats.isSymbolicLink()) return;
   // In a folder with the sticky bit, such as /tmp, users cannot rename the files of others.
   const isShared = position === 'above' && (stats.mode & stickyBit) !== 0n;
   if ((stats.mode & writableByOthers) !== 0n && !isShared) {
-    const hint = all === undefined ? `chmod go-w ${path}` : `chmod -R go-w ${all}`;
-    throw untrusted(`${path} is writable by other users (mode ${modeOf(stats)})`, hint);
+    const close = all === undefined ? `chmod go-w ${path}` : `chmod -R go-w ${all}`;
+    const hint = (stats.mode & stickyBit) === 0n ? close : `Use a folder in which other users cannot make files`;
+    throw untrusted(`${path} is writable by other users (mode ${modeOf(stats)})`, hint, trust.subject);
   }
 }
 
@@ -77,7 +88,7 @@ function modeOf(stats: BigIntStats): string {
   return `0${(stats.mode & 0o7777n).toString(8)}`;
 }
 
-/** Why a bundle directory is not trusted. */
-export function untrusted(what: string, hint: string): InboxError {
-  return new InboxError(`Cannot trust the bundle directory: ${what}`, hint, 'BUNDLE_UNTRUSTED');
+/** Why a bundle directory, or another subject, is not trusted. */
+export function untrusted(what: string, hint: string, subject = 'the bundle directory'): InboxError {
+  return new InboxError(`Cannot trust ${subject}: ${what}`, hint, 'BUNDLE_UNTRUSTED');
 }

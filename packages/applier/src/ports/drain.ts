@@ -1,3 +1,5 @@
+import type { Ineligibility } from '@sluice/bundle';
+
 /** A node that asks for no new connections: its ports for load balancers answer 503. Rules and connections stay. */
 export interface DrainState {
   /** RFC 3339. */
@@ -7,4 +9,13 @@ export interface DrainState {
   readonly because: 'operator' | 'shutdown';
   /** How many clients of these ports have not been told often enough to send elsewhere. */
   readonly untold: number;
+}
+
+/** What load balancers are to be told. */
+export interface DrainView {
+  readonly now: DrainState | undefined;
+  /** Why the cluster wants no new connections at this node. */
+  readonly ineligible?: Ineligibility | undefined;
+  /** A client of a port for load balancers is answered. */
+  answers(address: string): void;
 }

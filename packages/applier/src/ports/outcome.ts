@@ -7,13 +7,20 @@ export type Outcome =
   /** Nothing was touched: the bundle is not for this node, or this node cannot run it. */
   | { readonly kind: 'refused'; readonly refusal: Refusal }
   /** The kernel already holds the bundle. */
-  | { readonly kind: 'same'; readonly generation: Generation; readonly waitsMs?: number }
+  | {
+      readonly kind: 'same';
+      readonly generation: Generation;
+      readonly waitsMs?: number;
+      readonly leaving?: readonly string[];
+    }
   | {
       readonly kind: 'confirmed';
       readonly generation: Generation;
       readonly steps: number;
       /** The last-endpoint delay that is left; then the bundle must be put in again. */
       readonly waitsMs?: number;
+      /** The frontends that lose their last endpoint then, `ipv4 tcp 203.0.113.9 80`. */
+      readonly leaving?: readonly string[];
       /** The probes that failed before and still fail. */
       readonly failing?: readonly string[];
       /** Why the journal could not be written: the next process returns to the generation in the journal. */

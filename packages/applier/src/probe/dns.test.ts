@@ -3,7 +3,7 @@ import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { afterEach, expect, test } from 'vitest';
 import { dnsQuestion, readDnsAnswer } from './dns-message.ts';
-import { tryDns } from './dns.ts';
+import { tryDns } from './probes.ts';
 
 let server: Socket | undefined;
 afterEach(() => {

@@ -72,7 +72,7 @@ export type ReceiptContent = Omit<Receipt, 'number' | 'at'>;
 export function contentOf(
   node: string,
   { outcome, codes = [], because = '' }: Account,
-  known: Pick<Receipt, 'release' | 'standing' | 'serving' | 'sluiced'>,
+  known: Pick<Receipt, 'release' | 'standing' | 'serving' | 'draining' | 'sluiced'>,
   probes: readonly ProbeResult[],
 ): ReceiptContent {
   const answers = probes.map(({ name, healthy }) => ({ name, healthy }));

@@ -13,6 +13,8 @@ interface ReceiptWriterParts {
   readonly active: () => Generation | undefined;
   /** Who serves now. */
   readonly serving: () => Serving;
+  /** Who drains the node; undefined: it is not drained. */
+  readonly draining: () => Receipt['draining'];
   /** The version of `sluiced`. */
   readonly sluiced: string;
   /** Called with why a receipt could not be written, or with undefined when it was. Nothing is decided by a receipt here. */
@@ -62,6 +64,13 @@ export class ReceiptWriter {
     if (this.#reported.refused) await this.#reportActive();
   }
 
+  /** Reports the active release again where a drain began or ended, unless the last receipt says that something else became of a release. */
+  async reportDrain(): Promise<void> {
+    const { refused, isOvertaken, draining } = this.#reported;
+    if (refused || isOvertaken || !this.#active || draining === this.#parts.draining()) return;
+    await this.#reportActive();
+  }
+
   /** The active release; undefined where it is not known, as after a rollback by an operator. */
   get #active(): ReportedRelease['isIn'] {
     const { isIn } = this.#reported;
@@ -91,12 +100,16 @@ export class ReceiptWriter {
     told: ReportedRelease,
   ): Promise<void> {
     const { receipts, node, active, serving, sluiced, failed } = this.#parts;
+    const draining = this.#parts.draining();
+    const drain = draining ? { draining } : {};
     const now = active();
     const stands = now ? { generation: now.number, version: now.version } : null;
     try {
-      const known = { release, standing: stands, serving: serving(), sluiced };
-      await receipts.write(contentOf(node, account, known, probes), told);
-      this.#reported = told;
+      const known = { release, standing: stands, serving: serving(), ...drain, sluiced };
+      const { draining: _before, ...rest } = told;
+      const reported = { ...rest, ...drain };
+      await receipts.write(contentOf(node, account, known, probes), reported);
+      this.#reported = reported;
       failed(undefined);
     } catch (error) {
       failed(withoutQuotes(error instanceof Error ? error.message : String(error)) ?? 'for an unknown reason');

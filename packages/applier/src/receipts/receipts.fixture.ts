@@ -46,12 +46,14 @@ export function receiptWriter({
   keep = 32,
   stands = generation.number,
   partial = undefined as PartialRelease | undefined,
+  draining = undefined as Receipt['draining'],
 } = {}): ReceiptWriter {
   return new ReceiptWriter({
     receipts: new Receipts({ node: sampleNode, state, directory, keep }, run, () => nowMs),
     node: sampleNode,
     active: () => ({ ...generation, number: stands, partial }),
     serving: () => ({ mode: 'iptables', kubeProxy: 'absent' }),
+    draining: () => draining,
     sluiced: '0.1.0',
     failed: (why) => void failures.push(why),
   });

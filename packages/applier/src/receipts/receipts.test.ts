@@ -208,6 +208,20 @@ describe('a receipt', () => {
     expect(newest().outcome).toBe('refused');
   });
 
+  test('says once that a drain began or ended, also over restarts, and not over a refusal', async () => {
+    await receiptWriter().reportDrain();
+    await receiptWriter().report({ outcome: 'confirmed' }, seal);
+    for (let turn = 0; turn < 2; turn++) await receiptWriter({ draining: 'operator' }).reportDrain();
+    expect(newest()).toMatchObject({ outcome: 'same', release: { digest }, draining: 'operator' });
+    for (let turn = 0; turn < 2; turn++) await receiptWriter().reportDrain();
+    expect(newest()).toMatchObject({ outcome: 'same', release: { digest } });
+    expect(newest()).not.toHaveProperty('draining');
+    expect(names()).toHaveLength(3);
+    await receiptWriter().report(refused, next);
+    await receiptWriter({ draining: 'shutdown' }).reportDrain();
+    expect(newest()).toMatchObject({ outcome: 'refused' });
+  });
+
   test('is not written for a waiting release without a refusal before', async () => {
     await receiptWriter().reportWaiting();
     await receiptWriter().report({ outcome: 'rolled-back' }, seal);

@@ -34,6 +34,8 @@ const reportedSchema = v.strictObject({
   ),
   /** Whether the release was reported otherwise since, such as refused: endpoint updates do not cancel that. */
   isOvertaken: v.optional(v.boolean()),
+  /** What it said of a drain. */
+  draining: v.optional(v.picklist(['operator', 'shutdown'])),
 });
 /** What receipts have reported about the node's release, kept for the next process. */
 export type ReportedRelease = v.InferOutput<typeof reportedSchema>;

@@ -1,18 +1,164 @@
-import type { ReconcileParts, PutRequest } from './parts.ts';
-import { isRefusal } from '../admission/admit.ts';
+import { type AdmittedBundle, isRefusal } from '../admission/admit.ts';
+import { endpointsText } from '../endpoints/bounds.ts';
+import { decline, type EndpointChange, endpointChanges, printEndpointChanges } from '../endpoints/endpoint-changes.ts';
+import { type LastEndpointWaits, noWaits, waitMs } from '../endpoints/last-endpoint-delay.ts';
 import { messageOf } from '../message.ts';
 import { stepsOf } from '../plan/transaction-plan.ts';
+import type { Generation, VersionedState } from '../ports/journal.ts';
 import type { Outcome } from '../ports/outcome.ts';
+import type { ProbeResult } from '../ports/probes.ts';
 import type { Refusal } from '../ports/refusal.ts';
 import type { Offers, ProbationOffers } from '../transaction/offers.ts';
-import { waitMs } from '../endpoints/last-endpoint-delay.ts';
-import { isStale } from './changes.ts';
-import { type Classified, classify } from './classify.ts';
-import { earlyStep, type EarlyTried } from './early-endpoints.ts';
-import { afterRelease } from './endpoint-rollback.ts';
-import { delayOf, mustWait } from './gate.ts';
-import type { PlannedChange } from '../transaction/planned-change.ts';
+import type { PlannedChange, TransactionResult } from '../transaction/planned-change.ts';
 import { VerifiedAnswers } from '../transaction/verified-answers.ts';
+import { type Changes, isStale } from './changes.ts';
+import { type EarlyScope, earlyStep, type EarlyTried } from './early-endpoints.ts';
+import { beyondEndpoints, delayOf, isMore, mustWait, quarantined, whyQuarantined } from './gate.ts';
+import type { PutRequest, ReconcileParts } from './parts.ts';
+
+/**
+ * Ends a release: endpoints that were declined before a confirmed one are offered again, and a rollback for a failed probe may concern its
+ * early endpoints, too.
+ */
+async function afterRelease(
+  { outcome, failed }: TransactionResult,
+  baseline: VerifiedAnswers,
+  parts: Pick<ReconcileParts, 'changes' | 'keeper' | 'ports'>,
+): Promise<Outcome> {
+  if (outcome.kind === 'confirmed') decline(new Map(), parts.ports);
+  if (outcome.kind !== 'rolled-back' || failed !== 'health') return outcome;
+  const { rules } = baseline;
+  if (rules.kind === 'generation') return rollBackEndpoints(outcome.because, baseline.before, rules.generation, parts);
+  if (rules.kind === 'earlier') return outcome;
+  return { ...outcome, because: `${outcome.because}; whether it failed before is not known: ${rules.why}` };
+}
+
+/** Puts endpoints in, however many they are. @returns undefined: they were refused */
+async function restoreEndpoints(target: VersionedState, changes: Changes): Promise<Outcome | undefined> {
+  const change = await changes.decide(target, { changeKind: 'endpoints' });
+  return 'problems' in change ? undefined : (await changes.update(change)).outcome;
+}
+
+/**
+ * Follows the rollback of a release that failed its probes. The node then serves the old release with the newest endpoints, and these
+ * may be what broke the probe: they went in early, before probation. So the probes run again, and if they still fail, the changed
+ * Services get their old endpoints. If the probes fail with these, too, the newest ones are kept: they are more likely to exist.
+ * @param because why the release was rolled back
+ * @param answers before any part of it was in the kernel @param generation the rules at that time
+ * @returns the outcome `rolled-back` with what became of the endpoints, or `held`
+ */
+async function rollBackEndpoints(
+  because: string,
+  answers: readonly ProbeResult[],
+  generation: Generation,
+  { changes, keeper, ports }: Pick<ReconcileParts, 'changes' | 'keeper' | 'ports'>,
+): Promise<Outcome> {
+  const { journal, declined, report } = ports;
+  const rolledBack = (endpoints: string): Outcome => ({ kind: 'rolled-back', because: `${because}; ${endpoints}` });
+  const active = journal.active;
+  const differing = active?.number === generation.number ? endpointChanges(generation.state, active.state) : [];
+  if (!active || differing.length === 0) return { kind: 'rolled-back', because };
+  const now = await VerifiedAnswers.take(keeper, ports);
+  if ('problems' in now)
+    return rolledBack('the newest endpoints stay: another program changes the rules that they are tried on');
+  const failed = regressed(answers, now.answers);
+  if (failed.length === 0) return rolledBack('the newest endpoints stay: with them the probes pass again');
+  report('endpoint-rollback', { probes: failed, endpoints: printEndpointChanges(differing) });
+  const restored = await restoreEndpoints({ ...active, state: generation.state }, changes);
+  if (restored?.kind === 'held' || restored?.kind === 'pending') return restored;
+  const names = failed.join(', ');
+  if (restored?.kind !== 'confirmed')
+    return rolledBack(`the newest endpoints fail ${names}, too, and the old ones cannot be restored`);
+  const then = await VerifiedAnswers.take(keeper, ports);
+  if (!('problems' in then) && regressed(answers, then.answers).length === 0) {
+    decline(new Map([...declined.read(), ...differing.map(keyed)]), { declined, report });
+    const what = printEndpointChanges(differing.map(reversed));
+    return rolledBack(`old endpoints restored, for the newest ones fail ${names}, too: ${what}`);
+  }
+  const newest = await restoreEndpoints(active, changes);
+  return newest?.kind === 'held' || newest?.kind === 'pending'
+    ? newest
+    : rolledBack(`the newest endpoints stay: ${names} failed with the old ones, too`);
+}
+
+/** The probes that passed before and fail now. */
+function regressed(before: readonly ProbeResult[], now: readonly ProbeResult[]): readonly string[] {
+  const good = new Set(before.filter(({ healthy }) => healthy).map(({ name }) => name));
+  return now.filter(({ name, healthy }) => !healthy && good.has(name)).map(({ name }) => name);
+}
+
+const reversed = (change: EndpointChange): EndpointChange => ({
+  ...change,
+  before: change.after,
+  after: change.before,
+});
+
+const keyed = ({ key, after }: EndpointChange): readonly [string, string] => [key, endpointsText(after)];
+
+/** What may become of a bundle. */
+type Classified =
+  /** Nothing of it may go in. */
+  | { readonly kind: 'refused'; readonly refusal: Refusal }
+  /** Its endpoints may go in, the rest is refused. */
+  | {
+      readonly kind: 'barred';
+      readonly bundle: AdmittedBundle;
+      readonly refusal: Refusal;
+      readonly scope: EarlyScope;
+    }
+  /** All of it may go in, some of it perhaps later. */
+  | {
+      readonly kind: 'change';
+      readonly bundle: AdmittedBundle;
+      readonly change: PlannedChange;
+      readonly waits: LastEndpointWaits;
+      readonly scope: EarlyScope;
+    };
+
+/**
+ * Admits a bundle, and decides what may become of it.
+ * @param isRetry after a plan from rules that were out of date: that failure is not the bundle's, although it may be counted
+ */
+async function classify(
+  { files, byHand, onlyEndpoints, said }: PutRequest,
+  { ports, changes, lastEndpointDelay, removals, bounds }: ReconcileParts,
+  isRetry = false,
+): Promise<Classified> {
+  const bundle = await changes.admit(files, byHand);
+  const bad = byHand || isRetry || isRefusal(bundle) ? undefined : whyQuarantined(bundle, ports);
+  if (isRefusal(bundle) || bad !== undefined) {
+    lastEndpointDelay.forget();
+    removals.forget();
+  }
+  if (isRefusal(bundle)) return { kind: 'refused', refusal: bundle };
+  const outside = onlyEndpoints ? bounds.refuse(bundle) : undefined;
+  if (outside) return { kind: 'refused', refusal: outside };
+  if (bad !== undefined) {
+    const scope = { waits: noWaits, withFirst: !onlyEndpoints, withEndpoints: true };
+    return { kind: 'barred', bundle, refusal: quarantined(bundle.version, bad), scope };
+  }
+  const change = await changes.decide(bundle, { replacesAll: onlyEndpoints });
+  const waits = lastEndpointDelay.waits(byHand || 'problems' in change ? {} : change);
+  if ('problems' in change) return { kind: 'refused', refusal: change };
+  const isRelease = change.changeKind === 'release';
+  if (onlyEndpoints && isMore(change)) {
+    const scope = { waits: noWaits, withFirst: false, withEndpoints: true };
+    return { kind: 'barred', bundle, refusal: beyondEndpoints(bundle.version), scope };
+  }
+  const held = removals.refuse(change, byHand || said.acceptsRemoval === true);
+  if (held) {
+    // Services that keep endpoints are served by the newest ones meanwhile.
+    const lasting = { ...waits, pending: change.last ?? [] };
+    return {
+      kind: 'barred',
+      bundle,
+      refusal: held,
+      scope: { waits: lasting, withFirst: !onlyEndpoints, withEndpoints: true },
+    };
+  }
+  const scope = { waits, withFirst: isRelease && !onlyEndpoints, withEndpoints: isRelease };
+  return { kind: 'change', bundle, change, waits, scope };
+}
 
 /**
  * Brings the kernel to the state of a bundle, or refuses it.
@@ -82,7 +228,7 @@ function gate(
   { ports, changes, early, releasesPerHour }: ReconcileParts,
 ): Outcome | undefined {
   const waitsMs = waitMs(waits, isSplit);
-  if (waitsMs > 0) return waitingOutcome(outcome, change, waitsMs);
+  if (waitsMs > 0) return waitingOutcome(outcome, change, { waitsMs, leaving: waits.pending });
   const { from, plan } = change;
   if (stepsOf(plan).length === 0 && bundle.version === from.version) {
     changes.rememberTables(plan.desired);
@@ -128,9 +274,13 @@ function forProbation(offers: Offers, { ports, changes, bounds }: ReconcileParts
  * The outcome of a change that waits for the last-endpoint delay.
  * @param earlyEndpoints the outcome of the part that went in early; undefined: there was none
  */
-function waitingOutcome(earlyEndpoints: Outcome | undefined, { from }: PlannedChange, waitsMs: number): Outcome {
-  if (!earlyEndpoints) return { kind: 'same', generation: from, waitsMs };
+function waitingOutcome(
+  earlyEndpoints: Outcome | undefined,
+  { from }: PlannedChange,
+  wait: { readonly waitsMs: number; readonly leaving: readonly string[] },
+): Outcome {
+  if (!earlyEndpoints) return { kind: 'same', generation: from, ...wait };
   return earlyEndpoints.kind === 'confirmed' || earlyEndpoints.kind === 'same'
-    ? { ...earlyEndpoints, waitsMs }
+    ? { ...earlyEndpoints, ...wait }
     : earlyEndpoints;
 }

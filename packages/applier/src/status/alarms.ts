@@ -9,6 +9,8 @@ export interface Alarm {
   readonly ends: 'cause' | 'bundle';
   /** The rules in the kernel are not known to be right: `/healthz` answers 503. */
   readonly isUnhealthy?: true;
+  /** It is about the newest bundle: the active generation is in the kernel nonetheless. */
+  readonly isAboutNewest?: true;
 }
 
 const unhealthy = { ends: 'cause', isUnhealthy: true } as const;
@@ -153,7 +155,7 @@ export const alarms = {
   },
   STATUS_PORT: {
     ...lasting,
-    meaning: 'the port of /healthz, /livez, /metrics and /status cannot be opened',
+    meaning: 'the port of /healthz, /livez, /readyz, /metrics and /status cannot be opened',
     next: 'find the program that has the port, or change listen',
   },
   CONTROL_SOCKET: {
@@ -164,12 +166,14 @@ export const alarms = {
   RELEASE_DELAYED: {
     ends: 'bundle',
     isUnhealthy: true,
+    isAboutNewest: true,
     meaning:
       'a release that could be served waits for longer than a probation: too many others failed on this node, or the node cannot rehearse it',
     next: 'read in sluiced history why they failed, or run sluiced apply, which waits for no limit; read why no rehearsal runs in the alarm',
   },
   SERVICES_LATE: {
     ...unhealthy,
+    isAboutNewest: true,
     meaning:
       'the kernel has lacked Services or endpoints that the bundle directory has for more than lateSeconds, where no signatures are required',
     next: 'read their names and the reason in the alarm; sluiced tries again',
@@ -198,6 +202,10 @@ export type AlarmCode = ProblemCode | keyof typeof alarms;
 const known: Readonly<Record<string, Alarm>> = alarms;
 
 export const isUnhealthy = (code: AlarmCode): boolean => known[code]?.isUnhealthy === true;
+
+/** Whether it says that the kernel may not hold the active generation: then no address is announced, and `/readyz` answers 503. */
+export const saysWrong = (code: string): boolean =>
+  known[code]?.isUnhealthy === true && known[code].isAboutNewest !== true;
 
 /** Whether it ends when a bundle is taken, or the directory is as it was. */
 export const endsWithBundle = (code: AlarmCode): boolean => (known[code]?.ends ?? 'bundle') === 'bundle';

@@ -16,11 +16,10 @@ export class Heartbeat {
     this.#lastMs = this.#monotonicMs();
   }
 
-  get isAlive(): boolean {
-    return this.silentMs < this.#stallMs;
-  }
-
-  get silentMs(): number {
-    return this.#monotonicMs() - this.#lastMs;
+  /** Why it counts as stalled; undefined while it makes progress. */
+  get stall(): string | undefined {
+    const silentMs = this.#monotonicMs() - this.#lastMs;
+    const seconds = Math.round(silentMs / 1000);
+    return silentMs < this.#stallMs ? undefined : `main loop has not made progress for ${seconds} s`;
   }
 }

@@ -72,7 +72,9 @@ export const kubeProxyMetrics: Readonly<Record<string, MetricFate>> = {
     'sluice_localhost_listener_failures',
     'on ::1 alone; the alarm `LOCALHOST_PORT` names the port',
   ),
-  kubeproxy_nftables_localhost_nodeport_rejected_packets_total: none('the table counts no refusals'),
+  kubeproxy_nftables_localhost_nodeport_rejected_packets_total: none(
+    'the table has the counters, of both families together: `nft list counters table inet sluice`',
+  ),
   kubeproxy_conntrack_reconciler_sync_duration_seconds: none(
     'bounded to 0.25 % of a processor, so its duration tells nothing',
   ),

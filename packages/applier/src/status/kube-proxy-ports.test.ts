@@ -114,3 +114,16 @@ test('a drained node is not eligible, and still healthy and alive', async () => 
   expect((await health('/healthz')).status).toBe(200);
   expect(asked, 'health checks alone').toEqual(['127.0.0.1', '127.0.0.1']);
 });
+
+test('a Node that the cluster is to delete is not eligible, and still healthy', async () => {
+  const { status, health, metrics } = await serve();
+  status.activate(generation);
+  const drain = { now: undefined, ineligible: 'ToBeDeletedByClusterAutoscaler' as const, answers: () => undefined };
+  status.watches({ sight: () => ({ ageMs: 0, why: undefined }), slowTool: () => undefined, drain });
+  const answer = await health('/healthz');
+  expect(answer.status).toBe(503);
+  expect(await answer.json()).toMatchObject({ nodeEligible: false, healthy: true });
+  expect((await health('/livez')).status).toBe(200);
+  expect(status.report()).toMatchObject({ healthy: true, draining: null, ineligible: drain.ineligible });
+  expect(await (await metrics('/metrics')).text()).toMatch(/^sluice_node_eligible 0$/m);
+});

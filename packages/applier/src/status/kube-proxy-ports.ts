@@ -5,7 +5,7 @@ import type { Registry } from 'prom-client';
 export interface ProxyView {
   /** Whether the rules are known to be right. */
   readonly healthy: boolean;
-  /** Whether load balancers may send to this node: it is not drained. */
+  /** Whether load balancers may send to this node: it is not drained, and the cluster is not to delete it. */
   readonly eligible: boolean;
   /** Whether the main loop makes progress. */
   readonly alive: boolean;
@@ -21,7 +21,7 @@ export interface ProxyView {
 
 /**
  * Answers as kube-proxy's port for load balancers, 10256, does (`pkg/proxy/healthcheck/proxy_health.go` of Kubernetes 1.37): /healthz and
- * /livez with the same document and the same codes. `nodeEligible` is false while the node is drained
+ * /livez with the same document and the same codes. `nodeEligible` is false while the node is drained, or its Node is to be deleted
  * (KEP-3836).
  */
 export const answerHealth =

@@ -1,14 +1,68 @@
-import { version } from '@sluice/cli';
 import type { Accepted } from '@sluice/bundle';
+import { version } from '@sluice/cli';
 import { Counter, Gauge, Histogram, type Metric, Registry } from 'prom-client';
-import type { Generation } from '../ports/journal.ts';
+import { byMost, type ServiceConnections } from '../counts/most.ts';
 import type { AffinityFill } from '../nftables/affinity.ts';
-import type { ServiceConnections } from '../counts/most.ts';
 import type { FrontendConnections } from '../nftables/counts.ts';
+import type { Generation } from '../ports/journal.ts';
 import { type Outcome, partialOf } from '../ports/outcome.ts';
-import { StateSizes } from './state-sizes.ts';
-import { TrafficMetrics } from './traffic-metrics.ts';
 import { type NodeMemory, ProxyMetrics, TransactionMetrics } from './metrics.ts';
+import { StateSizes } from './state-sizes.ts';
+
+const when = {
+  connections:
+    'since sluiced started or the kernel counts; modes iptables and ipvs with countConnections, mode nftables with nftables.endpointCounters',
+  live: 'at the last reading; with countTraffic',
+  bytes:
+    'of tracked connections, in mode ipvs since the server was added; with countTraffic, outside of mode ipvs also net.netfilter.nf_conntrack_acct',
+} as const;
+
+const figures = [
+  { figure: 'connections', name: 'connections', what: 'New connections' },
+  { figure: 'live', name: 'live_connections', what: 'Live connections' },
+  { figure: 'bytes', name: 'bytes', what: 'Bytes in both directions' },
+] as const;
+
+/** What Services and endpoints have, each figure of those that have most: the number of series is bounded. */
+export class TrafficMetrics {
+  readonly #gauges: readonly {
+    readonly figure: (typeof figures)[number]['figure'];
+    readonly services: Gauge<'service'>;
+    readonly endpoints: Gauge<'service' | 'endpoint'>;
+  }[];
+
+  constructor(registry: Registry) {
+    this.#gauges = figures.map(({ figure, name, what }) => ({
+      figure,
+      services: new Gauge({
+        name: `sluice_service_${name}`,
+        help: `${what} of the Service ports that have most (countedServices), ${when[figure]}`,
+        labelNames: ['service'],
+        registers: [registry],
+      }),
+      endpoints: new Gauge({
+        name: `sluice_endpoint_${name}`,
+        help: 'The same of as many endpoints of these, those that have most',
+        labelNames: ['service', 'endpoint'],
+        registers: [registry],
+      }),
+    }));
+  }
+
+  /** @param most series of each gauge */
+  take(services: readonly ServiceConnections[], most: number): void {
+    for (const { figure, services: ofServices, endpoints } of this.#gauges) {
+      // Others have most now.
+      ofServices.reset();
+      endpoints.reset();
+      const busiest = services.toSorted(byMost(figure)).slice(0, most);
+      for (const { service, [figure]: value } of busiest) if (value !== null) ofServices.set({ service }, value);
+      const all = busiest.flatMap(({ service, endpoints: own }) => own.map((one) => ({ ...one, service })));
+      for (const { service, endpoint, [figure]: value } of all.toSorted(byMost(figure)).slice(0, most))
+        if (value !== null) endpoints.set({ service, endpoint }, value);
+    }
+  }
+}
 
 /** Every metric of the daemon, with its help. */
 export class StatusMetrics {
@@ -134,31 +188,40 @@ const familyGauge = (name: string, help: string): Gauge<'family'> =>
 /** What metrics tell of the status. */
 interface Told {
   readonly draining: object | null;
+  readonly ineligible: string | null;
   readonly alarms: Readonly<Record<string, string>>;
   readonly rulesSeenSeconds: number;
 }
 
+/** One that is computed when it is asked for. */
+const derived = (name: string, help: string, value: () => number): Gauge =>
+  new Gauge({
+    name,
+    help,
+    registers: [],
+    collect() {
+      this.set(value());
+    },
+  });
+
 function gauges(report: () => Told) {
   const gauge = (name: string, help: string): Gauge => new Gauge({ name, help, registers: [] });
   return {
-    draining: new Gauge({
-      name: 'sluice_draining',
-      help: '1 while the node is drained: its ports for load balancers answer 503',
-      registers: [],
-      collect() {
-        this.set(report().draining === null ? 0 : 1);
-      },
-    }),
+    draining: derived('sluice_draining', '1 while the node is drained: its ports for load balancers answer 503', () =>
+      report().draining === null ? 0 : 1,
+    ),
+    eligible: derived(
+      'sluice_node_eligible',
+      '0 while the node is drained, or its Node is drained or to be deleted: the port of kube-proxy for load balancers answers 503',
+      () => (report().draining === null && report().ineligible === null ? 1 : 0),
+    ),
     generation: gauge('sluice_generation', 'The active generation; -1 before the first'),
     alarm: alarmGauge(() => Object.keys(report().alarms)),
-    seen: new Gauge({
-      name: 'sluice_rules_seen_seconds',
-      help: 'How many seconds ago the kernel was last known to hold the active generation; 0 during a change',
-      registers: [],
-      collect() {
-        this.set(report().rulesSeenSeconds);
-      },
-    }),
+    seen: derived(
+      'sluice_rules_seen_seconds',
+      'How many seconds ago the kernel was last known to hold the active generation; 0 during a change',
+      () => report().rulesSeenSeconds,
+    ),
     owned: gauge(
       'sluice_nft_table_owned',
       '1 while only sluiced can change the table of mode nftables, 0 while other programs can, or in other modes',

@@ -2,6 +2,7 @@ import { get } from 'node:http';
 import { expect, test } from 'vitest';
 import { StatusPort } from '../health/status-port.ts';
 import { limits } from '../limits.ts';
+import type { DrainView } from '../ports/drain.ts';
 import type { Generation } from '../ports/journal.ts';
 import { type Sight, Status } from './status.ts';
 
@@ -15,6 +16,12 @@ const generation: Generation = {
   revision: 0,
   version: 'v7',
   state: { families: { ipv4: { nat, filter } }, sysctls: new Map() },
+};
+
+const drain: DrainView = {
+  now: { since: '2026-12-01T12:00:00Z', until: null, because: 'operator', untold: 0 },
+  ineligible: undefined,
+  answers: () => undefined,
 };
 
 const ask = (port: number, path: string): Promise<{ status: number | undefined; body: string }> =>
@@ -115,6 +122,24 @@ test('is unhealthy after a start until the kernel is compared, and says that a b
   expect(status.healthy).toBe(false);
   status.activate(generation);
   expect(status.report()).toMatchObject({ healthy: true, alarms: {} });
+});
+
+test('/readyz answers for the confirmed rules: an alarm about the newest bundle, or a drain, does not count', async () => {
+  const status = new Status('node-a', () => 0, 1000);
+  const { port, close } = await serve(status);
+  const answers = async (): Promise<string> => {
+    const [ready, health] = [await ask(port, '/readyz'), await ask(port, '/healthz')];
+    return `${ready.status} ${ready.body.trim()} ${health.status}`;
+  };
+  expect(await answers()).toBe('503 NO_GENERATION 503');
+  status.activate(generation);
+  expect(await answers()).toBe('200 ok 200');
+  status.raise('SERVICES_LATE', 'shop/web');
+  status.watches({ sight: () => ({ ageMs: 0, why: undefined }), slowTool: () => undefined, drain });
+  expect(await answers()).toBe('200 ok 503');
+  status.raise('KERNEL', 'no iptables');
+  expect(await answers()).toBe('503 KERNEL 503');
+  close();
 });
 
 test('reports signatures in /status and metrics, and keeps alarms of a release until the next one, those of the machine until they clear', async () => {

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Accepted } from '@sluice/bundle';
+import type { Accepted, Ineligibility } from '@sluice/bundle';
 import { compareText, planeOf, type Problem } from '@sluice/netfilter';
 import type { Registry } from 'prom-client';
-import type { DrainState } from '../ports/drain.ts';
+import type { DrainState, DrainView } from '../ports/drain.ts';
 import type { Imbalance } from '../counts/balance.ts';
 import type { ServiceConnections } from '../counts/most.ts';
 import type { ToldCounts, TrafficTold } from '../counts/service-counts.ts';
@@ -11,7 +11,7 @@ import type { FrontendConnections } from '../nftables/counts.ts';
 import type { NftProtection } from '../nftables/ports.ts';
 import type { Generation } from '../ports/journal.ts';
 import { describePartial, type Outcome } from '../ports/outcome.ts';
-import { type AlarmCode, endsWithBundle, formerAlarmCodes, isUnhealthy } from './alarms.ts';
+import { type AlarmCode, endsWithBundle, formerAlarmCodes, isUnhealthy, saysWrong } from './alarms.ts';
 import { Heartbeat } from './heartbeat.ts';
 import type { ProxyView } from './kube-proxy-ports.ts';
 import type { NodeMemory } from './metrics.ts';
@@ -34,6 +34,8 @@ export interface StatusReport {
   readonly waits: AwaitedWave | null;
   /** How the node is drained; null: it is not. */
   readonly draining: DrainState | null;
+  /** Why the cluster wants no new connections here, as a taint says; null: it does not say that. */
+  readonly ineligible: Ineligibility | null;
   /** When the last finished look at the bundle directory began, and when the next one comes by itself, RFC 3339; null: not known yet. */
   readonly looked: string | null;
   readonly nextLook: string | null;
@@ -73,7 +75,7 @@ interface Watched {
   /** The tool that has not ended for too long, and for how long; undefined: none. */
   readonly slowTool: () => string | undefined;
   /** Whether the node is drained, and who was told. */
-  readonly drain?: { readonly now: DrainState | undefined; answers(address: string): void };
+  readonly drain?: DrainView;
 }
 
 /** A closed wave: its number, from 1, and its name. */
@@ -185,7 +187,7 @@ export class Status {
 
   /** Whether the main loop makes progress. */
   get alive(): boolean {
-    return this.#heartbeat.isAlive;
+    return this.#heartbeat.stall === undefined;
   }
 
   /** Whether the rules in the kernel are known to be right, and kept so. */
@@ -344,6 +346,7 @@ export class Status {
       healthy: this.healthy,
       rulesSeenSeconds: Math.round(this.#watched.sight().ageMs / 1000),
       draining: this.#watched.drain?.now ?? null,
+      ineligible: this.#watched.drain?.ineligible ?? null,
       ...this.#facts,
       notes: Object.fromEntries(this.#notes),
       alarms,
@@ -360,7 +363,7 @@ export class Status {
       mode: this.#mode,
       registry: this.registry,
       nowMs: this.#nowMs(),
-      eligible: !this.#watched.drain?.now,
+      eligible: !this.#watched.drain?.now && !this.#watched.drain?.ineligible,
       answered: (path, code, address) => {
         proxy[path](code);
         if (path === 'healthz') this.#watched.drain?.answers(address);
@@ -368,19 +371,21 @@ export class Status {
     };
   }
 
-  /** Answers /healthz, /livez, /metrics and /status. */
+  /** Answers /healthz, /livez, /readyz, /metrics and /status. */
   async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const send = (code: number, type: string, body: string): void => {
-      response.writeHead(code, { 'content-type': type }).end(body);
-    };
+    const send = (code: number, type: string, body: string): void =>
+      void response.writeHead(code, { 'content-type': type }).end(body);
     if (request.method !== 'GET' && request.method !== 'HEAD') return send(405, 'text/plain', 'only GET\n');
     const report = this.report();
-    const { alive: isAlive } = this;
+    const { stall } = this.#heartbeat;
+    const judge = (wrong = stall): void => send(wrong ? 503 : 200, 'text/plain', `${wrong ?? 'ok'}\n`);
     const json = (): string => `${JSON.stringify(report, undefined, 2)}\n`;
     switch (request.url ?? '') {
       case '/livez':
-        this.#metrics.proxy.livez(isAlive ? 200 : 503);
-        return send(isAlive ? 200 : 503, 'text/plain', isAlive ? 'ok\n' : stalled(this.#heartbeat.silentMs));
+        this.#metrics.proxy.livez(stall ? 503 : 200);
+        return judge();
+      case '/readyz':
+        return judge(stall ?? Object.keys(report.alarms).find(saysWrong));
       case '/healthz':
         this.#metrics.proxy.healthz(report.healthy ? 200 : 503);
         return send(report.healthy ? 200 : 503, 'application/json', json());
@@ -389,9 +394,7 @@ export class Status {
       case '/metrics':
         return send(200, this.registry.contentType, await this.registry.metrics());
       default:
-        return send(404, 'text/plain', 'not found; there are /healthz, /livez, /metrics and /status\n');
+        return send(404, 'text/plain', 'not found; there are /healthz, /livez, /readyz, /metrics, /status, /vip/IP\n');
     }
   }
 }
-
-const stalled = (silentMs: number): string => `main loop has not made progress for ${Math.round(silentMs / 1000)} s\n`;

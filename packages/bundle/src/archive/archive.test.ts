@@ -7,7 +7,7 @@ import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { afterAll, describe, expect, test } from 'vitest';
 import { isProblem } from '../documents.ts';
-import { bundleLimits } from '../limits.ts';
+import { bundleLimits } from '../names.ts';
 import { archiveLimits, printArchive, readArchive } from './archive.ts';
 import { printTar, readTar } from './tar.ts';
 

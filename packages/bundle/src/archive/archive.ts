@@ -1,5 +1,5 @@
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
-import { bundleLimits } from '../limits.ts';
+import { bundleLimits } from '../names.ts';
 import type { Problem } from '@sluice/netfilter';
 import { isReleaseFile } from '../names.ts';
 import { readPath } from '../tree.ts';

@@ -1,5 +1,5 @@
 import { compareText } from '@sluice/netfilter';
-import { bundleLimits } from '../limits.ts';
+import { bundleLimits } from '../names.ts';
 
 // One form of tar only: README.md, "Archives". An archive must equal, byte for byte, what `printTar` writes for the same files, which
 // excludes links, devices, owners, sparse files and the extensions of other implementations.

@@ -1,4 +1,5 @@
 import { compareText } from '@sluice/netfilter';
+import { isCount, isHex, isMap, isNodeName, isText, parsedJson } from '../checks.ts';
 import { isInstant } from '../release/signers.ts';
 import type { ParityReport } from '../parity/report.ts';
 
@@ -107,26 +108,19 @@ interface CertificateTerms {
   readonly seconds: number;
 }
 
-const isText = (value: unknown, most: number): value is string =>
-  typeof value === 'string' && value.length <= most && /^[\x20-\x7e]+$/.test(value);
+const isPlain = (value: unknown, most: number): value is string => isText(value, /^[\x20-\x7e]+$/, most);
 /** Of an operator: more than blanks. */
 export const isOperatorName = (value: unknown): value is string =>
-  isText(value, certificateLimits.byCharactersMax) && value.trim() !== '';
-const subdomain = /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/;
-const isNode = (value: unknown): value is string =>
-  typeof value === 'string' && value.length <= 253 && subdomain.test(value);
+  isPlain(value, certificateLimits.byCharactersMax) && value.trim() !== '';
 /** As the kernel prints it. */
 const isBootId = (value: unknown): value is string =>
-  typeof value === 'string' && /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(value);
-const isHex = (value: unknown, digits: number): value is string =>
-  typeof value === 'string' && value.length === digits && /^[0-9a-f]+$/.test(value);
-const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+  isText(value, /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, 36);
 
 function readCoverage(value: unknown): CertifiedCoverage | undefined {
   const { frontends, sources, cases, notCovered } = (value ?? {}) as Record<string, unknown>;
   if (!isCount(frontends) || !isCount(sources) || !isCount(cases) || !Array.isArray(notCovered)) return undefined;
   const { notCoveredMax, textCharactersMax } = certificateLimits;
-  const isFine = notCovered.length <= notCoveredMax && notCovered.every((one) => isText(one, textCharactersMax));
+  const isFine = notCovered.length <= notCoveredMax && notCovered.every((one) => isPlain(one, textCharactersMax));
   return isFine ? { frontends, sources, cases, notCovered } : undefined;
 }
 
@@ -156,23 +150,19 @@ export function printCertificate(certificate: ParityCertificate): string {
  */
 export function readCertificate(text: string): ParityCertificate | string {
   if (text.length > certificateLimits.bytesMax) return `it is larger than ${certificateLimits.bytesMax} bytes`;
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return 'it is not JSON';
-  }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return 'it is not an object';
-  const certificate = readFields(value as Record<string, unknown>);
+  const value = parsedJson(text);
+  if (value === undefined) return 'it is not JSON';
+  if (!isMap(value)) return 'it is not an object';
+  const certificate = readFields(value);
   if (typeof certificate === 'string') return certificate;
   return printCertificate(certificate) === text ? certificate : 'it is not in canonical form';
 }
 
-function readFields(value: Record<string, unknown>): ParityCertificate | string {
+function readFields(value: Readonly<Record<string, unknown>>): ParityCertificate | string {
   const { apiVersion, kind, node, bootId, observed, version, issued, expires, result, coverage: covered } = value;
   if (apiVersion !== 'sluice.dev/v1alpha1' || kind !== 'ParityCertificate') return 'it is not a ParityCertificate';
   const missing = (key: string): string => `${key} is missing or has an invalid value`;
-  if (!isNode(node)) return missing('node');
+  if (!isNodeName(node)) return missing('node');
   if (!isBootId(bootId)) return missing('bootId');
   if (!isHex(observed, 64)) return missing('observed');
   if (!isHex(version, 16)) return missing('version');

@@ -1,5 +1,20 @@
-import { type Family, parseAddress, parseKernelRelease, type Problem } from '@sluice/netfilter';
-import { isMap } from '../is-map.ts';
+import { type Family, parseAddress, type Problem } from '@sluice/netfilter';
+import {
+  badKey,
+  type Check,
+  type Checks,
+  isCount,
+  isFlag,
+  isHex,
+  isKernelRelease,
+  isMap,
+  isNodeName,
+  listOf,
+  oneOf,
+  optional,
+  parsedJson,
+  shape,
+} from '../checks.ts';
 import { observedDigest } from './digest.ts';
 import {
   type NftTable,
@@ -13,67 +28,48 @@ import { oddRuleLine } from './rule-lines.ts';
 import { isShallow } from './shallow.ts';
 
 type Json = Readonly<Record<string, unknown>>;
-type Checks = Readonly<Record<string, (value: unknown) => boolean>>;
 
 const { linesMax, lineBytesMax, nftTablesMax, nftObjectsMax, namesMax } = observationLimits;
 
 const isLine = (value: unknown): boolean =>
   typeof value === 'string' && value.length <= lineBytesMax && !value.includes('\n') && !value.includes('\0');
-const areLines = (value: unknown): boolean => Array.isArray(value) && value.length <= linesMax && value.every(isLine);
+const areLines = listOf(isLine, linesMax);
 const areNamed = (value: unknown): boolean =>
   isMap(value) && Object.keys(value).length <= namesMax && Object.values(value).every(isLine);
-const isOne = (value: unknown, ...choices: readonly unknown[]): boolean => choices.includes(value);
 const isAddressOf = (value: unknown, family: Family): boolean =>
   typeof value === 'string' && parseAddress(value)?.family === family;
 const areAddresses = (value: unknown): boolean =>
   isMap(value) &&
   Object.keys(value).join() === 'ipv4,ipv6' &&
-  (['ipv4', 'ipv6'] as const).every((family) => {
-    const list = value[family];
-    return Array.isArray(list) && list.length <= linesMax && list.every((one) => isAddressOf(one, family));
-  });
-const hasExactly = (value: Json, checks: Checks): boolean =>
-  Object.keys(value).every((key) => Object.hasOwn(checks, key)) &&
-  Object.entries(checks).every(([key, check]) => check(value[key]));
-const optional =
-  (check: (value: unknown) => boolean) =>
-  (value: unknown): boolean =>
-    value === undefined || check(value);
-const listOf =
-  (checks: Checks, most: number) =>
-  (value: unknown): boolean =>
-    Array.isArray(value) && value.length <= most && value.every((one) => isMap(one) && hasExactly(one, checks));
+  (['ipv4', 'ipv6'] as const).every((family) => listOf((one) => isAddressOf(one, family), linesMax)(value[family]));
 /** Of two with one key a reader would follow the first, and the digest have both. */
 const each =
-  (keyOf: (value: Json) => string, checks: Checks, most: number) =>
-  (value: unknown): boolean =>
-    listOf(checks, most)(value) && new Set((value as readonly Json[]).map(keyOf)).size === (value as unknown[]).length;
-const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
+  (keyOf: (value: Json) => string, keys: Checks, most: number): Check =>
+  (value) =>
+    listOf(shape(keys), most)(value) &&
+    new Set((value as readonly Json[]).map(keyOf)).size === (value as unknown[]).length;
 /** `10.96.0.10:80`, `[fd00::a]:80`. */
 const isPlace = (value: unknown): boolean =>
   typeof value === 'string' && value.length <= 64 && /^(?:[0-9.]+|\[[0-9a-f:.]+\]):\d{1,5}$/.test(value);
-const isFlag = (value: unknown): boolean => typeof value === 'boolean';
 
-const subdomain = /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/;
-
-const hostChecks: Checks = {
-  kernelRelease: (value) => typeof value === 'string' && value.length <= 64 && parseKernelRelease(value) !== undefined,
+const isHost = shape({
+  kernelRelease: isKernelRelease,
   addresses: areAddresses,
   tcpBeLiberal: isFlag,
   knowsBpf: isFlag,
   providesKubeChains: isFlag,
-};
+});
 
 const checks: Checks = {
-  apiVersion: (value) => value === 'sluice.dev/v1alpha1',
-  kind: (value) => value === 'Observation',
-  format: (value) => value === observationFormat,
-  node: (value) => typeof value === 'string' && value.length <= 253 && subdomain.test(value),
+  apiVersion: oneOf('sluice.dev/v1alpha1'),
+  kind: oneOf('Observation'),
+  format: oneOf(observationFormat),
+  node: isNodeName,
   bootId: optional((value) => typeof value === 'string' && /^[0-9a-f-]{36}$/.test(value)),
-  digest: (value) => typeof value === 'string' && /^[0-9a-f]{64}$/.test(value),
+  digest: (value) => isHex(value, 64),
   tools: areNamed,
-  missing: listOf({ part: (value) => (parts as readonly unknown[]).includes(value), why: isLine }, parts.length),
-  host: optional((value) => isMap(value) && hasExactly(value, hostChecks)),
+  missing: listOf(shape({ part: oneOf(...parts), why: isLine }), parts.length),
+  host: optional(isHost),
   sysctls: areNamed,
   serverAddresses: areAddresses,
   interfaces: areLines,
@@ -81,31 +77,28 @@ const checks: Checks = {
   sets: areLines,
   servers: areLines,
   connections: optional(
-    (value) =>
-      isMap(value) &&
-      hasExactly(value, {
-        left: isCount,
-        pairs: listOf(
-          { protocol: (one) => isOne(one, 'tcp', 'udp', 'sctp'), frontend: isPlace, endpoint: isPlace, count: isCount },
-          observationLimits.connectionPairsMax,
-        ),
-      }),
+    shape({
+      left: isCount,
+      pairs: listOf(
+        shape({ protocol: oneOf('tcp', 'udp', 'sctp'), frontend: isPlace, endpoint: isPlace, count: isCount }),
+        observationLimits.connectionPairsMax,
+      ),
+    }),
   ),
   nftTables: each(
     (one) => `${String(one['family'])} ${String(one['name'])}`,
     {
-      family: (value) => isOne(value, 'ip', 'ip6', 'inet'),
+      family: oneOf('ip', 'ip6', 'inet'),
       name: isLine,
-      objects: (value) =>
-        Array.isArray(value) && value.length <= nftObjectsMax && value.every((one) => isMap(one) && isShallow(one)),
+      objects: listOf((one) => isMap(one) && isShallow(one), nftObjectsMax),
     },
     nftTablesMax,
   ),
   rules: each(
     (one) => `${String(one['store'])} ${String(one['family'])}`,
     {
-      store: (value) => isOne(value, 'nft', 'legacy'),
-      family: (value) => isOne(value, 'ipv4', 'ipv6'),
+      store: oneOf('nft', 'legacy'),
+      family: oneOf('ipv4', 'ipv6'),
       lines: (value) => areLines(value) && oddRuleLine(value as readonly string[]) === undefined,
     },
     4,
@@ -120,31 +113,18 @@ const checks: Checks = {
 export function readObservation(file: string, text: string): Observation | Problem {
   if (text.length > observationLimits.fileBytesMax)
     return observationProblem(`Cannot read ${file}: it is larger than ${observationLimits.fileBytesMax} bytes`);
-  const value = parsed(text);
+  const value = parsedJson(text);
   if (!isMap(value)) return observationProblem(`Cannot read ${file}: it is not a JSON object`);
-  const unknown = Object.keys(value).find((key) => !Object.hasOwn(checks, key));
-  if (unknown !== undefined)
-    return observationProblem(
-      `Cannot read ${file}: an Observation has no key ${JSON.stringify(unknown)} in this format`,
-    );
-  const bad = Object.entries(checks).find(([key, check]) => !check(value[key]));
-  if (bad)
-    return observationProblem(
-      `Cannot read ${file}: ${bad[0]} is ${Object.hasOwn(value, bad[0]) ? 'not valid' : 'missing'}`,
-    );
+  const bad = badKey(value, checks);
+  if (bad !== undefined && !Object.hasOwn(checks, bad))
+    return observationProblem(`Cannot read ${file}: an Observation has no key ${JSON.stringify(bad)} in this format`);
+  if (bad !== undefined)
+    return observationProblem(`Cannot read ${file}: ${bad} is ${Object.hasOwn(value, bad) ? 'not valid' : 'missing'}`);
   const { apiVersion: _apiVersion, kind: _kind, format: _format, digest, ...seen } = value;
   const observation = seen as unknown as Observation;
   if (observedDigest(observation) !== digest)
     return observationProblem(`Cannot read ${file}: its content does not have the digest that it names`);
   return observation;
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** The problem of a file of `sluiced observe` that cannot be used. @param message a sentence without a full stop */

@@ -1,5 +1,17 @@
 import { modes, type Problem } from '@sluice/netfilter';
-import { isMap } from '../is-map.ts';
+import {
+  badKey,
+  type Checks,
+  isCount,
+  isHex,
+  isMap,
+  isNodeName,
+  listOf,
+  oneOf,
+  optional,
+  parsedJson,
+  shape,
+} from '../checks.ts';
 import {
   connectionFates,
   parityCauses,
@@ -8,45 +20,23 @@ import {
   parityReportFormat,
 } from './report.ts';
 
-type Check = (value: unknown) => boolean;
-const isText: Check = (value) => typeof value === 'string' && value.length <= 64 * 1024;
-const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
-const optional =
-  (check: Check): Check =>
-  (value) =>
-    value === undefined || check(value);
-const shape =
-  (checks: Readonly<Record<string, Check>>): Check =>
-  (value) =>
-    isMap(value) &&
-    Object.keys(value).every((key) => Object.hasOwn(checks, key)) &&
-    Object.entries(checks).every(([key, check]) => check(value[key]));
-const list =
-  (check: Check): Check =>
-  (value) =>
-    Array.isArray(value) && value.length <= 1_000_000 && value.every(check);
-const one =
-  (...choices: readonly unknown[]): Check =>
-  (value) =>
-    choices.includes(value);
-const hex =
-  (digits: number): Check =>
-  (value) =>
-    typeof value === 'string' && value.length === digits && /^[0-9a-f]+$/.test(value);
+const isText = (value: unknown): boolean => typeof value === 'string' && value.length <= 64 * 1024;
+const list = (check: (value: unknown) => boolean): ((value: unknown) => boolean) => listOf(check, 1_000_000);
+const isId = (value: unknown): boolean => isHex(value, 16);
 
 const difference = shape({
-  id: hex(16),
+  id: isId,
   frontend: isText,
-  family: one('ipv4', 'ipv6'),
+  family: oneOf('ipv4', 'ipv6'),
   services: list(isText),
   source: shape({
-    class: one('pod-here', 'pod-elsewhere', 'node', 'outside', 'endpoint'),
+    class: oneOf('pod-here', 'pod-elsewhere', 'node', 'outside', 'endpoint'),
     network: optional(isText),
     address: isText,
   }),
   observed: isText,
   desired: isText,
-  cause: one(...parityCauses),
+  cause: oneOf(...parityCauses),
   code: optional(isText),
   rule: optional(isText),
   packet: shape({
@@ -54,36 +44,30 @@ const difference = shape({
     in: optional(isText),
     to: isText,
     port: isCount,
-    protocol: one('tcp', 'udp', 'sctp'),
-    state: optional(one('established', 'invalid')),
+    protocol: oneOf('tcp', 'udp', 'sctp'),
+    state: optional(oneOf('established', 'invalid')),
   }),
   alsoFrom: list(isText),
   advice: isText,
 });
 
-/** A DNS subdomain: a report may come from anywhere, and its node is printed and becomes the name of a file. */
-const isNode: Check = (value) =>
-  typeof value === 'string' &&
-  value.length <= 253 &&
-  /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/.test(value);
-
-const keys: Readonly<Record<string, Check>> = {
-  apiVersion: one('sluice.dev/v1alpha1'),
-  kind: one('ParityReport'),
-  format: one(parityReportFormat),
-  node: isNode,
+const keys: Checks = {
+  apiVersion: oneOf('sluice.dev/v1alpha1'),
+  kind: oneOf('ParityReport'),
+  format: oneOf(parityReportFormat),
+  node: isNodeName,
   bootId: optional(isText),
-  observedDigest: hex(64),
-  version: hex(16),
-  modes: shape({ observed: list(one(...modes)), desired: one(...modes) }),
-  base: optional(shape({ version: hex(16), known: isCount })),
-  result: one('equivalent', 'different', 'incomplete'),
+  observedDigest: (value) => isHex(value, 64),
+  version: isId,
+  modes: shape({ observed: list(oneOf(...modes)), desired: oneOf(...modes) }),
+  base: optional(shape({ version: isId, known: isCount })),
+  result: oneOf('equivalent', 'different', 'incomplete'),
   coverage: shape({
     frontends: isCount,
     sources: isCount,
     cases: isCount,
     notCovered: list(
-      shape({ what: isText, at: optional(isText), why: isText, cases: isCount, matters: one(true, false) }),
+      shape({ what: isText, at: optional(isText), why: isText, cases: isCount, matters: oneOf(true, false) }),
     ),
   }),
   differences: list(difference),
@@ -92,11 +76,11 @@ const keys: Readonly<Record<string, Check>> = {
       pairs: list(
         shape({
           frontend: isText,
-          family: one('ipv4', 'ipv6'),
+          family: oneOf('ipv4', 'ipv6'),
           services: list(isText),
           endpoint: isText,
           count: isCount,
-          after: one(...connectionFates),
+          after: oneOf(...connectionFates),
         }),
       ),
       notCovered: shape({ elsewhere: isCount, left: isCount }),
@@ -115,12 +99,11 @@ export function printParityReport(of: ParityReport): string {
  * @returns the report, or `PARITY_REPORT_INVALID`: it is not of this form, or its result contradicts its content
  */
 export function readParityReport(file: string, text: string): ParityReport | Problem {
-  const value = parsed(text);
+  const value = parsedJson(text);
   if (!isMap(value)) return invalid(file, 'it is not a JSON object');
-  const unknown = Object.keys(value).find((key) => !Object.hasOwn(keys, key));
-  if (unknown !== undefined)
-    return invalid(file, `a parity report has no key ${JSON.stringify(unknown.slice(0, 60))} in this format`);
-  const [bad] = Object.entries(keys).find(([key, check]) => !check(value[key])) ?? [];
+  const bad = badKey(value, keys);
+  if (bad !== undefined && !Object.hasOwn(keys, bad))
+    return invalid(file, `a parity report has no key ${JSON.stringify(bad.slice(0, 60))} in this format`);
   if (bad !== undefined) return invalid(file, `${bad} is ${Object.hasOwn(value, bad) ? 'not valid' : 'missing'}`);
   const { apiVersion: _apiVersion, kind: _kind, format: _format, ...rest } = value;
   const read = rest as unknown as ParityReport;
@@ -146,14 +129,6 @@ export function resultOf({
 }: Pick<ParityReport, 'differences' | 'coverage'>): ParityReport['result'] {
   if (differences.some(({ cause }) => cause !== 'mode')) return 'different';
   return coverage.notCovered.some(({ matters }) => matters) ? 'incomplete' : 'equivalent';
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 const invalid = (file: string, why: string): Problem => ({

@@ -1,4 +1,20 @@
 import { problemCodes } from '@sluice/netfilter';
+import {
+  badKey,
+  type Checks,
+  isCount,
+  isFlag,
+  isHex,
+  isMap,
+  isNodeName,
+  isText,
+  listOf,
+  oneOf,
+  optional,
+  orNull,
+  parsedJson,
+  shape,
+} from '../checks.ts';
 import { isSerial } from './release.ts';
 import { isInstant } from './signers.ts';
 
@@ -18,6 +34,7 @@ export type ReceiptOutcome = (typeof receiptOutcomes)[number];
 /** What became of the kube-proxy of a node: `kept-away` by `sluiced adopt`, so that it does not return. */
 const kubeProxyStates = ['runs', 'kept-away', 'absent'] as const;
 type KubeProxyState = (typeof kubeProxyStates)[number];
+const drainers = ['operator', 'shutdown'] as const;
 const servingModes = ['iptables', 'ipvs', 'nftables'] as const;
 
 /** Which programs serve the Services of a node. */
@@ -48,6 +65,8 @@ export interface Receipt {
   readonly standing: { readonly generation: number; readonly version: string } | null;
   /** Who serves; left out by a `sluiced` that did not say it yet. */
   readonly serving?: Serving;
+  /** Who drains the node; left out where it is not drained. */
+  readonly draining?: (typeof drainers)[number];
   /** Codes of problems, sorted. */
   readonly codes: readonly string[];
   /** The reason in words; null after success. */
@@ -66,69 +85,41 @@ export const receiptLimits = {
   codesMax: 50,
 } as const;
 
-const subdomain = /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/;
-const label = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
-const printable = /^[\x20-\x7e]*$/;
-const plain = (value: unknown, most: number): value is string =>
-  typeof value === 'string' && value !== '' && value.length <= most && printable.test(value);
-const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
-const isVersion = (value: unknown): boolean => typeof value === 'string' && /^[0-9a-f]{16}$/.test(value);
-const isNodeName = (value: unknown): value is string =>
-  typeof value === 'string' && value.length <= 253 && subdomain.test(value);
+const plain =
+  (most: number) =>
+  (value: unknown): boolean =>
+    isText(value, /^[\x20-\x7e]+$/, most);
+const isLabel = (value: unknown): boolean => isText(value, /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/, 63);
+const isCode = (value: unknown): boolean => typeof value === 'string' && Object.hasOwn(problemCodes, value);
 
-type Checks = Readonly<Record<string, (value: unknown) => boolean>>;
-const releaseChecks: Checks = {
-  cluster: (value) => plain(value, 253),
+const isRelease = shape({
+  cluster: plain(253),
   serial: isSerial,
-  digest: (value) => typeof value === 'string' && /^[0-9a-f]{64}$/.test(value),
-  version: isVersion,
-};
+  digest: (value) => isHex(value, 64),
+  version: (value) => isHex(value, 16),
+});
 // Generation 0, the rules before Sluice, has a version of another form.
-const standingChecks: Checks = { generation: isCount, version: (value) => plain(value, 64) };
-const servingChecks: Checks = {
-  mode: (value) => value === null || servingModes.includes(value as (typeof servingModes)[number]),
-  kubeProxy: (value) => kubeProxyStates.includes(value as KubeProxyState),
-};
-const probeChecks: Checks = {
-  name: (value) => typeof value === 'string' && label.test(value),
-  healthy: (value) => typeof value === 'boolean',
-};
+const isStanding = shape({ generation: isCount, version: plain(64) });
 const checks: Checks = {
-  apiVersion: (value) => value === 'sluice.dev/v1alpha1',
-  kind: (value) => value === 'Receipt',
+  apiVersion: oneOf('sluice.dev/v1alpha1'),
+  kind: oneOf('Receipt'),
   node: isNodeName,
   number: (value) => isCount(value) && value !== 0,
   at: (value) => typeof value === 'string' && isInstant(value),
-  outcome: (value) => receiptOutcomes.includes(value as ReceiptOutcome),
-  release: (value) => value === null || fits(value, releaseChecks),
-  standing: (value) => value === null || fits(value, standingChecks),
-  serving: (value) => value === undefined || fits(value, servingChecks),
-  codes: (value) =>
-    Array.isArray(value) &&
-    value.length <= receiptLimits.codesMax &&
-    value.every((code) => typeof code === 'string' && Object.hasOwn(problemCodes, code)),
-  because: (value) => value === null || plain(value, receiptLimits.becauseCharactersMax),
-  probes: (value) =>
-    Array.isArray(value) && value.length <= receiptLimits.probesMax && value.every((one) => fits(one, probeChecks)),
-  sluiced: (value) => plain(value, 64),
+  outcome: oneOf(...receiptOutcomes),
+  release: orNull(isRelease),
+  standing: orNull(isStanding),
+  serving: optional(shape({ mode: oneOf(null, ...servingModes), kubeProxy: oneOf(...kubeProxyStates) })),
+  draining: optional(oneOf(...drainers)),
+  codes: listOf(isCode, receiptLimits.codesMax),
+  because: orNull(plain(receiptLimits.becauseCharactersMax)),
+  probes: listOf(shape({ name: isLabel, healthy: isFlag }), receiptLimits.probesMax),
+  sluiced: plain(64),
 };
-
-function fits(value: unknown, wanted: Checks): boolean {
-  return firstError(value, wanted) === undefined;
-}
-
-/** The error of the first key that is missing, unknown or invalid. */
-function firstError(value: unknown, wanted: Checks): string | undefined {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return 'it is not an object';
-  const strange = Object.keys(value).find((key) => !Object.hasOwn(wanted, key));
-  if (strange !== undefined) return `it has an unknown key`;
-  const bad = Object.entries(wanted).find(([key, check]) => !check((value as Record<string, unknown>)[key]));
-  return bad === undefined ? undefined : `${bad[0]} is missing or has an invalid value`;
-}
 
 /** Prints a receipt: JSON, keys in the order of README.md, so that equal receipts give equal bytes. */
 export function printReceipt(receipt: Receipt): string {
-  const { node, number, at, outcome, release, standing, serving, codes, because, probes, sluiced } = receipt;
+  const { node, number, at, outcome, release, standing, serving, draining, codes, because, probes, sluiced } = receipt;
   const releasePart = release && {
     cluster: release.cluster,
     serial: release.serial,
@@ -143,6 +134,7 @@ export function printReceipt(receipt: Receipt): string {
     release: releasePart,
     standing: standingPart,
     serving: servingPart,
+    draining,
     codes,
     because,
     probes: probesPart,
@@ -157,15 +149,17 @@ export function printReceipt(receipt: Receipt): string {
  */
 export function readReceipt(text: string): Receipt | string {
   if (text.length > receiptLimits.bytesMax) return `it is larger than ${receiptLimits.bytesMax} bytes`;
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return 'it is not JSON';
-  }
-  const misfit = firstError(value, checks);
-  if (misfit !== undefined) return misfit;
-  const { apiVersion: _apiVersion, kind: _kind, ...receipt } = value as Receipt & Record<'apiVersion' | 'kind', string>;
+  const value = parsedJson(text);
+  if (value === undefined) return 'it is not JSON';
+  if (!isMap(value)) return 'it is not an object';
+  const bad = badKey(value, checks);
+  if (bad !== undefined)
+    return Object.hasOwn(checks, bad) ? `${bad} is missing or has an invalid value` : 'it has an unknown key';
+  const {
+    apiVersion: _apiVersion,
+    kind: _kind,
+    ...receipt
+  } = value as unknown as Receipt & Record<'apiVersion' | 'kind', string>;
   return printReceipt(receipt) === text ? receipt : 'it is not in canonical form';
 }
 

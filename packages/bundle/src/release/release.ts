@@ -1,5 +1,5 @@
 import { type DocumentChecks, isProblem, type Need, needs, readDocument } from '../documents.ts';
-import { isMap } from '../is-map.ts';
+import { isMap } from '../checks.ts';
 import { type Mode, modes, compareText, type Problem, type Family } from '@sluice/netfilter';
 import { releaseFile, releaseLimits } from '../names.ts';
 import { isInstant } from './signers.ts';

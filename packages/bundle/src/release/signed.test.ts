@@ -80,4 +80,20 @@ describe('the signatures of a release:', () => {
     expect(said).toContain('no good signature, 1 needed (SHA256SUMS.sig: ssh-keygen refuses it for alice: ');
     expect(said).toMatch(/; and 985 more\)$/);
   });
+
+  test.each([
+    [
+      'has expired: verify time 2026-11-29T11:00:44 > valid-before 2020-01-01T00:00:00',
+      'expired at 2020-01-01T00:00:00',
+    ],
+    [
+      'is not yet valid: verify time 2026-11-29T11:00:44 < valid-after 2099-01-01T00:00:00',
+      'is not yet valid: from 2099-01-01T00:00:00',
+    ],
+  ])('a key that %s is said to be one', (text, why) => {
+    const stderr = `/tmp/x/allowed_signers:1: key ${text}\n`;
+    const run = { exitCode: 255, stdout: 'Could not verify signature.\n', stderr };
+    const { passedOver } = judgeSignatures([[plan(own).checks[0]!, run]], []);
+    expect(passedOver[0]).toMatch(`SHA256SUMS.sig: the key of alice ${why} (valid-`);
+  });
 });

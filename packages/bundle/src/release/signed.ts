@@ -127,9 +127,19 @@ export function judgeSignatures(
     const isGood =
       run.exitCode === 0 && run.stderr === '' && run.stdout.startsWith(success) && /^[^\n]*\n$/.test(run.stdout);
     if (isGood) principals.add(signer.principal);
-    else refused.push(`${file}: ssh-keygen refuses it for ${signer.principal}: ${reasonOf(run)}`);
+    else refused.push(`${file}: ${refusalOf(signer, run)}`);
   }
   return { principals: [...principals].toSorted(compareText), passedOver: [...refused, ...passedOver] };
+}
+
+/** Why a signature of a signer does not count; the time of its line in `allowed_signers` in plain words. */
+function refusalOf({ principal }: Signer, run: SignatureRun): string {
+  const [, late, early] =
+    /key (?:has expired: .* > valid-before (\S+)|is not yet valid: .* < valid-after (\S+))/.exec(run.stderr) ?? [];
+  if (late !== undefined) return `the key of ${principal} expired at ${late} (valid-before in allowed_signers)`;
+  if (early !== undefined)
+    return `the key of ${principal} is not yet valid: from ${early} (valid-after in allowed_signers)`;
+  return `ssh-keygen refuses it for ${principal}: ${reasonOf(run)}`;
 }
 
 function reasonOf({ exitCode, stdout, stderr }: SignatureRun): string {

@@ -1,5 +1,7 @@
+import { isHex } from '../checks.ts';
 import { type DocumentChecks, isProblem, readDocument } from '../documents.ts';
 import { compareText, type Problem } from '@sluice/netfilter';
+import { type JsonSchema, matches } from '../json-schema.ts';
 import { openingFile, releaseLimits, wavesFile } from '../names.ts';
 
 /** Nodes that apply a release at the same time. */
@@ -23,26 +25,49 @@ export interface WavesOpening {
   readonly open: number;
 }
 
-const label = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
-const subdomain = /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/;
+const label = '^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$';
+const subdomain = '^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$';
 
-const isWaveSpec = (value: unknown): boolean => {
-  if (typeof value !== 'object' || value === null || Object.keys(value).toSorted(compareText).join() !== 'name,nodes')
-    return false;
-  const { name, nodes } = value as Record<string, unknown>;
-  return typeof name === 'string' && label.test(name) && (nodes === 'rest' || areNames(nodes));
+const waveSchema: JsonSchema = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['name', 'nodes'],
+  properties: {
+    name: { description: 'The name of the wave.', type: 'string', pattern: label },
+    nodes: {
+      description: 'Its nodes; in a file for `sluice release`, one wave may have all that no other lists.',
+      anyOf: [
+        { const: 'rest' },
+        { type: 'array', minItems: 1, items: { type: 'string', maxLength: 253, pattern: subdomain } },
+      ],
+    },
+  },
 };
-const areNames = (value: unknown): boolean =>
-  Array.isArray(value) &&
-  value.length > 0 &&
-  value.every((node) => typeof node === 'string' && node.length <= 253 && subdomain.test(node));
+
+/** The schema of a file of waves: what `readWaveSpecs` checks, and editors by docs/schema/waves.schema.json. */
+export const wavesSchema = {
+  description: 'Which nodes apply a release first, and which after them.',
+  type: 'object',
+  additionalProperties: false,
+  required: ['apiVersion', 'kind', 'waves'],
+  properties: {
+    apiVersion: { description: 'The version of this format.', const: 'sluice.dev/v1alpha1' },
+    kind: { description: 'The kind.', const: 'Waves' },
+    waves: {
+      description: 'The waves, in the order of opening.',
+      type: 'array',
+      minItems: 1,
+      maxItems: releaseLimits.wavesMax,
+      items: waveSchema,
+    },
+  },
+} satisfies JsonSchema;
 
 const wavesChecks: DocumentChecks<{ waves: readonly WaveSpec[] }> = {
-  waves: (value) =>
-    Array.isArray(value) && value.length > 0 && value.length <= releaseLimits.wavesMax && value.every(isWaveSpec),
+  waves: (value) => matches(wavesSchema.properties.waves, value),
 };
 const openingChecks: DocumentChecks<WavesOpening> = {
-  release: (value) => typeof value === 'string' && /^[0-9a-f]{64}$/.test(value),
+  release: (value) => isHex(value, 64),
   open: (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= releaseLimits.wavesMax,
 };
 

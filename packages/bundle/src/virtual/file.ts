@@ -1,4 +1,4 @@
-import { bundleLimits } from '../limits.ts';
+import { bundleLimits } from '../names.ts';
 import {
   ruleLimits,
   FileProblems,

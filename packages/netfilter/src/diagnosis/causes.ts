@@ -27,7 +27,7 @@ export const causes = {
   FOREIGN_NOTRACK: 'a foreign rule exempts packets of the Service from connection tracking, so nothing translates them',
   FOREIGN_DROP: 'a foreign rule or policy drops packets of the Service',
   FOREIGN_TRANSLATION:
-    "a foreign rule before Sluice's translates packets of the Service, or exempts them from translation",
+    "a foreign rule before Sluice's translates packets of the Service, gives them to a proxy, or exempts them from translation",
   NO_ENDPOINTS: 'no endpoint of the Service is ready: its packets are rejected',
   NO_LOCAL_ENDPOINT: 'the traffic policy is Local and no endpoint is on this node: its packets are dropped',
   NO_ROUTE: 'this node has no route to an endpoint, to the address of the Service, or back to clients',

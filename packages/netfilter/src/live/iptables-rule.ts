@@ -106,6 +106,8 @@ const unreadTargets: ReadonlyMap<string, UnreadEffect['does']> = new Map([
   ['DNAT', 'translate'],
   ['REDIRECT', 'translate'],
   ['NETMAP', 'translate'],
+  // Without a socket for it the packet is dropped (`xt_TPROXY.c`); that of nftables lets it continue.
+  ['TPROXY', 'proxy'],
   ['MARK', 'mark'],
   ['CONNMARK', 'mark'],
 ]);

@@ -39,7 +39,8 @@ const decisions: { readonly [K in Effect['kind']]?: Decision } = {
 /** Tells a judge what an effect decides. Marks, classes and clients are not followed. @returns the packet where it continues */
 export function judged({ meet }: Judge, rule: LiveRule, effect: Effect, flow: TraceFlow): TraceFlow | undefined {
   const isUnread = effect.kind === 'unread';
-  const decision = isUnread && effect.does === 'translate' ? 'translate' : decisions[effect.kind];
+  const isTaken = isUnread && (effect.does === 'translate' || effect.does === 'proxy');
+  const decision = isTaken ? 'translate' : decisions[effect.kind];
   if (decision !== undefined) meet(rule, decision, flow.probability);
   if (decision !== undefined && decision !== 'notrack') return undefined;
   return isUnread && effect.does === 'else' ? doubted(flow) : flow;

@@ -73,6 +73,10 @@ function payloadOf(protocol: string, field: string): Field | undefined {
         hook.family === (protocol === 'ip' ? 'ipv4' : 'ipv6') ? [hook.protocol, numbers[hook.protocol]] : [],
       asks: 'else',
     };
+  if ((protocol === 'ip' || protocol === 'ip6') && field === 'version') {
+    const [family, version] = protocol === 'ip' ? ['ipv4', '4'] : ['ipv6', '6'];
+    return { of: (_flow, hook) => (hook.family === family ? [version] : []), asks: 'else' };
+  }
   // A test of a header that no packet of a Service has matches none, and neither does its negation.
   if (foreignHeaders.has(protocol)) return absent;
   return undefined;

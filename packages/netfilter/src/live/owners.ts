@@ -99,6 +99,26 @@ const owners: readonly (readonly [RuleOwner, Signs])[] = [
     { chain: /^WEAVE(?:$|-)/ },
   ],
   [
+    { name: 'Azure NPM', does: 'network policy of pods', inspect: 'kubectl get networkpolicies -A' },
+    { chain: /^AZURE-NPM/ },
+  ],
+  [
+    { name: 'kindnet', does: 'network policy and masquerading of pods', inspect: 'kubectl get networkpolicies -A' },
+    { chain: /^KIND-MASQ-AGENT$/, comment: /^kind-masq-agent: /, table: /^kindnet-|^kube-network-policies$/ },
+  ],
+  [
+    { name: 'Kube-OVN', does: 'forwarding and masquerading of pods', inspect: 'kubectl get subnets' },
+    { chain: /^OVN-(?!KUBE-)/, comment: /^kube-ovn / },
+  ],
+  [
+    { name: 'OpenShift SDN', does: 'forwarding and masquerading of pods', inspect: 'oc get clusternetwork -o yaml' },
+    { chain: /^OPENSHIFT-/ },
+  ],
+  [
+    { name: 'Submariner', does: 'packets to other clusters', inspect: 'subctl show all' },
+    { chain: /^(?:SUBMARINER|SM-GN)-/, table: /^submariner/i },
+  ],
+  [
     { name: 'the CNI plugins', does: 'host ports and masquerading of pods', inspect: 'ls /etc/cni/net.d' },
     { chain: /^CNI-/, table: /^cni_/ },
   ],
@@ -109,6 +129,31 @@ const owners: readonly (readonly [RuleOwner, Signs])[] = [
   [
     { name: 'Podman', does: 'networks of containers', inspect: 'podman network ls' },
     { chain: /^NETAVARK[-_]|^nv_/, table: /^netavark$/ },
+  ],
+  [
+    { name: 'LXD', does: 'networks of containers', inspect: 'lxc network list' },
+    { comment: /^generated for (?:LXD|Incus) network/, table: /^(?:lxd|incus)$/ },
+  ],
+  [
+    { name: 'systemd', does: 'masquerading and ports of containers', inspect: 'networkctl; machinectl' },
+    { table: /^io\.systemd\.nat$/ },
+  ],
+  [
+    { name: 'NetworkManager', does: 'shared connections', inspect: 'nmcli connection show --active' },
+    { chain: /^nm-sh-(?:fw|in)-/, comment: /^nm-shared-/, table: /^nm-shared-/ },
+  ],
+  [
+    { name: 'NetBird', does: 'packets of its network', inspect: 'netbird status' },
+    { chain: /^NETBIRD-/, table: /^netbird$/ },
+  ],
+  [
+    {
+      name: "Oracle Cloud's images",
+      does: 'the firewall of the host',
+      inspect: 'cat /etc/iptables/rules.v4',
+      setsPolicy: true,
+    },
+    { chain: /^InstanceServices$/ },
   ],
   [
     { name: 'fail2ban', does: 'bans of clients', inspect: 'fail2ban-client status' },

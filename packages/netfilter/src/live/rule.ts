@@ -91,8 +91,8 @@ export interface UnreadEffect {
   readonly kind: 'unread';
   /** As in `LiveRule.unread`, unless a test is not understood either. */
   readonly because: string;
-  /** It translates the destination to a place that is not read, or changes a mark; `else`: anything. */
-  readonly does: 'translate' | 'mark' | 'else';
+  /** It translates the destination to a place that is not read, gives the packet to a proxy, or changes a mark; `else`: anything. */
+  readonly does: 'translate' | 'proxy' | 'mark' | 'else';
 }
 
 export interface Chosen {

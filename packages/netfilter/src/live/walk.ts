@@ -350,10 +350,13 @@ function remember(rule: LiveRule, { map, seconds }: Extract<Effect, { kind: 'rem
 
 type Ending = Extract<Effect, { kind: 'accept' | 'drop' | 'reject' | 'masquerade' | 'dnat' | 'unread' }>;
 
+/** Behind routing nothing is admitted any more: rules of Services have refused before. */
+const admits = ({ type, name }: LiveHook): boolean => type === 'filter' && name !== 'POSTROUTING';
+
 function end({ hook }: At, rule: LiveRule, effect: Ending, flow: TraceFlow): TraceFlow {
   switch (effect.kind) {
     case 'accept':
-      return { ...flow, verdict: 'accept', accepted: flow.accepted || hook.type === 'filter' };
+      return { ...flow, verdict: 'accept', accepted: flow.accepted || admits(hook) };
     case 'drop':
       return { ...flow, verdict: 'drop' };
     case 'reject':

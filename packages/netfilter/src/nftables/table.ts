@@ -13,10 +13,7 @@ export interface NftTableOptions {
   readonly affinityClients?: number;
   /** Counts new connections of each endpoint, in the elements of its maps. */
   readonly endpointCounters?: boolean;
-  /**
-   * Node ports on loopback addresses: refused like in kube-proxy 1.38; or served in IPv4, and refused in IPv6. Absent: left to programs of
-   * the node. What is served needs `route_localnet`, and the table keeps other hosts out.
-   */
+  /** Node ports on loopback addresses: refused like in kube-proxy 1.38, or served in IPv4 alone. Absent: left to programs of the node. */
   readonly localhost?: LocalhostNodePorts;
   /** `sluiced` listens for TCP on ::1 at node ports: the table leaves that to it. Only with `localhost`. */
   readonly localhostListener?: boolean;
@@ -51,7 +48,6 @@ interface Words {
   readonly loopback: string;
   /** A client and a frontend, as a key of `aff`. */
   readonly client: string;
-  /** The type of that key. */
   readonly clientType: string;
 }
 
@@ -89,6 +85,9 @@ export const packetKey = ({ ip, any }: Words, node = false): string =>
 /** Each has a map of endpoints of its own. */
 export const protocols = ['tcp', 'udp', 'sctp'] as const;
 
+const localhostCounter = (protocol: string): string => `localhost-nodeport-reject-${protocol}`;
+const localhostCounters = protocols.flatMap((one) => [`counter ${localhostCounter(one)} {`, '}']);
+
 /** A rule about what a connection was meant for. nft 1.0.6 knows the type of `ct original proto-dst` only after a protocol. */
 const byProtocol = (rule: string): readonly string[] => protocols.map((protocol) => `meta l4proto ${protocol} ${rule}`);
 
@@ -103,7 +102,7 @@ export function printNftTable(options: NftTableOptions, edition = tableEdition):
   const body = [
     ...families.flatMap((family) => familyParts(nftWords[family], options, edition)),
     ...chain('refuse', [...(options.tcpReset === true ? ['meta l4proto tcp reject with tcp reset'] : []), 'reject']),
-    ...(options.localhost ? chain('refuse-localhost', localhostRefusal) : []),
+    ...(options.localhost ? [...localhostCounters, ...chain('refuse-localhost', localhostRefusal)] : []),
     ...hooks(options, edition),
   ];
   return `table ${nftTableName} {\n${body.map((line) => `  ${line}\n`).join('')}}\n`;
@@ -284,10 +283,8 @@ function clusterRules({ n, ip }: Words, { detector, masqueradeAll }: NftTableOpt
 }
 
 /**
- * Base chains. A comparison takes a fifth of a look-up: editions 1 and 2 have one in each.
- *
- * Those that translate destinations come one before the priority of kube-proxy's and of iptables: of equal ones the kernel asks the one that
- * was registered last, so that a kube-proxy that starts again would come first. Editions before 4 have its priorities.
+ * Base chains. A comparison takes a fifth of a look-up: editions 1 and 2 have one in each. Those that translate destinations come one before
+ * kube-proxy's priority and that of iptables: of equal ones the kernel asks that which was registered last. Editions before 4 have its priorities.
  */
 function hooks({ localhost }: NftTableOptions, edition: TableEdition): readonly string[] {
   const translates = edition > 3 ? nftDnatPriority : -100;
@@ -322,20 +319,23 @@ const toRefusals = (family: Family): string => {
   return `ct state new ${ip} daddr ${loopback} jump unserved-localhost${n}`;
 };
 
-/** A program that connects to ::1 would hear of an ICMP error at its second packet, 1 s later. */
-const localhostRefusal = ['meta l4proto tcp reject with tcp reset', 'reject'];
-
 function chain(name: string, rules: readonly string[]): readonly string[] {
   return [`chain ${name} {`, ...rules.map((rule) => `  ${rule}`), '}'];
 }
+
+/** Counted by kube-proxy's names. A program that connects to ::1 would hear of an ICMP error at its second packet, 1 s later. */
+const localhostRefusal = protocols.map((one) => {
+  const answer = one === 'tcp' ? 'reject with tcp reset' : 'reject';
+  return `meta l4proto ${one} counter name "${localhostCounter(one)}" ${answer}`;
+});
 
 /** Only variables, whose values are checked: another text between the quotes could hold anything. */
 const interfaceForm = /iifname != "(\$\{profile\.(?:bridgeInterface\}|interfaceNamePrefix\}\*))"/;
 
 /**
  * The table of a profile in one line: `table 4 address`, `table 4 interface cali*`; then the options that are not as by default:
- * ` masquerade-all`, ` tcp-reset`, ` clients 65536`, ` counters`, ` localhost-refused`, ` localhost-served`, ` localhost-listener`. The number is the edition: versions of nodes are digests of resolved
- * lines, and those of old bundles stay the same.
+ * ` masquerade-all`, ` tcp-reset`, ` clients 65536`, ` counters`, ` localhost-refused`, ` localhost-served`, ` localhost-listener`. The number is the edition: versions of
+ * nodes are digests of resolved lines, and those of old bundles stay the same.
  * @param text of `base/first.nft`, of any edition
  * @returns undefined if `sluice` writes no such text
  */

@@ -31,6 +31,26 @@ export function canonicalAddress(text: string): string | undefined {
   return parseAddress(text)?.text;
 }
 
+/** An address, and maybe one of its ports. */
+export interface AddressAndPort {
+  readonly address: string;
+  readonly port: number | undefined;
+}
+
+/**
+ * Reads an address with or without a port, each in its one canonical spelling.
+ * @param text `203.0.113.9`, `203.0.113.9:80`, `2001:db8::9` or `[2001:db8::9]:80`
+ * @returns undefined for any other text
+ */
+export function parseAddressAndPort(text: string): AddressAndPort | undefined {
+  const form = /^(?:([0-9.]{7,15})|\[([0-9a-f:]{2,39})\](?=:)|([0-9a-f:]{2,39}$))(?::([1-9]\d{0,4}))?$/;
+  const [, ipv4, bracketed, plain, digits] = form.exec(text) ?? [];
+  const address = ipv4 ?? bracketed ?? plain;
+  const port = digits === undefined ? undefined : Number(digits);
+  if (address === undefined || canonicalAddress(address) !== address || (port ?? 1) > 65_535) return undefined;
+  return { address, port };
+}
+
 /** The family of an address, or undefined when `text` is not an address. */
 export function familyOfAddress(text: string): Family | undefined {
   return parseAddress(text)?.family;

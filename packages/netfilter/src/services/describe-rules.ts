@@ -4,6 +4,7 @@ import type { Rule, TransportProtocol } from '../rules/rule.ts';
 import { isLocal, isOutside, isRestricting } from './chain-names.ts';
 import { affinitySeconds, commentOf, endpointOf, matchedAddress, matchedPort, readLinked } from './of-rule.ts';
 import { type DescribedFrontend, healthCheck, type TrafficPolicy } from './described.ts';
+import type { ReachedFrontend } from './services.ts';
 
 /** What rules outside of the chains of Services say of a frontend. */
 interface Dispatch {
@@ -39,6 +40,48 @@ export function describeRules(filter: TableProgram, nat: TableProgram): readonly
     const own = (addresses.get(dispatch.service) ?? []).flatMap(({ address }) => address ?? []);
     return describeDispatch(dispatch, chains, new Set(own));
   });
+}
+
+/** The rules that match one address, by their table. */
+export interface RulesAt {
+  readonly filter: readonly string[];
+  readonly nat: readonly string[];
+}
+
+/** Rules by the one address that they match. Without parsing, for speed: there are some for each frontend. */
+export function rulesByAddress(filter: TableProgram, nat: TableProgram): ReadonlyMap<string, RulesAt> {
+  const found = new Map<string, { readonly filter: string[]; readonly nat: string[] }>();
+  for (const [name, { chains }] of [['filter', filter] as const, ['nat', nat] as const])
+    for (const [chain, texts] of chains) {
+      if (isOwnChain(chain)) continue;
+      for (const text of texts) {
+        const address = / -d (\S+)\/(?:32|128) /.exec(text)?.[1];
+        if (address === undefined) continue;
+        const rules = found.get(address) ?? { filter: [], nat: [] };
+        found.set(address, rules);
+        rules[name].push(text);
+      }
+    }
+  return found;
+}
+
+/** The frontends of one address, from the rules that match it. */
+export function reachedAt({ filter, nat }: RulesAt, table: TableProgram): readonly ReachedFrontend[] {
+  const dispatches = new Map<string, Dispatch>();
+  for (const rule of filter.flatMap((text) => readLinked(text) ?? [])) addRule(dispatches, rule, true);
+  for (const rule of nat.flatMap((text) => readLinked(text) ?? [])) addRule(dispatches, rule, false);
+  const chains = new ServiceChains(table);
+  return [...dispatches.values()]
+    .filter(({ kind }) => kind !== 'health-check')
+    .map(({ service, protocol, port, callees, externalPolicy, internalPolicy }) => {
+      const below = chains.below(callees);
+      const policy = externalPolicy ?? externalPolicyOf(below, chains) ?? internalPolicy ?? 'Cluster';
+      const serving = policy === 'Local' ? chains.below(below.filter(isLocal)) : below;
+      const endpoints = new Set(
+        serving.flatMap((chain) => chains.rules(chain)).flatMap((rule) => endpointOf(rule) ?? []),
+      );
+      return { protocol, port, service, policy, endpoints: endpoints.size };
+    });
 }
 
 const rulesOutside = ({ chains }: TableProgram): readonly Rule[] =>

@@ -6,7 +6,15 @@ import { perObject } from '../per-object.ts';
 import { printEndpoint, type TransportProtocol } from '../rules/rule.ts';
 import { type DescribedFrontend, healthCheck } from './described.ts';
 import { printFrontend, type ServiceFrontend } from './of-rule.ts';
-import type { ForwardingState, NamedFrontend, ServedFrontend, Service, ServiceEndpoint, Services } from './services.ts';
+import type {
+  ForwardingState,
+  NamedFrontend,
+  ReachedFrontend,
+  ServedFrontend,
+  Service,
+  ServiceEndpoint,
+  Services,
+} from './services.ts';
 
 /** Lines by the key of their frontend, as `NftState` has them. */
 export type FrontendLines = ReadonlyMap<string, readonly string[]>;
@@ -49,6 +57,7 @@ export const listsOf = ({ outside }: Pick<NftFrontend, 'outside'>): readonly Lis
 /** The Services of mode nftables: each list of a frontend is one. */
 export class ServicesOfFrontends implements Services {
   readonly #state: ForwardingState;
+  #byAddress: ReadonlyMap<string, readonly string[]> | undefined;
 
   constructor(state: ForwardingState) {
     this.#state = state;
@@ -106,6 +115,16 @@ export class ServicesOfFrontends implements Services {
       ...frontends.map((frontend) => describeFrontend(frontend, own)),
       ...health.map((setting) => healthCheck(setting.slice('health '.length))),
     ];
+  }
+
+  at(address: string): readonly ReachedFrontend[] {
+    const own = linesOf(this.#state);
+    this.#byAddress ??= Map.groupBy(own.keys(), (key) => key.slice(0, key.indexOf(' ')));
+    return (this.#byAddress.get(address) ?? []).map((key) => {
+      const { protocol, port, isClusterIP, outside, endpoints, local } = readFrontend(key, own.get(key) ?? []);
+      const policy = !isClusterIP && outside === 'local' ? 'Local' : 'Cluster';
+      return { protocol, port, policy, endpoints: (policy === 'Local' ? local : endpoints).length };
+    });
   }
 
   /** The endpoints of both lists, each once. */

@@ -7,7 +7,15 @@ import { type IpvsState, printScheduler, type RealServer, type VirtualServer, vi
 import { type DescribedFrontend, healthCheck } from './described.ts';
 import { printFrontend } from './of-rule.ts';
 import { ServicesOfTables } from './of-tables.ts';
-import type { ForwardingState, NamedFrontend, ServedFrontend, Service, ServiceEndpoint, Services } from './services.ts';
+import type {
+  ForwardingState,
+  NamedFrontend,
+  ReachedFrontend,
+  ServedFrontend,
+  Service,
+  ServiceEndpoint,
+  Services,
+} from './services.ts';
 
 const noServers: ReadonlyMap<string, VirtualServer> = new Map();
 
@@ -18,6 +26,7 @@ export const serversOf = ({ ipvs }: ForwardingState): ReadonlyMap<string, Virtua
 export class ServicesOfServers implements Services {
   readonly #state: ForwardingState;
   readonly #tables: ServicesOfTables;
+  #byAddress: ReadonlyMap<string, readonly VirtualServer[]> | undefined;
 
   constructor(state: ForwardingState) {
     this.#state = state;
@@ -67,6 +76,19 @@ export class ServicesOfServers implements Services {
       ...own.map((server) => describeServer(server, kinds, ranges)),
       ...entriesOf('KUBE-HEALTH-CHECK-NODE-PORT').map(healthCheck),
     ];
+  }
+
+  at(address: string): readonly ReachedFrontend[] {
+    const { ipvs } = this.#state;
+    this.#byAddress ??= Map.groupBy(serversOf(this.#state).values(), (server) => server.address);
+    return (this.#byAddress.get(address) ?? []).map((server) => {
+      const { protocol, port } = server;
+      const policy = ipvs && isLocalOutside(server, ipvs.sets) ? 'Local' : 'Cluster';
+      const endpoints = ipvs ? [...serviceOfServer(server, ipvs).endpoints.values()] : [];
+      // A virtual server of policy Local has those of other nodes where none is here, without masquerading: no answer comes back.
+      const serving = endpoints.filter(({ weight, isHere }) => weight > 0 && (policy === 'Cluster' || isHere === true));
+      return { protocol, port, policy, endpoints: serving.length };
+    });
   }
 
   *served(protocol: TransportProtocol, unlike: ForwardingState): Generator<ServedFrontend> {

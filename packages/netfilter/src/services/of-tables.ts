@@ -5,7 +5,7 @@ import { emptyTable, type TableProgram } from '../link/program.ts';
 import type { TransportProtocol } from '../rules/rule.ts';
 import { choosesEndpoint, isOfEndpoint, isOfFrontend, withoutTag } from './chain-names.ts';
 import type { DescribedFrontend } from './described.ts';
-import { describeRules } from './describe-rules.ts';
+import { describeRules, reachedAt, type RulesAt, rulesByAddress } from './describe-rules.ts';
 import { readService, type ServiceOfChain } from './of-chain.ts';
 import {
   addressOfEndpoint,
@@ -16,7 +16,7 @@ import {
   rejects,
   type ServiceFrontend,
 } from './of-rule.ts';
-import type { ForwardingState, NamedFrontend, ServedFrontend, Services } from './services.ts';
+import type { ForwardingState, NamedFrontend, ReachedFrontend, ServedFrontend, Services } from './services.ts';
 
 export const tableOf = (state: Pick<ForwardingState, 'families'>, family: Family, table: TableName): TableProgram =>
   state.families[family]?.[table] ?? emptyTable;
@@ -31,6 +31,7 @@ interface ServicePlace {
 export class ServicesOfTables implements Services {
   readonly #state: ForwardingState;
   #known: ReadonlyMap<string, ServicePlace> | undefined;
+  #byAddress: { [F in Family]?: ReadonlyMap<string, RulesAt> } | undefined;
 
   constructor(state: ForwardingState) {
     this.#state = state;
@@ -93,6 +94,15 @@ export class ServicesOfTables implements Services {
 
   describe(family: Family): readonly DescribedFrontend[] {
     return describeRules(tableOf(this.#state, family, 'filter'), tableOf(this.#state, family, 'nat'));
+  }
+
+  at(address: string): readonly ReachedFrontend[] {
+    const family = address.includes(':') ? 'ipv6' : 'ipv4';
+    const [filter, nat] = [tableOf(this.#state, family, 'filter'), tableOf(this.#state, family, 'nat')];
+    this.#byAddress ??= {};
+    this.#byAddress[family] ??= rulesByAddress(filter, nat);
+    const rules = this.#byAddress[family].get(address);
+    return rules ? reachedAt(rules, nat) : [];
   }
 
   /** In layout `tree` the name of a chain identifies its content and that of all chains below it. */

@@ -4,7 +4,7 @@ import type { Mode } from '../rules/mode-facts.ts';
 import type { NftState } from '../nftables/state.ts';
 import type { TransportProtocol } from '../rules/rule.ts';
 import type { IpvsState } from '../virtual/values.ts';
-import type { DescribedFrontend } from './described.ts';
+import type { DescribedFrontend, TrafficPolicy } from './described.ts';
 import type { ServiceFrontend } from './of-rule.ts';
 
 /** What forwards packets on a node: the rules of each family, in mode ipvs also virtual servers, in mode nftables one table alone. */
@@ -72,6 +72,18 @@ export interface ServedFrontend {
   readonly endpoint: string;
 }
 
+/** A frontend as packets from outside of the node meet it. */
+export interface ReachedFrontend {
+  readonly protocol: TransportProtocol;
+  readonly port: number;
+  /** `shop/web:http`, where something names Services. */
+  readonly service?: string;
+  /** Local: endpoints of this node alone serve it. */
+  readonly policy: TrafficPolicy;
+  /** The number of endpoints that serve it; without any its packets are refused or dropped. */
+  readonly endpoints: number;
+}
+
 /** The Services of one state. Everything is read when it is asked for. */
 export interface Services {
   readonly count: number;
@@ -90,6 +102,8 @@ export interface Services {
   frontends(family: Family, withRejected: boolean, protocol?: TransportProtocol): Iterable<NamedFrontend>;
   /** Its frontends in more detail, each once, those of node ports without an address. */
   describe(family: Family): readonly DescribedFrontend[];
+  /** The frontends at an address that is not one of the node itself. The first call costs a walk over all rules, further ones do not. */
+  at(address: string): readonly ReachedFrontend[];
   /**
    * Every combination of frontend and endpoint of a protocol.
    * @param unlike those that both states certainly have may be left out

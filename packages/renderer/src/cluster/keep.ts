@@ -1,9 +1,13 @@
+import { drainConditions } from '@sluice/bundle';
 import { isMap, type Json, type JsonObject } from '../render/model/kube.ts';
 import { hintsKeys, schedulerKey, tableSizeKey, weightsKey } from '../render/read/annotations.ts';
+import { isUnsupported } from '../render/read/unsupported-annotations.ts';
 import { mapAt } from './json.ts';
 import type { ListedKind } from './kinds.ts';
 
 const annotationsKept: readonly string[] = [schedulerKey, weightsKey, tableSizeKey, ...hintsKeys];
+/** Those that affect rules, and those that `sluice policy` names because they do not. */
+const isKept = (key: string): boolean => annotationsKept.includes(key) || isUnsupported(key);
 
 /**
  * Reduces an object to the fields of a snapshot: those that affect rules, and none that change without effect on rules, such as managed
@@ -44,7 +48,15 @@ function bodyOf(kind: ListedKind, object: JsonObject): Record<string, Json | und
       return { spec: object['spec'], status: isReady(status) ? undefined : notReady };
     case 'Node': {
       const capacity = some({ cpu: mapAt(status, 'capacity')['cpu'] });
-      return { spec: object['spec'], status: some({ addresses: status['addresses'], capacity }) };
+      // Without their heartbeats.
+      const conditions = conditionsOf(status)
+        .filter((one) => drainConditions.some((type) => type === one['type']))
+        .map((one) => present({ type: one['type'], status: one['status'] }));
+      const drain = conditions.length === 0 ? undefined : conditions;
+      return {
+        spec: object['spec'],
+        status: some({ addresses: status['addresses'], capacity, conditions: drain }),
+      };
     }
   }
 }
@@ -54,21 +66,26 @@ const notReady = { conditions: [{ type: 'Ready', status: 'False' }] } as const;
 
 /** Like the API server: ready unless a condition says otherwise. */
 function isReady(status: JsonObject): boolean {
-  const conditions = (Array.isArray(status['conditions']) ? status['conditions'] : []) as readonly Json[];
-  const ready = conditions.filter(isMap).find(({ type }) => type === 'Ready');
+  const ready = conditionsOf(status).find(({ type }) => type === 'Ready');
   return ready === undefined || ready['status'] === 'True';
 }
 
+const conditionsOf = ({ conditions }: JsonObject): readonly JsonObject[] =>
+  ((Array.isArray(conditions) ? conditions : []) as readonly Json[]).filter(isMap);
+
+/** Kinds whose deletion has an effect before they are gone. */
+const endsLate: ReadonlySet<string> = new Set(['ServiceCIDR', 'Node']);
+
 function metadataOf(object: JsonObject, kind?: ListedKind): JsonObject {
   const metadata = mapAt(object, 'metadata');
-  const annotations = Object.entries(mapAt(metadata, 'annotations')).filter(([key]) => annotationsKept.includes(key));
+  const annotations = Object.entries(mapAt(metadata, 'annotations')).filter(([key]) => isKept(key));
   return present({
     name: metadata['name'],
     namespace: metadata['namespace'],
     labels: metadata['labels'],
     annotations: some(Object.fromEntries(annotations)),
     creationTimestamp: metadata['creationTimestamp'],
-    deletionTimestamp: kind?.kind === 'ServiceCIDR' ? metadata['deletionTimestamp'] : undefined,
+    deletionTimestamp: kind && endsLate.has(kind.kind) ? metadata['deletionTimestamp'] : undefined,
   });
 }
 

@@ -69,7 +69,7 @@ export function noConfigMap(access: Access): Problem {
     code: 'INPUT_EMPTY',
     level: 'note',
     message: `No ConfigMap of ${namespace} of ${access.server} has kube-proxy's configuration, so its defaults apply where sluice.yaml sets nothing`,
-    hint: 'Where flags start kube-proxy (AKS, GKE, k3s), pass them to sluice init: the DaemonSet, a static pod or the config of k3s',
+    hint: 'Where flags start kube-proxy (AKS, GKE, k3s), pass them to sluice init: the DaemonSet, a static pod, or the config or Nodes of k3s',
   };
 }
 

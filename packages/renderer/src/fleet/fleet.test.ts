@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { receiptOf, receiptWith, silent, target, waves } from './fleet.fixture.ts';
 import { type Evidence, isHealthyFleet, judgeFleet } from './fleet.ts';
+import { nextStep } from './next.ts';
 import { promote } from './promote.ts';
 
 type Words = readonly (readonly [string, Evidence])[];
@@ -153,8 +154,8 @@ test('prefers a running release over a refused update of the same serial as the 
 
 describe('the next wave', () => {
   const yes = (...nodes: readonly string[]): Words => nodes.map((node) => receiptOf(node, 'confirmed'));
-  const answer = (words: Words, open: number, quorum = 100): string => {
-    const decision = promote(waves, open, judge(words, open), quorum);
+  const answer = (words: Words, open: number, quorum = 100, acceptFailing = false): string => {
+    const decision = promote(waves, open, judge(words, open), { quorum, acceptFailing });
     if (decision.kind === 'open') return `opens ${decision.open} ${decision.wave.name}`;
     return decision.kind === 'all-open' && decision.problems.length === 0
       ? 'all open'
@@ -236,6 +237,17 @@ describe('the next wave', () => {
     expect(answer(words, open, quorum)).toBe(expected);
   });
 
+  test('waits for an operator where a node was confirmed with failing probes, whatever the quorum', () => {
+    const failing = [receiptWith([{ name: 'web', healthy: false }])];
+    expect(answer(failing, 1, 1)).toBe('a is confirmed: with failing probes: web');
+    expect(answer(failing, 1, 100, true)).toBe('opens 2 rack');
+    const all = [...failing, ...yes('b', 'c', 'd', 'e')];
+    expect(answer(all, 3)).toBe('a is confirmed: with failing probes: web');
+    expect(answer(all, 3, 100, true)).toBe('all open');
+    const decision = promote(waves, 1, judge(failing, 1), { quorum: 100 });
+    expect(decision).toMatchObject({ problems: [{ hint: expect.stringContaining('--accept-failing') }] });
+  });
+
   test.each([1, 7, 14, 28, 55, 56, 99, 100])('needs exactly %i of a hundred nodes for that percentage', (quorum) => {
     const nodes = Array.from({ length: 100 }, (_, index) => `n${index}`);
     const two = [
@@ -244,7 +256,7 @@ describe('the next wave', () => {
     ];
     const kindWith = (count: number): string => {
       const aim = { ...target(1), nodes: [...nodes, 'z'], waves: two };
-      return promote(two, 1, judgeFleet(new Map(yes(...nodes.slice(0, count))), [], aim), quorum).kind;
+      return promote(two, 1, judgeFleet(new Map(yes(...nodes.slice(0, count))), [], aim), { quorum }).kind;
     };
     expect([kindWith(quorum - 1), kindWith(quorum)]).toEqual(['not-ready', 'open']);
   });
@@ -256,7 +268,43 @@ describe('the next wave', () => {
       { name: 'last', nodes: ['z'] },
     ];
     const fleet = judgeFleet(new Map(), [], { ...target(1), nodes: [...nodes, 'z'], waves: many });
-    const decision = promote(many, 1, fleet, 100);
+    const decision = promote(many, 1, fleet, { quorum: 100 });
     expect(decision.kind === 'not-ready' && decision.problems).toHaveLength(21);
   });
+});
+
+describe('what to do next', () => {
+  const [a, b, c, d, e] = ['a', 'b', 'c', 'd', 'e'].map((node) => receiptOf(node, 'confirmed'));
+  const drained = (): readonly [string, Evidence] => {
+    const [node, evidence] = receiptOf('e', 'confirmed');
+    return [node, { ...evidence, receipt: evidence.receipt && { ...evidence.receipt, draining: 'operator' } }];
+  };
+  test.each([
+    ['the worst state first', [a!, receiptOf('b', 'held'), receiptOf('c', 'refused')], 2, /^free b: /],
+    ['a failure of a closed wave', [a!, receiptOf('e', 'rolled-back')], 1, /failed on e, /],
+    ['a silent node of an open wave', [a!, b!], 2, /^fetch receipts of c, /],
+    ['no silent node of a closed wave', [a!], 1, /^open wave 2 \(rack\) with sluice promote$/],
+    [
+      'failing probes before the next wave',
+      [receiptWith([{ name: 'web', healthy: false }])],
+      1,
+      /^look at the probes of a: /,
+    ],
+    ['the first wave', [], 0, /^open wave 1 \(canary\) with/],
+    ['a drain after the last wave', [a!, b!, c!, d!, drained()], 3, /^end the drain of e once/],
+    ['nothing', [a!, b!, c!, d!, e!], 3, /^nothing$/],
+  ] as const)('is %s', (_title, words, open, expected) => {
+    expect(nextStep(judge(words, open))).toMatch(expected);
+  });
+
+  test('is keys where no node is known, and names three nodes at most', () => {
+    expect(nextStep(judgeFleet(new Map(), []))).toBe('add the keys of nodes to allowed_receipts');
+    const many = Array.from({ length: 5 }, (_, index) => silent(`n${index}`));
+    expect(nextStep(judgeFleet(new Map(many), []))).toMatch(/^fetch receipts of n0, n1, n2 and 2 more, /);
+  });
+});
+
+test('a fleet has the time of its newest receipt, by the clocks of nodes', () => {
+  expect(judge([receiptOf('a', 'confirmed'), silent('b')]).newest).toBe('2026-12-01T12:00:00Z');
+  expect(judge([silent('b')]).newest).toBeNull();
 });

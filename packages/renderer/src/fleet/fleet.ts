@@ -61,6 +61,8 @@ export interface FleetStatus {
   readonly serial: number | null;
   /** The digest of the release; null without receipts. */
   readonly digest: string | null;
+  /** When the newest receipt was written, by the clock of its node; null without receipts. Of later times nothing is known. */
+  readonly newest: string | null;
   readonly waves: readonly { readonly name: string; readonly nodes: number; readonly isOpen: boolean }[];
   readonly counts: Readonly<Record<NodeRolloutState, number>>;
   /** The number of nodes by who serves them, in the words of `servingWords`; sorted. */
@@ -101,6 +103,11 @@ export function judgeFleet(
     cluster: target?.cluster ?? null,
     serial: target?.serial ?? null,
     digest: target?.digest ?? null,
+    newest:
+      rows
+        .flatMap(({ receipt }) => receipt?.at ?? [])
+        .toSorted(compareText)
+        .at(-1) ?? null,
     waves,
     counts: counts as Record<NodeRolloutState, number>,
     serving: countServing(rows),
@@ -196,9 +203,12 @@ function stateOf(
 const isFailure = (outcome: Receipt['outcome']): outcome is 'refused' | 'rolled-back' | 'partial' =>
   outcome === 'refused' || outcome === 'rolled-back' || outcome === 'partial';
 
-/** The probes that failed before the release and still fail. */
-function failingIn({ probes }: Receipt): string | null {
-  const failing = probes.filter(({ healthy }) => !healthy).map(({ name }) => name);
+/** The probes of a node that runs the release that failed before it, and still fail. */
+export const failingProbes = ({ state, receipt }: Pick<FleetRow, 'state' | 'receipt'>): readonly string[] =>
+  state === 'runs' ? (receipt?.probes ?? []).filter(({ healthy }) => !healthy).map(({ name }) => name) : [];
+
+function failingIn(receipt: Receipt): string | null {
+  const failing = failingProbes({ state: 'runs', receipt });
   return failing.length === 0 ? null : `with failing probes: ${failing.join(', ')}`;
 }
 

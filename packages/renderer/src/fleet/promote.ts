@@ -1,6 +1,6 @@
 import type { Problem } from '@sluice/netfilter';
 import type { Wave } from '@sluice/bundle';
-import type { FleetStatus, FleetRow } from './fleet.ts';
+import { failingProbes, type FleetStatus, type FleetRow } from './fleet.ts';
 
 /** The decision on the next wave of a release. */
 export type Promotion =
@@ -13,21 +13,33 @@ const namedMax = 20;
 
 /**
  * Decides whether the next wave may open: the nodes of the open waves must report that they run the release. A failure always prevents it,
- * also that of a rehearsal in a closed wave; the quorum only covers nodes without a result.
+ * also that of a rehearsal in a closed wave; the quorum only covers nodes without a result. So does a confirmation with failing probes,
+ * unless an operator accepts these.
  * @param quorum the share of nodes in open waves that must report success, in percent, 1 to 100
  */
-export function promote(waves: readonly Wave[], open: number, fleet: FleetStatus, quorum: number): Promotion {
+export function promote(
+  waves: readonly Wave[],
+  open: number,
+  fleet: FleetStatus,
+  { quorum, acceptFailing = false }: { readonly quorum: number; readonly acceptFailing?: boolean | undefined },
+): Promotion {
   const wave = waves[open];
   const asked = new Set(waves.slice(0, open).flatMap(({ nodes }) => nodes));
   const rows = fleet.rows.filter(({ node }) => asked.has(node));
   const yes = rows.filter(({ state }) => state === 'runs');
   const no = fleet.rows.filter((row) => (asked.has(row.node) ? reportsFailure(row) : refusedRehearsal(row, fleet)));
-  if (wave === undefined) return { kind: 'all-open', problems: problemsOf(no, 'Cannot complete the release') };
+  const failing = acceptFailing ? [] : yes.filter((row) => failingProbes(row).length > 0);
+  const because = (cannot?: string): readonly Problem[] => [
+    ...problemsOf(no, cannot),
+    ...problemsOf(failing, cannot).map((problem) => ({ ...problem, hint: acceptHint })),
+  ];
+  if (wave === undefined) return { kind: 'all-open', problems: because('Cannot complete the release') };
   const missing = rows.filter((row) => row.state !== 'runs' && !reportsFailure(row));
   // Integer arithmetic: as floating point, 7 % of 100 nodes would be slightly more than 7.
   const isEnough = yes.length * 100 >= asked.size * quorum;
-  if (no.length === 0 && isEnough) return { kind: 'open', wave, open: open + 1 };
-  return { kind: 'not-ready', problems: [...problemsOf(no), ...(isEnough ? [] : problemsOf(missing))] };
+  const against = because();
+  if (against.length === 0 && isEnough) return { kind: 'open', wave, open: open + 1 };
+  return { kind: 'not-ready', problems: [...against, ...(isEnough ? [] : problemsOf(missing))] };
 }
 
 function reportsFailure({ state }: FleetRow): boolean {
@@ -56,8 +68,11 @@ const words = {
   silent: 'silent',
   behind: 'behind',
   waits: 'waiting although its wave is open',
-  runs: 'healthy',
+  runs: 'confirmed',
 } as const satisfies Record<FleetRow['state'], string>;
+
+const acceptHint =
+  'These probes failed before the release, too. Look at them on the node; --accept-failing goes on nonetheless';
 
 function notReady(cannot: string, why: string): Problem {
   return {

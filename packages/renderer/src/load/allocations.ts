@@ -4,7 +4,7 @@ import { stringify } from 'yaml';
 import type { Allocation } from '../render/allocate/allocation.ts';
 import { findingProblem } from './config/problems.ts';
 import { readText, type TextOrigin, type TextSubject } from './config/text.ts';
-import { reasonOf } from './reason.ts';
+import { reasonOf } from '@sluice/cli';
 import { readRegularText } from './regular.ts';
 import { checkSchema, type Schema } from './schema/schema.ts';
 import { fields, integer, text } from './schema/proxy.ts';

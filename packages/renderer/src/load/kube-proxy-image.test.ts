@@ -19,6 +19,11 @@ test.each<[string, string, readonly string[]]>([
     ['1.31'],
   ],
   ['two documents', `${daemonSet('kube-proxy:v1.36.1')}---\n${daemonSet('kube-proxy:v1.35.1')}`, ['1.35', '1.36']],
+  [
+    'a static pod of GKE',
+    'kind: Pod\napiVersion: v1\nspec: {containers: [{image: "gke.gcr.io/kube-proxy-amd64:v1.33.5-gke.1"}]}',
+    ['1.33'],
+  ],
   ['a version that is not known', daemonSet('kube-proxy:v1.27.0'), []],
   ['no version', daemonSet('kube-proxy:latest'), []],
   ['another image', daemonSet('registry.example.com/my-kube-proxy:v1.34.2'), []],

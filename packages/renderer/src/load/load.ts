@@ -2,7 +2,7 @@ import { addAll, compareProblems, compareText, type Problem, type Place } from '
 import type { JsonObject, KubeObject, Origin, Path } from '../render/model/kube.ts';
 import { findControlCharacters } from './control-characters.ts';
 import { splitDocuments } from './parse/documents.ts';
-import type { KubeProxyInput } from './config/kube-proxy-sources.ts';
+import { isKubeProxyInput, type KubeProxyInput } from './config/kube-proxy-sources.ts';
 import { loadLimits } from './parse/limits.ts';
 import { type FoundObject, findObjects } from './objects.ts';
 import { PlaceFinder } from './origin.ts';
@@ -11,6 +11,7 @@ import {
   controlCharacterProblem,
   misspelled,
   nameOf,
+  ofInstaller,
   printable,
   problemsAt,
   refusal,
@@ -53,6 +54,8 @@ class Loader {
   private readonly kubeProxy: KubeProxyInput[] = [];
   private readonly snapshots: boolean[] = [];
   private readonly ignored = new Map<string, number>();
+  /** Of what installers make the configuration of kube-proxy: a problem where that itself is not given. */
+  private readonly installers: Problem[] = [];
   private readonly places = new PlaceFinder();
 
   loaded(): Loaded {
@@ -61,7 +64,7 @@ class Loader {
       kubeProxy: this.kubeProxy,
       snapshots: this.snapshots,
       ignored: new Map([...this.ignored].toSorted(([a], [b]) => compareText(a, b))),
-      problems: this.problems.toSorted(compareProblems),
+      problems: [...this.problems, ...(this.kubeProxy.length === 0 ? this.installers : [])].toSorted(compareProblems),
     };
   }
 
@@ -78,6 +81,8 @@ class Loader {
       case 'object':
         if (!this.isPresentable(found.value, found.path, parsed, nameOf(found.kind, found.value))) return;
         this.objects.push(objectOf(found, this.places.origin(parsed, found.path)));
+        if (isKubeProxyInput(found.value, found.kind, ''))
+          this.kubeProxy.push({ value: found.value, origin: this.places.origin(parsed, found.path) });
         return;
       case 'kube-proxy':
         if (!this.isPresentable(found.value, found.path, parsed, 'KubeProxyConfiguration')) return;
@@ -88,6 +93,8 @@ class Loader {
         return;
       case 'ignored':
         if (found.near) this.problems.push(misspelled(found.kind, found.near, this.places.place(parsed, found.path)));
+        if (found.setting)
+          this.installers.push(ofInstaller(found.kind, found.setting, this.places.place(parsed, found.path)));
         this.countIgnored(printable(found.kind));
         return;
       case 'unknown-version':

@@ -1,6 +1,7 @@
+import { nearest } from '@sluice/netfilter';
 import { isMap, type Json, type JsonObject, type KubeKind, type Path } from '../render/model/kube.ts';
-import { nearest } from '../render/model/nearest.ts';
 import { isKubeProxyInput } from './config/kube-proxy-sources.ts';
+import { childOf } from './config/settings.ts';
 import { apiVersions } from '../render/read/names.ts';
 
 /** One object of a document; lists are unwrapped. Paths start at the root of the document. */
@@ -17,8 +18,14 @@ export type FoundObject =
   | { readonly is: 'sluice-config'; readonly path: Path }
   /** The header of a snapshot, which describes the objects beside it. */
   | { readonly is: 'snapshot'; readonly value: JsonObject; readonly path: Path }
-  /** `near`: the kind that was probably meant. */
-  | { readonly is: 'ignored'; readonly kind: string; readonly near?: KubeKind; readonly path: Path }
+  /** `near`: the kind that was probably meant; `setting`: what an installer makes the configuration of kube-proxy of. */
+  | {
+      readonly is: 'ignored';
+      readonly kind: string;
+      readonly near?: KubeKind;
+      readonly setting?: Path;
+      readonly path: Path;
+    }
   | { readonly is: 'malformed'; readonly why: string; readonly path: Path }
   | {
       readonly is: 'unknown-version';
@@ -96,8 +103,18 @@ function ofOtherKind(kind: string, apiVersion: string, value: JsonObject, path: 
   if (kind === 'Snapshot' && group === 'sluice.dev') return { is: 'snapshot', value, path };
   if (isKubeProxyInput(value, kind, group)) return { is: 'kube-proxy', value, path };
   const near = ownGroups.has(group) ? nearest(kind, Object.keys(apiVersions)) : undefined;
-  return { is: 'ignored', kind, ...(near === undefined ? {} : { near: near as KubeKind }), path };
+  const setting = ofInstallers.find((one) => one.reduce<Json | undefined>(childOf, value) !== undefined);
+  return { is: 'ignored', kind, ...(near && { near: near as KubeKind }), ...(setting && { setting }), path };
 }
+
+/** kOps, Gardener, k0s, OpenShift and kind. */
+const ofInstallers: readonly (readonly string[])[] = [
+  ['spec', 'kubeProxy'],
+  ['spec', 'kubernetes', 'kubeProxy'],
+  ['spec', 'network', 'kubeProxy'],
+  ['spec', 'kubeProxyConfig'],
+  ['networking', 'kubeProxyMode'],
+];
 
 function groupOf(apiVersion: string): string {
   return apiVersion.includes('/') ? apiVersion.slice(0, apiVersion.indexOf('/')) : '';

@@ -1,6 +1,7 @@
 import { escaped } from '@sluice/cli';
 import type { Place, Problem } from '@sluice/netfilter';
-import { isMap, type Json, type JsonObject } from '../render/model/kube.ts';
+import { isMap, type Json, type JsonObject, type Path } from '../render/model/kube.ts';
+import { ignoredProblem } from './config/problems.ts';
 import type { ControlCharacter } from './control-characters.ts';
 import type { SourceDocument } from './parse/documents.ts';
 import type { ParseFinding } from './parse/finding.ts';
@@ -55,6 +56,16 @@ export function misspelled(kind: string, near: string, at: Place): Problem {
     hint: `Did you mean ${near}?`,
   };
 }
+
+/** The config of an installer that says how kube-proxy runs. */
+export const ofInstaller = (kind: string, setting: Path, at: Place): Problem =>
+  ignoredProblem(
+    at,
+    printable(kind),
+    [setting],
+    'what installs the cluster makes the configuration of kube-proxy of it',
+    'Pass that: kubectl get configmap,daemonset,pod -n kube-system -o yaml',
+  );
 
 type RefusedObject = Exclude<FoundObject, { is: 'object' | 'kube-proxy' | 'snapshot' | 'ignored' }>;
 

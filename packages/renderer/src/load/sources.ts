@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { compareText, type Problem } from '@sluice/netfilter';
 import { decode } from './decode.ts';
 import { loadLimits } from './parse/limits.ts';
-import { reasonOf } from './reason.ts';
+import { reasonOf } from '@sluice/cli';
 
 /** One file of the input with its text. */
 export interface SourceFile {

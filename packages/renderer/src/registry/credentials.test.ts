@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Credentials } from './helper.ts';
-import { credentialsFor } from './credentials.ts';
+import { credentialsFor } from './authority.ts';
 
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-credentials-'));
 const at = (name: string): string => join(scratch, name);

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { inFamily, node, portWith, profileWith, serviceOf } from './compile/sample.fixture.ts';
 import type { Profile } from './model/config.ts';
-import { detectorGaps } from './detector-gaps.ts';
+import { detectorGaps } from './assemble.ts';
 import type { PerFamily } from './model/model.ts';
 
 const here = { ipv4: inFamily(), ipv6: inFamily({ clusterIP: 'fd00:96::7' }) };

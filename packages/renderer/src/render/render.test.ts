@@ -1,9 +1,9 @@
-import { resolveNode } from '@sluice/bundle';
+import { ineligibilityIn, resolveNode } from '@sluice/bundle';
 import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { configWith, profileWith } from './compile/sample.fixture.ts';
-import type { Json, KubeKind, KubeObject } from './model/kube.ts';
+import type { Json, JsonObject, KubeKind, KubeObject } from './model/kube.ts';
 import { type RenderInput, render } from './render.ts';
 
 function object(kind: KubeKind, apiVersion: string, value: Readonly<Record<string, Json>>): KubeObject {
@@ -144,4 +144,40 @@ test('differences of mode ipvs are not errors with --strict', () => {
   const { files, problems } = render(inputOf(objects, { config, strict: true }));
   expect(problems.filter(({ level }) => level === 'differs').map(({ code }) => code)).toContain('DIFFERS_NO_ENDPOINT');
   expect(files.get('profiles/default/services/shop/web.ipvs')).toContain('-A -t 10.96.0.11:80 -s rr\n');
+});
+
+test.each([
+  [
+    'the taint of the cluster autoscaler',
+    { spec: { taints: [{ key: 'ToBeDeletedByClusterAutoscaler', effect: 'NoSchedule' }] } },
+    'ToBeDeletedByClusterAutoscaler',
+  ],
+  ['its deletion', { metadata: { name: 'node-b', deletionTimestamp: '2026-01-02T03:04:05Z' } }, 'deletionTimestamp'],
+  [
+    'the condition of a drain',
+    {
+      status: {
+        conditions: [
+          { type: 'Drained', status: 'False' },
+          { type: 'DrainInProgress', status: 'True' },
+        ],
+      },
+    },
+    'DrainInProgress',
+  ],
+  ['a drain that is over', { status: { conditions: [{ type: 'DrainInProgress', status: 'False' }] } }, undefined],
+  ['another taint', { spec: { taints: [{ key: 'node.kubernetes.io/not-ready', effect: 'NoSchedule' }] } }, undefined],
+] as const)('%s of a Node changes no version', (_title, part, why) => {
+  const marked = objects.map((one) => {
+    if (one.kind !== 'Node' || (one.value['metadata'] as { name: string }).name !== 'node-b') return one;
+    const { status, ...more } = part as { readonly status?: Record<string, Json> };
+    const value = one.value as Record<string, Json>;
+    return object('Node', 'v1', { ...value, ...more, status: { ...(value['status'] as JsonObject), ...status } });
+  });
+  const [before, after] = [objects, marked].map((list) => render(inputOf(list)).files);
+  const path = 'nodes/node-b/node.yaml';
+  expect(ineligibilityIn(after!.get(path)!)).toBe(why);
+  expect(ineligibilityIn(before!.get(path)!)).toBeUndefined();
+  const [old, now] = [before, after].map((files) => resolveNode(files!, 'node-b'));
+  expect(now).toMatchObject({ version: (old as { version: string }).version });
 });

@@ -3,7 +3,7 @@ import { KernelError } from '../../ports/failure.ts';
 import { expect, test } from 'vitest';
 import type { Adoption, Hold, KubeProxy } from '../../ports/adoption.ts';
 import { exitCodes } from '../../ports/outcome.ts';
-import { explained, mustBeHoldable } from './hold.ts';
+import { explained, mustBeHoldable } from './adopt.ts';
 
 const unit: Hold = { kind: 'unit', unit: 'kube-proxy.service' };
 const manifest: Hold = { kind: 'manifest', manifest: '/etc/kubernetes/manifests/kube-proxy.yaml' };

@@ -19,7 +19,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { defaultConfig, type SluicedConfig } from '../../config.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { sampleBundle, sampleNode, writeBundle } from '../../testing/bundle.fixture.ts';
-import { bundleFor } from './ready.ts';
+import { bundleFor } from './adopt.ts';
 
 let directory: string;
 let config: SluicedConfig;

@@ -1,4 +1,6 @@
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { slotBytes } from '../../state/slots.ts';
 import { limits } from '../../limits.ts';
@@ -7,7 +9,7 @@ import type { Probes } from '../../ports/probes.ts';
 import { StateError } from '../../state/state-error.ts';
 import { sampleBundle } from '../../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../../testing/scene.fixture.ts';
-import { bootAsUsual, bootFrozen, type BootNode, type BootTime, fallbacksMs } from './boot.ts';
+import { bootAsUsual, bootFrozen, configOf, type BootNode, type BootTime, fallbacksMs } from './boot.ts';
 import type { Time } from './boot.ts';
 
 const bundleOf = (...endpoints: readonly number[]): ReadonlyMap<string, string> =>
@@ -317,4 +319,33 @@ test('kills a hanging tool before the unit times out', () => {
   expect(secondHangMs + limits.bootPatienceMs, 'time for an older generation behind two that hang').toBeLessThan(
     allowedMs,
   );
+});
+
+describe('a boot with a config that others can write', () => {
+  let folder: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'sluice-boot-'));
+    writeFileSync(
+      join(folder, 'config'),
+      `apiVersion: sluice.dev/v1alpha1\nkind: SluicedConfig\nnode: a\nstate: ${folder}/state\n`,
+    );
+    chmodSync(join(folder, 'config'), 0o664);
+  });
+  afterEach(() => rmSync(folder, { recursive: true }));
+  const read = (): unknown => configOf({ config: join(folder, 'config') }, terminal);
+
+  test.each([
+    ['a state directory of its own', 0o700],
+    ['none', undefined],
+  ])('goes on with %s, and says so', (_title, mode) => {
+    if (mode !== undefined) mkdirSync(join(folder, 'state'), { mode });
+    expect(read()).toMatchObject({ node: 'a' });
+    expect(said.err).toMatch(/^warning: Cannot trust the config: .*\[NODE_CONFIG_UNTRUSTED\]/);
+  });
+
+  test('is refused where they can write the state, too', () => {
+    mkdirSync(join(folder, 'state'));
+    chmodSync(join(folder, 'state'), 0o777);
+    expect(read).toThrow(`Cannot trust the state directory ${folder}/state`);
+  });
 });

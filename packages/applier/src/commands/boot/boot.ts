@@ -1,5 +1,9 @@
 import { setTimeout } from 'node:timers/promises';
+import { printProblem } from '@sluice/netfilter';
+import { CommandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
+import { descend } from '../../inbox/descend.ts';
+import { InboxError, trustOf } from '../../inbox/trust.ts';
 import { limits } from '../../limits.ts';
 import { messageOf } from '../../message.ts';
 import type { Generation } from '../../ports/journal.ts';
@@ -51,11 +55,34 @@ export const fallbacksMs =
  * active is loaded. A disk that takes no write, or a change that cannot be finished, does not leave the node without rules.
  */
 export async function boot(options: CommonOptions, terminal: Terminal): Promise<number> {
-  const config = loadConfig(options);
+  const config = configOf(options, terminal);
   const placed: Generation[] = [];
   const exitCode = await bootWith(config, await bootTerminal(config, options, terminal, (one) => placed.push(one)));
   answer(options, terminal, { kind: 'Boot', fields: fieldsOf(config.node, placed.at(-1), exitCode), text: '' });
   return exitCode;
+}
+
+/**
+ * A node without rules would be worse than one whose config others can write, as long as these cannot write the rules.
+ * @throws CommandError for a config that cannot be used, or one that others can write with a state directory that they can write
+ */
+export function configOf(options: CommonOptions, terminal: Terminal): SluicedConfig {
+  let isTrusted = true;
+  const config = loadConfig(options, (problem) => {
+    isTrusted = false;
+    terminal.err(`${printProblem({ ...problem, level: 'warning' })}\n`);
+  });
+  try {
+    if (!isTrusted)
+      descend(config.state, { ...trustOf(undefined), subject: `the state directory ${config.state}` }).close();
+    return config;
+  } catch (error) {
+    // Nothing was ever confirmed there.
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return config;
+    if (!(error instanceof InboxError)) throw error;
+    const { message, hint } = error;
+    throw new CommandError([{ code: 'NODE_CONFIG_UNTRUSTED', level: 'error', message, hint }]);
+  }
 }
 
 const fieldsOf = (node: string, placed: Generation | undefined, exitCode: number): object => ({

@@ -1,7 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
 import { printTar } from '@sluice/bundle';
-import { printDiagnosis, type Problem, readTarget, type ExaminedTarget } from '@sluice/netfilter';
+import { type FindingsFormat, printFindings, reasonOf, version } from '@sluice/cli';
+import { diagnosisFindings, printDiagnosis, type Problem, readTarget, type ExaminedTarget } from '@sluice/netfilter';
 import { CommandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
 import { diagnoseNode, unsent } from '../../doctor/checks/diagnose-node.ts';
@@ -23,6 +24,7 @@ import { openSession } from '../session/session.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
 
 interface DoctorOptions extends CommonOptions {
+  readonly output?: FindingsFormat | 'json';
   /** Sends packets of its own. */
   readonly live?: boolean;
   /** Where a redacted archive goes. */
@@ -42,10 +44,15 @@ export async function doctor(text: string | undefined, options: DoctorOptions, t
   const diagnosis = diagnoseNode(target, facts);
   const unseen = unsent(target, diagnosis, facts);
   if (options.bundle !== undefined) writeArchive(options.bundle, archiveFiles(diagnosis, facts));
+  const { output = 'text' } = options;
+  const unread = [...diagnosis.unread, ...(unseen ? [unseen] : [])];
   answer(options, terminal, {
     kind: 'Diagnosis',
     fields: { node: config.node, ...diagnosis, cause: diagnosis.cause ?? null, unseen },
-    text: printDiagnosis(diagnosis) + (unseen ? `not seen ${unseen.what}: ${unseen.because}\n` : ''),
+    text:
+      output === 'text' || output === 'json'
+        ? printDiagnosis(diagnosis) + (unseen ? `not seen ${unseen.what}: ${unseen.because}\n` : '')
+        : printFindings(diagnosisFindings({ name: 'sluiced', version }, { ...diagnosis, unread }), output),
   });
   return diagnosis.cause ? exitCodes.different : exitCodes.done;
 }
@@ -56,7 +63,7 @@ function writeArchive(path: string, files: ReadonlyMap<string, string>): void {
     const bytes = new Map([...files].map(([name, text]) => [name, Buffer.from(text)]));
     writeFileSync(path, gzipSync(printTar(bytes)), { flag: 'wx', mode: 0o600 });
   } catch (error) {
-    throw new CommandError([unwritable(path, messageOf(error))]);
+    throw new CommandError([unwritable(path, reasonOf(error))]);
   }
 }
 

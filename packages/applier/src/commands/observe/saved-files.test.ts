@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { CommandError } from '../../command-error.ts';
-import { readSavedFiles } from './saved-files.ts';
+import { readSavedFiles } from './observe.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -47,7 +47,7 @@ test.each<[string, () => void, string]>([
     'nft.txt.gz: unexpected end of file',
   ],
   ['with one that is not compressed', () => save('nft.txt.gz', 'a'), 'nft.txt.gz: '],
-  ['that does not exist', () => rmSync(folder, { recursive: true }), 'ENOENT'],
+  ['that does not exist', () => rmSync(folder, { recursive: true }), 'no such file or directory'],
 ])('a directory %s is refused', (_title, prepare, why) => {
   prepare();
   expect(messageOf()).toContain(why);

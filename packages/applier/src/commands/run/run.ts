@@ -1,24 +1,156 @@
 import { writeFileSync } from 'node:fs';
 import { uptime } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ineligibilityOf } from '@sluice/bundle';
 import type { AdjustableLog, LogSettings } from '@sluice/cli/log';
 import { execa } from 'execa';
 import { stateError } from '../../command-error.ts';
-import type { Daemon } from '../../daemon/daemon.ts';
+import { Daemon } from '../../daemon/daemon.ts';
+import { Drift } from '../../daemon/drift.ts';
+import type { DaemonParts } from '../../daemon/parts.ts';
 import type { DaemonLog } from '../../daemon/reports.ts';
+import type { Drain } from '../../health/drain.ts';
+import { Inbox } from '../../inbox/inbox.ts';
+import { packWhenIdle } from '../../inbox/packed.ts';
+import { trustOf } from '../../inbox/trust.ts';
 import { watchBundle, type Watcher } from '../../inbox/watch.ts';
-import { toolEnvironment } from '../../kernel/command.ts';
+import type { ChangeWatch } from '../../kernel/changes/foreign-change.ts';
+import { type Run, toolEnvironment } from '../../kernel/command.ts';
+import { readMachine } from '../../kernel/facts.ts';
+import { processorMs } from '../../kernel/processor-time.ts';
 import { runChildren } from '../../kernel/run.ts';
+import { procTunables } from '../../kernel/sysctl.ts';
 import { findTool } from '../../kernel/tools.ts';
 import { limits } from '../../limits.ts';
-import type { Heap } from '../../memory.ts';
+import { type Heap, Tidier } from '../../memory.ts';
 import { messageOf } from '../../message.ts';
+import { accountOf, releaseOf } from '../../receipts/account.ts';
 import { Repairs } from '../../status/repairs.ts';
+import { gateOf, wavesOf } from '../session/gate.ts';
+import { noteRelease } from '../session/note-release.ts';
 import { type CommonOptions, loadConfig, logSettings } from '../terminal/terminal.ts';
 import { lastingAlarm } from './alarms.ts';
-import { daemonOf } from './daemon.ts';
-import { drainBeforeShutdown } from './shutdown.ts';
 import { openNode, type RunningNode } from './node.ts';
+import { roundOf } from './rounds.ts';
 import { Sockets } from './sockets.ts';
+
+/** What surrounds the daemon of a node. */
+interface Surroundings {
+  readonly sockets: Sockets;
+  /** Drift repairs, for `sluiced history`. */
+  readonly repairs: Repairs;
+  /** Changes of the kernel by other programs. */
+  readonly changes: ChangeWatch;
+  readonly heap: Heap;
+  readonly ready: () => void;
+  /** Once per round: retries what could not be opened. */
+  readonly refresh: () => Promise<void>;
+  /** The machine has tools by now that were missing at the start. */
+  readonly gained: () => void;
+}
+
+/** The daemon of a node, before it runs. */
+function daemonOf(node: RunningNode, around: Surroundings): Daemon {
+  const { config, log, monotonicMs, scanIntervalMs, session, status } = node;
+  const { drain, health, localhost } = around.sockets;
+  const round = roundOf(node, around.refresh, around.gained);
+  const tidier = new Tidier(around.heap, monotonicMs);
+  return new Daemon({
+    reconciler: session.reconciler,
+    journal: session.journal,
+    inbox: inboxOf(node),
+    status,
+    log,
+    machine: () => JSON.stringify(readMachine(procTunables)),
+    monotonicMs,
+    processorMs,
+    scanIntervalMs,
+    releaseWaitMsMax: config.probation.seconds * 1000 + limits.releaseWaitMs,
+    ...(config.signatures.policy === 'none' && config.lateSeconds > 0 ? { lateMsMax: config.lateSeconds * 1000 } : {}),
+    drift: new Drift(around.changes, monotonicMs),
+    ready: around.ready,
+    seen: (files) => {
+      drain.ineligible = ineligibilityOf(files, config.node);
+    },
+    taken: async (files) => {
+      tidier.worked();
+      await localhost.refresh();
+      await health.taken(files);
+    },
+    leaves: (frontends) => around.sockets.vips.leaves(frontends),
+    earlyEndpoints: (files) => {
+      void localhost.refresh();
+      health.earlyEndpoints(files, session.journal.active?.state ?? { families: {} });
+    },
+    ended: async (ending, tree, onlyEndpoints) => {
+      const account = accountOf(ending);
+      noteRelease(account, onlyEndpoints ? null : releaseOf(tree?.seal, config.node), session.journal);
+      await node.receiptWriter.report(account, tree?.seal, onlyEndpoints);
+    },
+    waits: () => node.receiptWriter.reportWaiting(),
+    round: async () => {
+      await round();
+      await node.receiptWriter.reportDrain();
+    },
+    repaired: repairedOf(node, around.repairs),
+    idle: () => {
+      packWhenIdle();
+      if (session.journal.active !== undefined) around.heap.settle();
+      tidier.idle();
+      session.idle();
+      status.protects(session.nftProtection());
+    },
+  });
+}
+
+const inboxOf = ({ config }: RunningNode): Inbox =>
+  new Inbox(
+    config.bundle,
+    Date.now,
+    trustOf(config.bundleOwner),
+    gateOf(config, () => true),
+    wavesOf(config, () => true),
+  );
+
+/** Keeps each drift repair in the status and in the history. */
+function repairedOf({ log, status }: RunningNode, repairs: Repairs): NonNullable<DaemonParts['repaired']> {
+  return (repair) => {
+    const one = { ...repair, at: new Date().toISOString() };
+    status.repaired(one);
+    try {
+      repairs.add(one);
+    } catch (error) {
+      log.warn({ because: messageOf(error) }, 'cannot add this repair to the history');
+    }
+  };
+}
+
+/** Whether systemd shuts the machine down: then load balancers must send elsewhere before the node is gone. Else a restart needs no drain. */
+async function isShutdown(start: Run): Promise<boolean> {
+  const file = findTool('systemctl');
+  return file !== undefined && (await start({ file, args: ['is-system-running'] })).stdout.trim() === 'stopping';
+}
+
+/**
+ * Drains a machine that shuts down, for so long that load balancers know.
+ * @param seconds of the config; 0: not at all
+ */
+export async function drainBeforeShutdown(
+  seconds: number,
+  drain: Pick<Drain, 'begin'> | undefined,
+  start: Run,
+  log: Pick<DaemonLog, 'info' | 'warn'>,
+): Promise<void> {
+  if (seconds === 0 || !drain || !(await isShutdown(start))) return;
+  try {
+    drain.begin(null, 'shutdown');
+  } catch (error) {
+    // It is drained nonetheless: only a restart would not know.
+    log.warn({ because: messageOf(error) }, 'cannot save that the node is drained');
+  }
+  log.info({ seconds }, 'the machine shuts down: its ports for load balancers answer 503 before sluiced stops');
+  await sleep(seconds * 1000);
+}
 
 /** What the process provides to the daemon. */
 interface DaemonHost {
@@ -54,6 +186,7 @@ export async function run(options: CommonOptions, host: DaemonHost): Promise<num
     const node = await openNode(config, log, host.monotonicMs, (event, details) => {
       current.daemon?.onEvent(event, details);
       void current.sockets?.localhost.refresh();
+      current.sockets?.vips.onEvent(event, details);
     });
     if ((await runUntilEnd(node, host, current)) === 'stopped') break;
     log.info({}, 'what was missing when sluiced started is there now: it begins again');
@@ -117,6 +250,7 @@ async function startListening(
   daemon: Daemon,
 ): Promise<Watcher> {
   status.watches({ sight: () => daemon.sight, slowTool: () => session.slowTool, drain: sockets.drain });
+  sockets.announce(() => daemon.doubt);
   if (session.journal.active) await sockets.health.recall();
   await sockets.localhost.refresh();
   await sockets.control.refresh();

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { Run } from '../../kernel/command.ts';
-import { drainBeforeShutdown } from './shutdown.ts';
+import { drainBeforeShutdown } from './run.ts';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());

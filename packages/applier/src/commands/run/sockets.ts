@@ -1,4 +1,8 @@
+import { readlinkSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
+import { uptime } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseAddressAndPort } from '@sluice/netfilter';
 import { controlOf, type StateHolder } from '../../control/serve.ts';
 import { ControlSocket } from '../../control/socket.ts';
 import { ActiveHealth } from '../../health/active.ts';
@@ -7,10 +11,14 @@ import { HealthMemory } from '../../health/memory.ts';
 import { HealthPorts } from '../../health/ports.ts';
 import { LocalhostPorts } from '../../health/localhost-ports.ts';
 import { StatusPort } from '../../health/status-port.ts';
+import { type Doubt, Vips } from '../../health/vip.ts';
+import { VipFiles } from '../../health/vip-files.ts';
 import { answerHealth, answerMetrics } from '../../status/kube-proxy-ports.ts';
 import { interfaceAddresses } from '../../kernel/facts.ts';
 import { messageOf } from '../../message.ts';
 import { bootId } from '../../parity/read-file.ts';
+import { FrontendProbes } from '../../probe/frontend-probes.ts';
+import { saysWrong } from '../../status/alarms.ts';
 import type { Repairs } from '../../status/repairs.ts';
 import { lastingAlarm } from './alarms.ts';
 import type { RunningNode } from './node.ts';
@@ -25,18 +33,27 @@ export class Sockets {
   readonly drain: Drain;
   /** Node ports on ::1 in mode nftables. */
   readonly localhost: LocalhostPorts;
+  /** Answers about addresses that are announced. */
+  readonly vips: Vips;
+  readonly #vipFiles: VipFiles;
   readonly #statusPorts: readonly StatusPort[];
   readonly #healthPorts: HealthPorts;
 
   private constructor(
     node: RunningNode,
-    statusPorts: readonly StatusPort[],
+    {
+      statusPorts,
+      drain,
+      vips,
+    }: { readonly statusPorts: readonly StatusPort[]; readonly drain: Drain; readonly vips: Vips },
     repairs: Repairs,
     { order, look }: Orders,
   ) {
     const { config, log, monotonicMs, session, status } = node;
     this.#statusPorts = statusPorts;
-    this.drain = new Drain(config.state, bootId(), Date.now);
+    this.drain = drain;
+    this.vips = vips;
+    this.#vipFiles = vipFilesOf(node, vips);
     this.#healthPorts = new HealthPorts({
       healthy: () => status.healthy && !this.drain.now,
       answers: (address) => this.drain.answers(address),
@@ -73,9 +90,17 @@ export class Sockets {
    * @param orders of operators, to the daemon
    */
   static async open(node: RunningNode, repairs: Repairs, orders: Orders): Promise<Sockets> {
-    const statusPorts = statusPortsOf(node);
+    const drain = new Drain(node.config.state, bootId(), Date.now);
+    const vips = vipsOf(node, drain);
+    const statusPorts = statusPortsOf(node, vips);
     for (const port of statusPorts) await port.refresh();
-    return new Sockets(node, statusPorts, repairs, orders);
+    return new Sockets(node, { statusPorts, drain, vips }, repairs, orders);
+  }
+
+  /** Answers about addresses, from now on. @param doubt of the rules in the kernel */
+  announce(doubt: () => Doubt): void {
+    this.vips.watches(doubt);
+    this.#vipFiles.open();
   }
 
   /** Listens where that failed before, and on addresses that are new. */
@@ -87,6 +112,7 @@ export class Sockets {
   }
 
   close(): void {
+    this.#vipFiles.close();
     this.#healthPorts.close();
     this.localhost.close();
     for (const port of this.#statusPorts) port.close();
@@ -94,14 +120,39 @@ export class Sockets {
   }
 }
 
+function vipsOf({ config, session, status }: RunningNode, drain: Drain): Vips {
+  const sleepIdly = (ms: number): Promise<void> => sleep(ms, undefined, { ref: false });
+  const probes = new FrontendProbes(config.probes, { bootMs: () => uptime() * 1000, sleep: sleepIdly });
+  return new Vips({
+    journal: session.journal,
+    alarm: () => Object.keys(status.report().alarms).find(saysWrong),
+    drain,
+    passes: (frontend) => probes.passes(frontend),
+  });
+}
+
+const vipFilesOf = ({ config, log }: RunningNode, vips: Vips): VipFiles =>
+  new VipFiles({
+    ...config.vip,
+    codeOf: (frontend) => vips.about(parseAddressAndPort(frontend)!).code,
+    uptime,
+    process: `${process.pid} ${readlinkSync('/proc/self/ns/pid')}`,
+    failed: (error) => log.warn({ because: messageOf(error) }, 'cannot write the files of vip; retrying'),
+  });
+
 /** One alarm says which of them cannot be opened. */
-function statusPortsOf({ config, log, status }: RunningNode): readonly StatusPort[] {
+function statusPortsOf({ config, log, status }: RunningNode, vips: Vips): readonly StatusPort[] {
   const alarm = lastingAlarm('STATUS_PORT', status, log);
   /** By its place in `wanted`: two may have one address. */
   const failed = new Map<number, string>();
   const view = () => status.proxyView;
   const wanted: readonly (readonly [string | undefined, RequestListener])[] = [
-    [config.listen, (request, response) => void status.answer(request, response)],
+    [
+      config.listen,
+      (request, response) => {
+        if (!vips.answer(request, response)) void status.answer(request, response);
+      },
+    ],
     [config.healthzBindAddress, answerHealth(view)],
     [config.metricsBindAddress, answerMetrics(view)],
   ];

@@ -2,8 +2,10 @@ import { version } from '@sluice/cli';
 import type { Serving } from '@sluice/bundle';
 import { planeOf } from '@sluice/netfilter';
 import type { SluicedConfig } from '../../config.ts';
+import { Drain } from '../../health/drain.ts';
 import { processesNamed } from '../../kernel/facts.ts';
 import { runChildren } from '../../kernel/run.ts';
+import { bootId } from '../../parity/read-file.ts';
 import { Receipts } from '../../receipts/receipts.ts';
 import { ReceiptWriter } from '../../receipts/receipt-writer.ts';
 import type { Journal } from '../../ports/journal.ts';
@@ -26,6 +28,7 @@ export function receiptWriterOf(
     node,
     active: () => journal()?.active,
     serving: () => servingOf(journal()),
+    draining: () => new Drain(state, bootId(), Date.now).now?.because,
     sluiced: version,
     failed,
   });

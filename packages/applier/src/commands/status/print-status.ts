@@ -45,10 +45,20 @@ function nodeRows(summary: StatusSummary): readonly Row[] {
 }
 
 function daemonRows(daemon: DaemonStatus | null): readonly Row[] {
-  const { waits, protection, rulesSeenSeconds, lastRepair, alarms = {}, notes = {}, draining } = daemon ?? {};
+  const {
+    waits,
+    protection,
+    rulesSeenSeconds,
+    lastRepair,
+    alarms = {},
+    notes = {},
+    draining,
+    ineligible,
+  } = daemon ?? {};
   return [
     ['waits', waits ? `for wave ${waits.wave} (${waits.name}) to open` : undefined],
     ['draining', draining ? describeDrain(draining) : undefined],
+    ['eligible', ineligible ? `no: load balancers are told to send elsewhere (${ineligible})` : undefined],
     ['table', protection ? describeProtection(protection) : undefined],
     ['rules seen', rulesSeenSeconds === undefined ? undefined : `${rulesSeenSeconds} s ago`],
     [

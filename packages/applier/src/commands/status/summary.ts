@@ -16,6 +16,7 @@ export interface DaemonStatus {
   readonly healthy?: boolean;
   readonly waits?: AwaitedWave | null;
   readonly draining?: DrainState | null;
+  readonly ineligible?: string | null;
   readonly looked?: string | null;
   readonly nextLook?: string | null;
   readonly rulesSeenSeconds?: number;

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { ControlStatus } from '../../control/protocol.ts';
 import { freshRecord, type HistoryEntry } from '../../state/record.ts';
 import { Status } from '../../status/status.ts';
-import { judge } from './wait.ts';
+import { judge } from './status.ts';
 
 const startMs = Date.parse('2026-01-01T00:00:00.000Z');
 const current = { number: 1, revision: 0, version: 'v1', manifest: '' };

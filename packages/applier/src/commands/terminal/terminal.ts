@@ -1,9 +1,12 @@
-import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { printProblem, type Problem } from '@sluice/netfilter';
-import { document } from '@sluice/cli';
+import { document, reasonOf } from '@sluice/cli';
 import type { AdjustableLog, LogFormat, LogLevel, LogSettings } from '@sluice/cli/log';
 import { CommandError } from '../../command-error.ts';
 import { type SluicedConfig, defaultConfig, nodeMisfit, readConfig } from '../../config.ts';
+import { linksMax, readTrusted } from '../../inbox/descend.ts';
+import { configTrust, InboxError, type Trust } from '../../inbox/trust.ts';
+import { limits } from '../../limits.ts';
 import { StateError } from '../../state/state-error.ts';
 import { describe, exitCodes, type Outcome, partialOf, ratingOf } from '../../ports/outcome.ts';
 
@@ -58,18 +61,19 @@ const defaultConfigPath = '/etc/sluice/sluiced.yaml';
 /**
  * Loads the config of a command: the file given with -c, or the default file if it exists, or the defaults for the node given with --node.
  * Flags override the file.
+ * @param untrusted takes the problem of a file that others can write, which is read nonetheless; left out: such a file is refused
  * @throws CommandError with every problem of the file, or of a flag
  */
-export function loadConfig(options: CommonOptions): SluicedConfig {
+export function loadConfig(options: CommonOptions, untrusted?: (problem: Problem) => void): SluicedConfig {
   const path = options.config ?? defaultConfigPath;
-  const text = readText(path, options.config !== undefined);
+  const text = readText(path, options.config !== undefined, untrusted);
   const misfit = options.node === undefined ? undefined : nodeMisfit(options.node);
   if (misfit !== undefined) {
     const hint = 'Node names have lower-case letters, digits, dashes and dots: `kubectl get nodes` lists them';
     throw new CommandError([configProblem(`Cannot use --node ${JSON.stringify(options.node)}: ${misfit}`, hint)]);
   }
   if (text === undefined && options.node === undefined) {
-    const hint = `Write ${defaultConfigPath} (/usr/share/sluice/sluiced.yaml shows every field), or pass the node's name with --node`;
+    const hint = `Write ${defaultConfigPath} with \`sluiced init\`, or pass the node's name with --node`;
     throw new CommandError([configProblem(`Cannot read ${path}: no such file or directory`, hint)]);
   }
   const config = text === undefined ? defaultConfig(options.node ?? '') : readConfig(path, text);
@@ -90,17 +94,36 @@ export const logSettings = ({ logFormat, logLevel }: SluicedConfig): LogSettings
   level: logLevel,
 });
 
-function readText(path: string, required: boolean): string | undefined {
+function readText(
+  path: string,
+  required: boolean,
+  untrusted: ((problem: Problem) => void) | undefined,
+): string | undefined {
+  const read = (trust: Trust | undefined): string =>
+    readTrusted(resolve(path), trust, limits.configBytesMax, linksMax, 'above').toString('utf8');
   try {
-    return readFileSync(path, 'utf8');
+    return read(configTrust());
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    if (code === 'ENOENT' && !required) return undefined;
-    throw new CommandError([configProblem(`Cannot read ${path}: ${message}`, 'Pass the path of the config with -c')]);
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT' && !required) return undefined;
+    if (error instanceof InboxError) {
+      const { message, hint } = error;
+      if (error.code !== 'BUNDLE_UNTRUSTED') throw new CommandError([configProblem(message, hint)]);
+      const problem = { code: 'NODE_CONFIG_UNTRUSTED', level: 'error', message, hint } as const;
+      if (!untrusted) throw new CommandError([problem]);
+      untrusted(problem);
+      return read(undefined);
+    }
+    throw new CommandError([
+      configProblem(
+        `Cannot read ${path}: ${reasonOf(Object.assign(error as Error, { path }))}`,
+        'Pass the path of the config with -c',
+      ),
+    ]);
   }
 }
 
-function configProblem(message: string, hint: string): Problem {
+/** A problem of the config as a whole. */
+export function configProblem(message: string, hint: string): Problem {
   return { code: 'NODE_CONFIG_INVALID', level: 'error', message, hint };
 }
 

@@ -93,6 +93,7 @@ function unknownTarget(target: ExaminedTarget, frontends: readonly Frontend[], f
         `the active generation has ${known.length} frontends, and none is ${printTarget(target)}`,
         ...ports,
         ...(target.kind === 'address' ? onLoopback(target.address, similar, facts.desired) : []),
+        ...(similar.length === 0 ? [`${leftOnPurpose}: sluice doctor ${printTarget(target)} tells`] : []),
       ],
       fix:
         target.kind === 'service'
@@ -101,6 +102,10 @@ function unknownTarget(target: ExaminedTarget, frontends: readonly Frontend[], f
     },
   ];
 }
+
+/** A bundle does not say so: objects do, which a node does not have. */
+const leftOnPurpose =
+  'headless Services, those of type ExternalName or of another proxy, and addresses with ipMode Proxy are left out on purpose';
 
 function onLoopback(address: string, similar: readonly Frontend[], desired: DesiredFacts): readonly string[] {
   const [first] = similar;

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { limits } from '../../limits.ts';
 import type { ForeignChange } from './foreign-change.ts';
-import { HeardChanges } from './heard-changes.ts';
+import { HeardChanges } from './changes.ts';
 import { type Heard, judgeHearing } from './hearing.ts';
 
 const late = limits.hearLateMsMax;

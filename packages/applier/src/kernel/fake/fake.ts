@@ -1,4 +1,3 @@
-import { KernelError } from '../../ports/failure.ts';
 import {
   addAll,
   canonicalRule,
@@ -15,15 +14,78 @@ import {
   type TableName,
   targetOf,
 } from '@sluice/netfilter';
-import type { TrackedFlow, Kernel, Step, Switch } from '../../ports/kernel.ts';
+import { limits } from '../../limits.ts';
+import { KernelError } from '../../ports/failure.ts';
+import type { Kernel, Step, Switch, SwitchState, TrackedFlow } from '../../ports/kernel.ts';
 import { familiesOf, type NodeState, type Observed, type ObservedFamily } from '../../ports/node-state.ts';
 import { Interrupted } from '../../transaction/restore.ts';
-import { FakeIpvs } from './ipvs-fake.ts';
 import { EitherSwitch } from '../either-switch.ts';
 import { NftSwitch } from '../nft/nft-switch.ts';
-import { FakeNft } from './nft-fake.ts';
-import { FakeSwitch } from './fake-switch.ts';
 import { readSave } from '../save.ts';
+import { FakeIpvs } from './ipvs-fake.ts';
+import { FakeNft } from './nft-fake.ts';
+
+/** The sets of a kernel in memory, with their timeouts. */
+class FakeSwitch implements Switch {
+  readonly #nowMs: () => number;
+  readonly #isNamed: (set: string) => boolean;
+  /** When each table's entries expire, by its set; undefined: no entries. */
+  #sets: Map<string, number | undefined> | undefined;
+
+  /**
+   * @param nowMs the kernel's clock
+   * @param isNamed whether a rule names a set
+   */
+  constructor(nowMs: () => number, isNamed: (set: string) => boolean) {
+    this.#nowMs = nowMs;
+    this.#isNamed = isNamed;
+  }
+
+  /** Whether a set of this name exists. */
+  has(set: string): boolean {
+    return this.#sets?.has(set) ?? false;
+  }
+
+  /** Whether all packets match a set. */
+  holds(set: string): boolean {
+    return (this.#sets?.get(set) ?? -Infinity) > this.#nowMs();
+  }
+
+  async look(): Promise<Readonly<Record<TableName, SwitchState>> | undefined> {
+    return this.#sets && { nat: this.#switchState('nat'), filter: this.#switchState('filter') };
+  }
+
+  #switchState(table: TableName): SwitchState {
+    if (!this.holds(switches[table])) return 'off';
+    return this.#sets?.get(switches[table]) === Infinity ? 'pinned' : 'on';
+  }
+
+  async make(): Promise<void> {
+    this.#sets ??= new Map(Object.values(switches).map((name) => [name, undefined]));
+  }
+
+  async on(seconds: number): Promise<void> {
+    if (!this.#sets) throw new KernelError('fake ipset', `there is no set ${switches.filter}`, 'refused');
+    const until = (plus: number): number => (seconds === 0 ? Infinity : this.#nowMs() + (seconds + plus) * 1000);
+    this.#sets.set(switches.filter, until(limits.deadmanFilterSeconds));
+    this.#sets.set(switches.nat, until(0));
+  }
+
+  async off(table: TableName): Promise<void> {
+    this.#sets?.set(switches[table], undefined);
+  }
+
+  async remove(): Promise<void> {
+    const named = [...(this.#sets?.keys() ?? [])].find(this.#isNamed);
+    if (named !== undefined) throw new KernelError('fake ipset', `a rule names ${named}`, 'refused');
+    this.#sets = undefined;
+  }
+
+  /** A reboot removes all sets. */
+  clear(): void {
+    this.#sets = undefined;
+  }
+}
 
 type FakeChains = Map<string, { builtIn: boolean; rules: string[] }>;
 type FakeTables = Record<TableName, FakeChains>;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { WorkCost } from '../processor-time.ts';
-import { Allowance } from './allowance.ts';
+import { Allowance } from './nft-counts.ts';
 
 /** Runs a tool that takes so long. */
 const use = (cost: WorkCost, ms: number) =>

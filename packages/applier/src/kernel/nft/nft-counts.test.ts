@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Command, ToolResult } from '../command.ts';
 import { WorkCost } from '../processor-time.ts';
-import { Allowance } from './allowance.ts';
-import { NftCounts } from './nft-counts.ts';
+import { Allowance, NftCounts } from './nft-counts.ts';
 
 const done = (stdout = ''): ToolResult => ({ exitCode: 0, stdout, stderr: '', why: '' });
 

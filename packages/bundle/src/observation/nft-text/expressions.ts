@@ -36,6 +36,8 @@ function readBare(words: Words): Json {
   if (word === 'tcp' && words.takeIf('option') !== undefined)
     return { 'tcp option': { name: words.take().text, field: words.take().text } };
   if (protocols.some((one) => one === word)) return { payload: { protocol: word, field: fieldOf(words.take()) } };
+  // Of the route, not of a header.
+  if (word === 'rt' && /^(?:classid|mtu|ipsec)$/.test(words.next)) return { rt: { key: words.take().text } };
   if (extensions.some((one) => one === word)) return { exthdr: { name: word, field: words.take().text } };
   switch (word) {
     case 'meta':

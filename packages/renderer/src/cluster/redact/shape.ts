@@ -19,6 +19,8 @@ const named = (sort: Sort): Exclude<Shape, Leaf> => ({
     [weightsKey]: 'weights',
     [hintsKeys[0]]: 'hints',
     [hintsKeys[1]]: 'hints',
+    // Those of providers may name customers.
+    'service.beta.kubernetes.io/load-balancer-source-ranges': 'address',
   },
   creationTimestamp: 'keep',
 });

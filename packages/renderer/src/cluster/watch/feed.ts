@@ -151,7 +151,11 @@ export class Feed {
       this.#listener.current(kind);
     },
     changed: (kind: ListedKind, object: JsonObject): void => this.#put(kind, object),
-    deleted: (kind: ListedKind, object: JsonObject): void => this.#remove(kind, keyOf(object), kind.kind === 'Service'),
+    deleted: (kind: ListedKind, object: JsonObject): void => {
+      // The node of `--node` serves on until it is gone: like kube-proxy it only asks load balancers to send elsewhere.
+      if (kind.kind === 'Node' && this.#node !== undefined) this.#put(kind, ended(object));
+      else this.#remove(kind, keyOf(object), kind.kind === 'Service');
+    },
     current: (kind: ListedKind): void => this.#listener.current(kind),
     away: (kind: ListedKind, why: string): void => this.#listener.away(kind, why),
   };
@@ -200,6 +204,12 @@ export class Feed {
 function everyAddress({ only: { fieldSelector: _byAddress, ...only } = {}, ...kind }: ListedKind): ListedKind {
   return { ...kind, only };
 }
+
+/** A Node that was deleted at once, as one that waits for finalizers is. */
+const ended = (object: JsonObject): JsonObject => ({
+  ...object,
+  metadata: { deletionTimestamp: 'deleted', ...mapAt(object, 'metadata') },
+});
 
 const pathOf = ({ resource }: ListedKind, key: string): string => `cluster/${resource}/${key}`;
 

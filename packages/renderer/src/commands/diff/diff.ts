@@ -1,13 +1,100 @@
-import type { BundleFiles } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { type BundleFiles, clusterFile } from '@sluice/bundle';
 import { document } from '@sluice/cli';
+import { compareText, type Problem } from '@sluice/netfilter';
 import type { ReportSides } from '../../emit/report/page-data.ts';
 import { type DiffFormat, patches, printDiff } from '../../emit/review/diff.ts';
 import { exitCodes } from '../../exit.ts';
+import { readAllocations } from '../../load/allocations.ts';
+import { readConfig } from '../../load/config/config.ts';
+import { decode } from '../../load/decode.ts';
+import { load } from '../../load/load.ts';
+import { loadLimits } from '../../load/parse/limits.ts';
+import { type ReadSources, readSources, type SourceFile } from '../../load/sources.ts';
+import { render } from '../../render/render.ts';
 import { diffBundles, isSame } from '../../review/diff/diff.ts';
-import { print, progress } from '../output/progress.ts';
-import { type SideOptions, sideAt } from './side.ts';
+import { bundleAt } from '../bundle/bundle-at.ts';
+import { reading } from '../failure/failure.ts';
+import { isStopped, joinProblems } from '../failure/problems.ts';
+import { readConfigFile, siblingAllocations } from '../input/input.ts';
 import { reportProblems } from '../output/output.ts';
+import { print, progress } from '../output/progress.ts';
+
+/** How to render a directory of manifests for a comparison. */
+interface SideOptions {
+  readonly config?: string;
+  /** The current state of the cluster, the base of both sides. */
+  readonly base?: readonly string[];
+}
+
+/**
+ * Reads one side of a comparison: a bundle, or a directory of manifests, which is rendered in memory.
+ * @returns the files, or the problems when the manifests cannot be rendered
+ * @throws Stopped when there is no bundle
+ */
+async function sideAt(spec: string, options: SideOptions): Promise<BundleFiles | readonly Problem[]> {
+  if (!reading(spec, () => isManifestFolder(spec))) return bundleAt(spec);
+  const none: ReadSources = { sources: [], problems: [] };
+  const base =
+    options.base === undefined ? none : await readSources(options.base, { recursive: false, stdin: process.stdin });
+  const change = reading(spec, () => readManifestFolder(spec));
+  const [changed, based] = [load(change.sources), load(base.sources)];
+  const config = readConfig({
+    ...readConfigFile(options.config),
+    kubeProxy: [...based.kubeProxy, ...changed.kubeProxy],
+  });
+  const allocations = readAllocations(siblingAllocations(options.config ?? 'sluice.yaml'));
+  const read = [base, change, based, changed, config, allocations].flatMap(({ problems }) => problems);
+  const rendered = render({
+    base: based.objects,
+    change: changed.objects,
+    config: config.config,
+    allocations: allocations.allocations,
+    allocate: options.base === undefined,
+    snapshot: false,
+    strict: false,
+  });
+  const problems = joinProblems(read, rendered.problems);
+  return isStopped(problems) ? problems : rendered.files;
+}
+
+/**
+ * Whether a directory contains manifests and not a bundle: kubectl calls its KUBECTL_EXTERNAL_DIFF with two of them. An incomplete bundle
+ * counts as a bundle, so that the missing part is reported.
+ */
+function isManifestFolder(path: string): boolean {
+  if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) return false;
+  if (existsSync(join(path, 'profiles'))) return false;
+  const cluster = join(path, clusterFile);
+  return !existsSync(cluster) || !readFileSync(cluster, 'utf8').includes('apiVersion: sluice.dev/');
+}
+
+/**
+ * Reads all files of a directory tree, whatever their names: kubectl's have no extension (`v1.Service.shop.web`). A file may be empty, such
+ * as that of an object that does not exist yet.
+ */
+function readManifestFolder(path: string): ReadSources {
+  const sources: SourceFile[] = [];
+  const problems: Problem[] = [];
+  const entries = readdirSync(path, { recursive: true, withFileTypes: true });
+  for (const file of entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name))) {
+    const isTooLarge = statSync(file).size > loadLimits.fileBytesMax;
+    const decoded = isTooLarge ? tooLarge(file) : decode(file, readFileSync(file));
+    if ('text' in decoded) sources.push({ file, text: decoded.text });
+    else problems.push(decoded);
+  }
+  return { sources: sources.toSorted((a, b) => compareText(a.file, b.file)), problems };
+}
+
+function tooLarge(file: string): Problem {
+  return {
+    code: 'INPUT_TOO_LARGE',
+    level: 'error',
+    message: `Cannot read ${file}: it is larger than ${loadLimits.fileBytesMax} bytes`,
+    hint: 'Compare directories of manifests only',
+  };
+}
 
 interface DiffOptions extends SideOptions {
   /** `html` is the page of `sluice report`. */

@@ -1,5 +1,5 @@
-import { diagnose, printDiagnosis, printTarget, readTarget } from '@sluice/netfilter';
-import { document, type Format } from '@sluice/cli';
+import { diagnose, diagnosisFindings, printDiagnosis, printTarget, readTarget } from '@sluice/netfilter';
+import { document, type FindingsFormat, printFindings, version } from '@sluice/cli';
 import { exitCodes } from '../../exit.ts';
 import { snapshotCauses } from '../../render/doctor/snapshot-causes.ts';
 import { normalise } from '../../render/normalise.ts';
@@ -10,7 +10,11 @@ import { print, progress } from '../output/progress.ts';
 /** `sluice doctor [SERVICE|ADDRESS] -f FILE`: the causes that need no node. Exit code 1 when one is found. */
 export async function doctorCommand(
   text: string | undefined,
-  { output, node, ...options }: Omit<InputOptions, 'output'> & { readonly output: Format; readonly node?: string },
+  {
+    output,
+    node,
+    ...options
+  }: Omit<InputOptions, 'output'> & { readonly output: FindingsFormat | 'json'; readonly node?: string },
 ): Promise<number> {
   const target = readTarget(text);
   if (target === undefined)
@@ -28,10 +32,9 @@ export async function doctorCommand(
   const objects = [...input.base, ...input.change];
   const snapshot = { model: normalised.model, problems: [...problems, ...normalised.problems], objects };
   const diagnosis = diagnose(printTarget(target), snapshotCauses(target, snapshot, node), []);
-  print(
-    output === 'json'
-      ? document('Diagnosis', { ...diagnosis, cause: diagnosis.cause ?? null, problems: [] })
-      : printDiagnosis(diagnosis),
-  );
+  const fields = { ...diagnosis, cause: diagnosis.cause ?? null, problems: [] };
+  if (output === 'json') print(document('Diagnosis', fields));
+  else if (output === 'text') print(printDiagnosis(diagnosis));
+  else print(printFindings(diagnosisFindings({ name: 'sluice', version }, diagnosis), output));
   return diagnosis.cause ? exitCodes.different : exitCodes.done;
 }

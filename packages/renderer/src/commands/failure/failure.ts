@@ -1,6 +1,6 @@
+import { reasonOf } from '@sluice/cli';
 import type { Problem } from '@sluice/netfilter';
 import { exitCodes } from '../../exit.ts';
-import { reasonOf } from '../../load/reason.ts';
 import { reportProblems } from '../output/output.ts';
 
 /** Ends a command with a problem outside of the input, such as an unreadable file. */

@@ -24,14 +24,19 @@ describe('sluice fleet', async () => {
     expect(text).toContain('served by: 1 iptables, kube-proxy runs; 1 nftables\n');
     expect(text).toMatch(/^node-1 +1 +runs +nftables +2 8{16} /m);
     expect(text).toMatch(/^node-2 +2 +runs +iptables, kube-proxy runs +2 8{16} /m);
-    say('node-1', 'removed', { number: 11, serving: { mode: null, kubeProxy: 'runs' } });
+    expect(text).toContain('newest receipt: 2026-12-01T12:00:00Z\nnext: ');
+    expect(text).not.toContain('DRAINED BY');
+    say('node-1', 'removed', { number: 11, draining: 'operator', serving: { mode: null, kubeProxy: 'runs' } });
     say('node-2', 'confirmed', { number: 11 });
     expect(JSON.parse((await fleet('-o', 'json')).stdout)).toMatchObject({
+      newest: '2026-12-01T12:00:00Z',
+      next: expect.stringMatching(/^give node-1 the release again/),
       serving: { 'kube-proxy': 1, 'not known': 1 },
       nodes: [{ node: 'node-1', receipt: { serving: { mode: null, kubeProxy: 'runs' } } }, { node: 'node-2' }],
     });
+    expect((await fleet()).stdout).toMatch(/ DRAINED BY [^]*^node-1 .* operator /m);
     const page = (await fleet('-o', 'html')).stdout;
-    expect(page).toContain('<p class="serving">served by: 1 kube-proxy; 1 not known</p>');
+    expect(page).toContain('<p class="verdict">Served by: 1 kube-proxy; 1 not known</p>');
     expect(page).toContain('<td class="serving">kube-proxy</td>');
   });
 

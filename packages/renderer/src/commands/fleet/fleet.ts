@@ -2,9 +2,10 @@ import { dirname, relative } from 'node:path';
 import { columns } from '@sluice/cli';
 import { writeOutput } from '../../emit/file.ts';
 import { fleetHtml } from '../../emit/fleet/html.ts';
-import { cellsOf, headline, nodesText, servingLine } from '../../emit/fleet/words.ts';
+import { columnsOf, headLines, headline, nodesText } from '../../emit/fleet/words.ts';
 import { exitCodes } from '../../exit.ts';
 import { type FleetStatus, isHealthyFleet, judgeFleet } from '../../fleet/fleet.ts';
+import { nextStep } from '../../fleet/next.ts';
 import { gatherEvidence } from '../evidence/evidence.ts';
 import { stagedRelease, targetOf } from '../evidence/target.ts';
 import { writing } from '../failure/failure.ts';
@@ -45,12 +46,15 @@ export function fleetCommand(
 }
 
 /** Prints the fleet as JSON: the rows with their states and receipts. */
-function fleetJson({ cluster, serial, waves, counts, serving, rows, foreignNodes }: FleetStatus): string {
+function fleetJson(fleet: FleetStatus): string {
+  const { cluster, serial, newest, waves, counts, serving, rows, foreignNodes } = fleet;
   const document = {
     apiVersion: 'sluice.dev/v1alpha1',
     kind: 'Fleet',
     cluster,
     serial,
+    newest,
+    next: nextStep(fleet),
     counts,
     serving,
     waves,
@@ -68,9 +72,11 @@ function fleetText(fleet: FleetStatus): string {
     ({ name, nodes, isOpen }, index) =>
       `wave ${index + 1} (${name}, ${nodesText(nodes)}) is ${isOpen ? 'open' : 'closed'}\n`,
   );
-  const rows = [['NODE', 'WAVE', 'STATE', 'SERVED BY', 'GENERATION', 'REPORTED AT', 'WHY'], ...fleet.rows.map(cellsOf)];
-  const served = servingLine(fleet);
-  return `${headline(fleet)}\n${served === '' ? '' : `${served}\n`}${waves.join('')}\n${columns(rows)}${foreignNodesText(fleet)}`;
+  const shown = columnsOf(fleet.rows);
+  const rows = fleet.rows.map((row) => shown.map(({ cell }) => cell(row)));
+  const table = columns([shown.map(({ title }) => title.toUpperCase()), ...rows]);
+  const head = [headline(fleet), ...headLines(fleet)].map((line) => `${line}\n`);
+  return `${head.join('')}${waves.join('')}\n${table}${foreignNodesText(fleet)}`;
 }
 
 function foreignNodesText({ foreignNodes }: FleetStatus): string {

@@ -162,6 +162,20 @@ describe('sluice promote', async () => {
     expect(readdirSync(release).filter((name) => name.startsWith('waves-open'))).toEqual([]);
   });
 
+  test('asks about a node that was confirmed with failing probes', async () => {
+    await promote();
+    say('node-1', 'confirmed', { probes: [{ name: 'web', healthy: false }] });
+    const asked = await promote();
+    expect(asked).toMatchObject({
+      status: 1,
+      stderr: expect.stringContaining('node-1 is confirmed: with failing probes: web'),
+    });
+    expect(asked.stderr).toContain('--accept-failing');
+    expect(line()).toBe('open: 1');
+    expect(await promote('--accept-failing')).toMatchObject({ status: 0 });
+    expect(line()).toBe('open: 2');
+  });
+
   test('exits with 1 after the last wave while a node has failed', async () => {
     await promote();
     say('node-1', 'confirmed');

@@ -5,6 +5,7 @@ import type { Problem } from '@sluice/netfilter';
 import { initConfig } from '../../emit/init.ts';
 import { writeAnew } from '../../emit/tree.ts';
 import { exitCodes } from '../../exit.ts';
+import { isK3sNode } from '../../load/config/k3s-nodes.ts';
 import { readKubeProxy } from '../../load/config/kubeproxy.ts';
 import { childOf } from '../../load/config/settings.ts';
 import { load } from '../../load/load.ts';
@@ -12,7 +13,7 @@ import { splitDocuments } from '../../load/parse/documents.ts';
 import { parseDocument } from '../../load/parse/parse.ts';
 import { printSluiceSchema } from '../../load/schema/sluice.ts';
 import { readSources, type SourceFile } from '../../load/sources.ts';
-import type { Json } from '../../render/model/kube.ts';
+import { type Json, type JsonObject, textOf } from '../../render/model/kube.ts';
 import {
   isKubeProxyVersion,
   type KubeProxyVersion,
@@ -71,7 +72,7 @@ function noKubeProxy(from: string): Problem {
     code: 'INPUT_EMPTY',
     level: 'error',
     message: `Cannot find a configuration of kube-proxy in ${from === '-' ? 'standard input' : from}: no document contains one`,
-    hint: `Pass its ConfigMap, DaemonSet or Pod (kubectl get configmap,daemonset,pod -n kube-system -o yaml), the config of k3s, or kubeadm's`,
+    hint: `Pass its ConfigMap, DaemonSet or Pod (kubectl get configmap,daemonset,pod -n kube-system -o yaml), the config or Nodes of k3s, or kubeadm's`,
   };
 }
 
@@ -79,8 +80,8 @@ function noKubeProxy(from: string): Problem {
 const image = /(?:^|\/)kube-proxy(?:-[a-z0-9]+)?:v(\d+\.\d+)\./;
 
 /**
- * The versions of the kube-proxy DaemonSets in the input, each once, oldest first, without unknown versions.
- * Nodes do not have it: `status.nodeInfo.kubeProxyVersion` is the version of the kubelet.
+ * The versions of the kube-proxy DaemonSets and Pods in the input, each once, oldest first, without unknown versions.
+ * Nodes do not have it: `status.nodeInfo.kubeProxyVersion` is the version of the kubelet, which in k3s is that of kube-proxy, too.
  */
 export function kubeProxyImages(sources: readonly SourceFile[]): readonly KubeProxyVersion[] {
   const values = sources.flatMap(({ file, text }) => splitDocuments(file, text).flatMap(parseDocument));
@@ -88,12 +89,19 @@ export function kubeProxyImages(sources: readonly SourceFile[]): readonly KubePr
   return kubeProxyVersions.filter((version) => found.has(version));
 }
 
-/** The images of a DaemonSet, or of the DaemonSets in a list. */
+/** Where the kinds that run kube-proxy have the spec of its pod. */
+const podOf: Readonly<Record<string, readonly string[]>> = { DaemonSet: ['spec', 'template', 'spec'], Pod: ['spec'] };
+
+/** The images of a DaemonSet or Pod, or of those in a list; of a Node of k3s or RKE2 the name that they would have. */
 function imagesOf(value: Json): readonly Json[] {
   const items = childOf(value, 'items');
   if (Array.isArray(items)) return (items as readonly Json[]).flatMap(imagesOf);
-  if (childOf(value, 'kind') !== 'DaemonSet') return [];
-  const containers = ['spec', 'template', 'spec', 'containers'].reduce<Json | undefined>(childOf, value);
+  if (childOf(value, 'kind') === 'Node' && isK3sNode(value as JsonObject)) {
+    const version = childOf(childOf(childOf(value, 'status'), 'nodeInfo'), 'kubeletVersion');
+    return typeof version === 'string' ? [`kube-proxy:${version}`] : [];
+  }
+  const path = podOf[textOf(childOf(value, 'kind'))];
+  const containers = path && [...path, 'containers'].reduce<Json | undefined>(childOf, value);
   return Array.isArray(containers) ? (containers as readonly Json[]).flatMap((one) => childOf(one, 'image') ?? []) : [];
 }
 

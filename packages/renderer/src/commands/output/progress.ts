@@ -1,5 +1,5 @@
 import { fstatSync } from 'node:fs';
-import { isJournal, printable, withPriorities } from '@sluice/cli';
+import { isJournal, type Paint, printable, withPriorities } from '@sluice/cli';
 
 // The current stage is shown on one line of a terminal, which every other text clears first. It is printed before each stage: the
 // stages are synchronous, so no timer could print it later.
@@ -20,12 +20,19 @@ export function clearProgress(): void {
   isShown = false;
 }
 
+let paint: Readonly<Record<'out' | 'err', Paint>> = { out: (text) => text, err: (text) => text };
+
+/** Sets the colours of both standard streams: none before. */
+export function setColours(colours: typeof paint): void {
+  paint = colours;
+}
+
 const isInJournal = isJournal(process.env['JOURNAL_STREAM'], () => fstatSync(process.stderr.fd));
 
 /** Prints problems, summaries and hints to standard error. */
 export function say(text: string): void {
   clearProgress();
-  if (text !== '') process.stderr.write(printable(isInJournal ? withPriorities(text) : text));
+  if (text !== '') process.stderr.write(isInJournal ? printable(withPriorities(text)) : paint.err(printable(text)));
 }
 
 let isPrinted = false;
@@ -37,5 +44,5 @@ export const hasPrinted = (): boolean => isPrinted;
 export function print(text: string): void {
   clearProgress();
   isPrinted ||= text !== '';
-  if (text !== '') process.stdout.write(printable(text));
+  if (text !== '') process.stdout.write(paint.out(printable(text)));
 }

@@ -1,10 +1,10 @@
-import { version } from '@sluice/cli';
-import { type BundleFiles, nodesOf, type Observation, type ParityReport, resultOf } from '@sluice/bundle';
+import { nodesOf, type Observation, type ParityReport, resultOf } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
 import { type ParityFormat, printParity } from '../../emit/parity/print.ts';
 import { exitCodes } from '../../exit.ts';
 import { parityOf } from '../../review/parity/parity.ts';
 import { bundleAt } from '../bundle/bundle-at.ts';
+import { fileNames } from '../bundle/file-names.ts';
 import { Stopped } from '../failure/failure.ts';
 import { observationAt, placesIn } from '../input/observation.ts';
 import { reportProblems } from '../output/output.ts';
@@ -30,8 +30,7 @@ export function parityCommand(path: string, dir: string, options: ParityOptions)
   if (!('result' in whole)) return refused(whole);
   const report = options.base === undefined ? whole : sinceBase(whole, seen, options.base);
   if (!('result' in report)) return refused(report);
-  const fileOf = serviceFiles(files, dir);
-  print(printParity({ report, observed: path, fileOf, version }, options.output));
+  print(printParity({ report, observed: path, fileOf: fileNames(files, dir) }, options.output));
   return exitOf[report.result];
 }
 
@@ -72,20 +71,6 @@ function nodeNamed({ node }: Observation, path: string, asked: string | undefine
     message: `Cannot compare node ${asked} with ${path}: it is of node ${node}`,
     hint: `Pass --node ${node}, or a file of node ${asked}`,
   });
-}
-
-/** The first file of each Service in a bundle, relative to the current directory. */
-function serviceFiles(files: BundleFiles, dir: string): (service: string) => string | undefined {
-  const folder = dir.slice(dir.indexOf(':') + 1).replace(/\/+$/, '');
-  const found = new Map<string, string>();
-  for (const path of files.keys()) {
-    const [, service] = /\/services\/([^/]+\/[^/.]+)\./.exec(path) ?? [];
-    if (service !== undefined && !found.has(service)) found.set(service, path);
-  }
-  return (service) => {
-    const path = found.get(service);
-    return path === undefined || folder === '' || folder === '.' ? path : `${folder}/${path}`;
-  };
 }
 
 /**

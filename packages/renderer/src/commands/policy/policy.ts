@@ -1,4 +1,3 @@
-import { version } from '@sluice/cli';
 import { type PolicyFormat, printPolicy } from '../../emit/policy/print.ts';
 import { exitCodes } from '../../exit.ts';
 import { load } from '../../load/load.ts';
@@ -42,7 +41,7 @@ export async function policyCommand(dir: string, options: PolicyOptions): Promis
     return exitCodes.problem;
   }
   const config = options.config === undefined ? {} : { config: options.config };
-  print(printPolicy({ result, bundle: dir, ...config, version }, options.output));
+  print(printPolicy({ result, bundle: dir, ...config }, options.output));
   return failing(result, options.strict ?? false).length === 0 ? exitCodes.done : exitCodes.different;
 }
 

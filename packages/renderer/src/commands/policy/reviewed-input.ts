@@ -2,6 +2,7 @@ import type { Problem } from '@sluice/netfilter';
 import { isMap, type Json, type KubeObject, listOf, mapOf } from '../../render/model/kube.ts';
 import { readObjects } from '../../render/read/read.ts';
 import type { ReadSlice } from '../../render/read/slice.ts';
+import { unsupportedIn } from '../../render/read/unsupported-annotations.ts';
 import type { InputEndpoint, ReviewedInput } from '../../review/policy/input.ts';
 
 /**
@@ -13,11 +14,12 @@ export function reviewedInput(objects: readonly KubeObject[]): ReviewedInput {
   return {
     services: services.map(({ key, object: { value, origin } }) => ({
       service: key,
-      annotations: textsOf(below(value['metadata'], 'annotations')),
-      topologyKeys: listOf(below(value['spec'], 'topologyKeys')).filter((one) => typeof one === 'string'),
-      isOpenBalancer:
+      withoutEffect: unsupportedIn(
+        textsOf(below(value['metadata'], 'annotations')),
         below(value['spec'], 'type') === 'LoadBalancer' &&
-        listOf(below(value['spec'], 'loadBalancerSourceRanges')).length === 0,
+          listOf(below(value['spec'], 'loadBalancerSourceRanges')).length === 0,
+      ),
+      topologyKeys: listOf(below(value['spec'], 'topologyKeys')).filter((one) => typeof one === 'string'),
       place: (path) => origin.place(path),
     })),
     endpoints: slices.flatMap(endpointsOf),

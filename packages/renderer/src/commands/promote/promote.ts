@@ -30,6 +30,8 @@ interface PromoteOptions {
   readonly allowedReceipts?: string;
   /** In percent. */
   readonly quorum: number;
+  /** Go on although nodes were confirmed with failing probes. */
+  readonly acceptFailing?: boolean;
   readonly key?: string;
   readonly dryRun?: boolean;
 }
@@ -79,9 +81,10 @@ function decide(dir: string, staged: StagedRelease, options: PromoteOptions): Pr
   const { opening } = staged;
   const signed = options.key === undefined ? opening.open : signedSoFar(dir, opening);
   const evidence = evidenceOf(options, signed);
+  const { acceptFailing } = options;
   const judge = (count: number, quorum: number): Promotion => {
     const target = targetOf({ ...staged, opening: { ...opening, open: count } });
-    return promote(target.waves, count, judgeFleet(evidence, [], target), quorum);
+    return promote(target.waves, count, judgeFleet(evidence, [], target), { quorum, acceptFailing });
   };
   let decision = judge(signed, options.quorum);
   while (decision.kind === 'open' && decision.open < opening.open) {

@@ -1,18 +1,19 @@
 import { setFlagsFromString } from 'node:v8';
 import type { BundleFiles } from '@sluice/bundle';
 import { printComparisons } from '../../emit/review/equivalence.ts';
-import { printProof } from '../../emit/review/prove.ts';
+import { type ProofFormat, printProof } from '../../emit/review/prove.ts';
 import { exitCodes } from '../../exit.ts';
 import { type Comparison, compareModesAndLayouts } from '../../review/prove/equivalence.ts';
 import { isProved, proveBundle } from '../../review/prove/prove.ts';
 import type { Problem } from '@sluice/netfilter';
 import { bundleAt } from '../bundle/bundle-at.ts';
+import { fileNames } from '../bundle/file-names.ts';
 import { Stopped } from '../failure/failure.ts';
 import { print, progress } from '../output/progress.ts';
 import { reportProblems } from '../output/output.ts';
 
 interface ProveOptions {
-  readonly output: 'text' | 'json' | 'junit';
+  readonly output: ProofFormat;
   /** Compare modes and layouts with each other instead. */
   readonly alike?: boolean;
 }
@@ -23,21 +24,21 @@ export function proveCommand(dir: string, options: ProveOptions): number {
   progress(`reading ${dir}`);
   const files = bundleAt(dir);
   progress('tracing packets');
-  return options.alike ? proveEquivalence(files, options) : proveDeclared(files, options);
+  return options.alike ? proveEquivalence(files, options) : proveDeclared(files, dir, options);
 }
 
-function proveDeclared(files: BundleFiles, { output }: ProveOptions): number {
+function proveDeclared(files: BundleFiles, dir: string, { output }: ProveOptions): number {
   const proof = proveBundle(files);
   if (!('counterExamples' in proof)) {
     reportProblems(proof);
     return exitCodes.problem;
   }
-  print(printProof(proof, output));
+  print(printProof(proof, output, fileNames(files, dir)));
   return isProved(proof) ? exitCodes.done : exitCodes.different;
 }
 
 function proveEquivalence(files: BundleFiles, { output }: ProveOptions): number {
-  if (output === 'junit') throw new Stopped(noJunit);
+  if (output !== 'text' && output !== 'json') throw new Stopped(noFindings(output));
   const compared = compareModesAndLayouts(files);
   const problems = compared.filter((one) => 'message' in one);
   if (problems.length > 0) {
@@ -49,12 +50,12 @@ function proveEquivalence(files: BundleFiles, { output }: ProveOptions): number 
   return comparisons.every(({ unexplained }) => unexplained.length === 0) ? exitCodes.done : exitCodes.different;
 }
 
-const noJunit: Problem = {
+const noFindings = (format: string): Problem => ({
   code: 'USAGE_INVALID',
   level: 'error',
-  message: 'Cannot print the comparison of modes as JUnit: --alike has text and JSON alone',
+  message: `Cannot print the comparison of modes as ${format}: --alike has text and JSON alone`,
   hint: 'Leave out --alike, or pass -o json',
-};
+});
 
 /**
  * A proof keeps most of what it reads: while the space of young objects is small, V8 copies each of them more than once. With larger steps a

@@ -1,32 +1,189 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import {
   type BundleFiles,
   bundleLimits,
   isProblem,
   makeRelease,
+  makeWaves,
   newlyRequired,
   printRelease,
+  printWaves,
   readRelease,
+  readWaves,
+  readWaveSpecs,
   type Release,
   releaseFile,
   releaseLimits,
   type ReleaseTerms,
   sumsOf,
+  wavesFile,
+  wavesMismatch,
+  type WaveSpec,
 } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
+import { compareText, type Problem } from '@sluice/netfilter';
 import { type ReleaseTexts, writeRelease } from '../../emit/release.ts';
 import { exitCodes } from '../../exit.ts';
 import { readText } from '../../load/tree.ts';
 import { bundleAt } from '../bundle/bundle-at.ts';
 import { incomplete } from '../bundle/complete.ts';
 import { nameOf, type Ordinal } from '../evidence/ordinal.ts';
-import { Stopped, writing } from '../failure/failure.ts';
-import { print, progress, say } from '../output/progress.ts';
+import { reading, Stopped, writing } from '../failure/failure.ts';
 import { printDocument, reportProblems } from '../output/output.ts';
-import { type Candidate, decideRelease } from './decide.ts';
+import { print, progress, say } from '../output/progress.ts';
 import { type FoundRelease, readFound, refuseRest, refuseReviewed } from './output.ts';
-import { readWavesFor } from './waves.ts';
+
+/** A release with the texts of its files. */
+interface Candidate {
+  readonly release: Release;
+  readonly texts: ReleaseTexts;
+}
+
+/**
+ * Chooses which release to write, from what the output directory holds: its serial, or the revision of an endpoint update.
+ * @param wanted a serial; `endpoints`: an update of the release in the output directory
+ * @param candidateAt makes the release with a serial and revision
+ * @throws Stopped when that serial is in use, or when there is nothing to update
+ */
+function decideRelease(
+  wanted: number | 'auto' | 'endpoints',
+  found: FoundRelease,
+  candidateAt: (at: Ordinal) => Candidate,
+): Candidate {
+  return wanted === 'endpoints' ? decideRevision(found, candidateAt) : decideSerial(wanted, found, candidateAt);
+}
+
+/**
+ * Chooses the revision: that of the output directory plus one, or the same when nothing changed.
+ * @throws Stopped when the output directory has no release, or one of another cluster
+ */
+function decideRevision(found: FoundRelease, candidateAt: (at: Ordinal) => Candidate): Candidate {
+  const { previous } = found;
+  // An interrupted release was never published, and nodes refuse an update of a release that they do not have.
+  if (found.isHalfWritten && previous?.revision === undefined)
+    throw new Stopped(nothingToUpdate('the release in the output directory is incomplete'));
+  if (previous === undefined) throw new Stopped(nothingToUpdate('the output directory contains no release'));
+  const { serial, revision = 0 } = previous;
+  const again = revision === 0 ? undefined : candidateAt({ serial, revision });
+  if (again && found.holds(again.texts)) return again;
+  const next = candidateAt({ serial, revision: revision + 1 });
+  refuseOtherCluster(previous, next);
+  return next;
+}
+
+function nothingToUpdate(why: string): Problem {
+  return {
+    code: 'RELEASE_SERIAL',
+    level: 'error',
+    message: `Cannot make an endpoint update: ${why}`,
+    hint: 'Make the release first, with --serial; write its updates to the same directory',
+  };
+}
+
+/**
+ * Chooses the serial. A serial is never reused; without changes the release keeps its serial, so running the command again is a no-op.
+ * @throws Stopped when the requested serial is already in use
+ */
+function decideSerial(
+  wanted: number | 'auto',
+  found: FoundRelease,
+  candidateAt: (at: Ordinal) => Candidate,
+): Candidate {
+  const { previous } = found;
+  if (previous === undefined) return candidateAt({ serial: wanted === 'auto' ? 1 : wanted });
+  const again = candidateAt({ serial: previous.serial });
+  if ((wanted === 'auto' || wanted === previous.serial) && found.holds(again.texts)) return again;
+  refuseOtherCluster(previous, again);
+  if (wanted === 'auto') return candidateAt({ serial: previous.serial + 1 });
+  if (wanted > previous.serial) return candidateAt({ serial: wanted });
+  throw new Stopped({
+    code: 'RELEASE_SERIAL',
+    level: 'error',
+    message: `Cannot use serial ${wanted}: the output directory contains release ${previous.serial} with other content`,
+    hint: 'Serials must increase, also for a rollback: pass a greater one, or `--serial auto`',
+  });
+}
+
+function refuseOtherCluster({ cluster: previous }: Release, { release: { cluster } }: Candidate): void {
+  if (cluster !== previous) throw new Stopped(otherCluster(previous, cluster));
+}
+
+function otherCluster(previous: string, now: string): Problem {
+  const message = `Cannot write a release of cluster ${now} over one of cluster ${previous}`;
+  return {
+    code: 'RELEASE_ELSEWHERE',
+    level: 'error',
+    message,
+    hint: 'Choose another output directory: each cluster has its own serials',
+  };
+}
+
+/**
+ * Where the waves of a release come from, read before it is made.
+ * @param file of `--wave`
+ * @param updated the release in the output directory that an endpoint update is for: it keeps the waves
+ * @returns the text of waves.yaml for a release; undefined when it has none
+ * @throws Stopped when the waves cannot be read
+ */
+function readWavesFor(
+  output: string,
+  file: string | undefined,
+  updated: Release | undefined,
+): ((release: Release) => string | undefined) | undefined {
+  if (file !== undefined) {
+    const wishes = wishesOf(file);
+    return (release) => wavesText(file, wishes, release);
+  }
+  const kept = updated && wavesToCarryOver(output, updated);
+  return kept === undefined ? undefined : (release) => fitting(kept, release);
+}
+
+function wishesOf(file: string): readonly WaveSpec[] {
+  const wishes = readWaveSpecs(
+    file,
+    reading(file, () => readFileSync(file, 'utf8')),
+  );
+  if (isProblem(wishes)) throw new Stopped(wishes);
+  return wishes;
+}
+
+function wavesText(file: string, wishes: readonly WaveSpec[], { nodes }: Release): string {
+  const waves = makeWaves(file, wishes, Object.keys(nodes).toSorted(compareText));
+  if (isProblem(waves)) throw new Stopped(waves);
+  return printWaves(waves);
+}
+
+/**
+ * Reads the waves of the release to update. Without them, an update signed by a release key would go to all nodes at once.
+ * @returns undefined when the release has no waves
+ * @throws Stopped when the waves cannot be read
+ */
+function wavesToCarryOver(output: string, { requires }: Release): string | undefined {
+  if (!requires.includes('waves')) return undefined;
+  const text = reading(output, () => readText(output, wavesFile));
+  if (text === undefined) throw new Stopped(wavesNotCarried('waves.yaml is missing'));
+  const waves = readWaves(text);
+  if (isProblem(waves)) throw new Stopped(waves);
+  return text;
+}
+
+/** @throws Stopped when the nodes of the waves are not the nodes of the update */
+function fitting(text: string | undefined, { nodes }: Release): string | undefined {
+  const waves = text === undefined ? [] : readWaves(text);
+  if (text === undefined || isProblem(waves)) return undefined;
+  const wrong = wavesMismatch(waves, Object.keys(nodes));
+  if (wrong !== undefined) throw new Stopped(wavesNotCarried(wrong));
+  return text;
+}
+
+function wavesNotCarried(why: string): Problem {
+  return {
+    code: 'WAVES_INVALID',
+    level: 'error',
+    message: `Cannot take over the waves of the updated release: ${why}`,
+    hint: 'Make a release instead, with `--serial auto --wave FILE`: an endpoint update uses the waves of its release',
+  };
+}
 
 interface ReleaseOptions {
   /** Absent for an endpoint update. */
@@ -51,7 +208,8 @@ export function releaseCommand(spec: string, options: ReleaseOptions): number {
   const files = completeBundle(spec);
   const found = readFound(output);
   const waves = readWavesFor(output, options.wave, endpoints ? found.previous : undefined);
-  if (found.previous === undefined && options.serial === 'auto') refuseRest(output);
+  const isFirst = found.previous === undefined && options.serial === 'auto';
+  if (isFirst) refuseRest(output);
   progress('resolving nodes');
   const candidate = decideRelease(endpoints ? 'endpoints' : serial, found, (at) => {
     const release = makeOrStop(spec, files, termsOf(options, at, waves !== undefined));
@@ -60,9 +218,14 @@ export function releaseCommand(spec: string, options: ReleaseOptions): number {
   refuseUnreadable(spec, candidate.texts);
   reportProblems(needsSluiced(candidate.release, found.previous));
   const isSame = write(output, files, candidate, found);
+  if (isFirst) say(firstNote(output));
   report(options, files, candidate.release, isSame);
   return exitCodes.done;
 }
+
+/** A new directory, as in a pipeline without a cache, knows nothing of releases that nodes have. */
+const firstNote = (output: string): string =>
+  `note: ${output} has no release, so serials begin at 1\n    Nodes refuse a serial that is not above their own: where they have a release, pass -o with its directory, or a greater --serial\n`;
 
 function completeBundle(spec: string): BundleFiles {
   const files = bundleAt(spec);

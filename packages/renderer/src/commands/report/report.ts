@@ -1,5 +1,5 @@
 import type { BundleFiles } from '@sluice/bundle';
-import { document, type Format, version } from '@sluice/cli';
+import { document, type Format } from '@sluice/cli';
 import { printPolicy } from '../../emit/policy/print.ts';
 import { diffSize } from '../../emit/report/diff-size.ts';
 import { commentCharactersMax, reportMarkdown } from '../../emit/report/markdown.ts';
@@ -85,7 +85,7 @@ async function printed(report: ChangeReport, sides: ReportSides, options: Report
 function policyText({ policy }: ChangeReport, { fresh, config }: ReportSides): string {
   if (policy === undefined) return '';
   const settings = config === undefined ? {} : { config };
-  return `\n${printPolicy({ result: policy, bundle: fresh.name, ...settings, version }, 'text')}`;
+  return `\n${printPolicy({ result: policy, bundle: fresh.name, ...settings }, 'text')}`;
 }
 
 /** The failures that a report shows: those that take something from clients or break a rule, the worst first. */

@@ -1,18 +1,60 @@
 import { type BundleFiles, clusterFile, isProblem, nodeFile, type ResolvedNode, resolveNode } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
+import {
+  fillHost,
+  type IpvsHost,
+  lineFamily,
+  namesNear,
+  printServers,
+  printSets,
+  type Problem,
+  readIpvs,
+  type ResolvedVirtual,
+  type VirtualTool,
+} from '@sluice/netfilter';
 import { exitCodes } from '../../exit.ts';
+import { bundleNames } from '../../load/names.ts';
 import { readTree } from '../../load/tree.ts';
 import { incomplete } from '../bundle/complete.ts';
 import { reading } from '../failure/failure.ts';
+import { printDocument, reportProblems } from '../output/output.ts';
 import { print, say } from '../output/progress.ts';
 import { hostNotes, printHostNotes, readHostFile, ShownHost, type ShownLines } from './host.ts';
-import { printDocument, reportProblems } from '../output/output.ts';
+import { rulesTool } from './iptables.ts';
 import type { NftPhase } from './nft-phases.ts';
 import { releasePhases, tableTool } from './nftables.ts';
-import type { Shown, ShowTool, ShownTool } from './tool.ts';
-import { rulesTool } from './iptables.ts';
-import { virtualTool } from './ipvs.ts';
+import type { Shown, ShownTool, ShowTool } from './tool.ts';
+
+const loaders = { ipset: 'ipset restore -exist', ipvs: 'ipvsadm -R' } as const satisfies Record<VirtualTool, string>;
+
+/** The sets, or the virtual servers, of mode ipvs. */
+const virtualTool = (tool: VirtualTool): ShownTool => ({
+  loader: loaders[tool],
+  text: (node, shown, host) => virtualText(node, tool, shown, host),
+  lines: ({ ipvs }) => ipvs?.[tool].flatMap((file) => file.lines.map(({ text }) => text)) ?? [],
+});
+
+/** Sets or virtual servers: the lines of one Service, or all of them merged. */
+function virtualText(
+  node: ResolvedNode,
+  tool: VirtualTool,
+  options: Shown,
+  host: ShownHost,
+): string | readonly Problem[] {
+  if (!node.ipvs) return '';
+  if (options.service !== undefined) return fileLines(node.ipvs[tool], tool, host.ipvs);
+  const state = readIpvs(node.ipvs, node.profile.families, host.ipvs);
+  if ('problems' in state) return state.problems;
+  return tool === 'ipset' ? printSets(state) : printServers(state);
+}
+
+function fileLines(files: ResolvedVirtual['ipset'], tool: VirtualTool, host: IpvsHost): string {
+  const lines = files.flatMap((file) => file.lines.map(({ text }) => text));
+  return lines
+    .flatMap((text) => fillHost(text, { nodePortAddresses: host[lineFamily(tool, text)].nodePortAddresses }))
+    .map((line) => `${line}\n`)
+    .join('');
+}
 
 interface ShowOptions extends Shown {
   readonly node: string;
@@ -151,7 +193,7 @@ function noService(service: string, dir: string): Problem {
     code: 'BUNDLE_INVALID',
     level: 'error',
     message: `Cannot show Service ${service}: the bundle in ${dir} has no rules for it in the profile of this node`,
-    hint: 'Write it as <namespace>/<name>; headless and ExternalName Services have no rules',
+    hint: `Rules are there for ${namesNear(service, bundleNames.services(dir)) || 'no Service'}; headless and ExternalName Services have none`,
   };
 }
 

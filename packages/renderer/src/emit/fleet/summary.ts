@@ -21,7 +21,7 @@ export function tilesOf({ counts }: FleetStatus): string {
     .filter((state) => counts[state] > 0)
     .map(
       (state) =>
-        `<li><a class="${colours[state]}" href="#${state}"><b>${grouped(counts[state])}</b> <span>${stateWords[state]}</span></a></li>\n`,
+        `<li><a class="tile ${colours[state]}" href="#${state}"><strong>${grouped(counts[state])}</strong> <span>${stateWords[state]}</span></a></li>\n`,
     );
   return tiles.length === 0 ? '' : `<ul class="tiles">\n${tiles.join('')}</ul>\n`;
 }

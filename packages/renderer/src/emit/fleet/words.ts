@@ -1,4 +1,5 @@
 import { type FleetStatus, type FleetRow, type NodeRolloutState, servingWords } from '../../fleet/fleet.ts';
+import { nextStep } from '../../fleet/next.ts';
 
 /** The states as printed. */
 export const stateWords = {
@@ -20,27 +21,42 @@ export function headline({ serial, cluster, counts, rows }: FleetStatus): string
 }
 
 /** Who serves how many nodes; empty without nodes. */
-export function servingLine({ serving }: FleetStatus): string {
+function servingLine({ serving }: FleetStatus): string {
   const parts = Object.entries(serving).map(([words, count]) => `${grouped(count)} ${words}`);
   return parts.length === 0 ? '' : `served by: ${parts.join('; ')}`;
 }
 
-/** The cells of a row: node, wave, state, who serves, active generation, time of the receipt, reason. */
-export function cellsOf(row: FleetRow): readonly string[] {
-  const { node, wave, state, receipt, why } = row;
-  return [
-    node,
-    wave === null ? '-' : String(wave),
-    stateWords[state],
-    servingWords(row),
-    generationOf(row),
-    receipt?.at ?? '-',
-    why ?? '',
-  ];
+/** The lines below the headline: the nodes that serve, the age of the receipts, the next step. */
+export function headLines(fleet: FleetStatus): readonly string[] {
+  const newest = fleet.newest === null ? '' : `newest receipt: ${fleet.newest}`;
+  return [servingLine(fleet), newest, `next: ${nextStep(fleet)}`].filter((line) => line !== '');
 }
 
+/** What is told of a node. */
+export interface FleetColumn {
+  readonly name: 'node' | 'wave' | 'state' | 'serving' | 'draining' | 'generation' | 'at' | 'why';
+  readonly title: string;
+  /** `-` or empty: nothing is told. */
+  readonly cell: (row: FleetRow) => string;
+}
+
+const fleetColumns: readonly FleetColumn[] = [
+  { name: 'node', title: 'Node', cell: ({ node }) => node },
+  { name: 'wave', title: 'Wave', cell: ({ wave }) => (wave === null ? '-' : String(wave)) },
+  { name: 'state', title: 'State', cell: ({ state }) => stateWords[state] },
+  { name: 'serving', title: 'Served by', cell: servingWords },
+  { name: 'draining', title: 'Drained by', cell: ({ receipt }) => receipt?.draining ?? '-' },
+  { name: 'generation', title: 'Generation', cell: generationOf },
+  { name: 'at', title: 'Reported at', cell: ({ receipt }) => receipt?.at ?? '-' },
+  { name: 'why', title: 'Why', cell: ({ why }) => why ?? '' },
+];
+
+/** The columns that tell something of these nodes. */
+export const columnsOf = (rows: readonly FleetRow[]): readonly FleetColumn[] =>
+  fleetColumns.filter(({ name, cell }) => name === 'node' || rows.some((row) => !['-', ''].includes(cell(row))));
+
 /** The active generation of the node and its version. */
-export function generationOf({ receipt }: FleetRow): string {
+function generationOf({ receipt }: FleetRow): string {
   const standing = receipt?.standing;
   return standing ? `${standing.generation} ${standing.version}` : '-';
 }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { PolicyFinding } from '../../review/policy/finding.ts';
-import { parseJunit } from '../junit.fixture.ts';
+import { parseJunit } from '../../../../cli/src/findings/junit.fixture.ts';
 import { type PolicyFormat, printPolicy } from './print.ts';
 
 const finding: PolicyFinding = {
@@ -20,7 +20,7 @@ const waived: PolicyFinding = {
 };
 
 function printed(findings: readonly PolicyFinding[], format: PolicyFormat, bundle = 'main:rendered/'): string {
-  return printPolicy({ result: { findings, losses: [], checked: ['bundle'] }, bundle, version: '0.1.0' }, format);
+  return printPolicy({ result: { findings, losses: [], checked: ['bundle'] }, bundle }, format);
 }
 
 interface Sarif {

@@ -9,7 +9,6 @@ export interface PolicyReport {
   readonly bundle: string;
   /** The path of the SluiceConfig. */
   readonly config?: string;
-  readonly version: string;
 }
 
 /** The file of a finding, relative to the current directory; without the Git revision. */

@@ -1,9 +1,9 @@
+import { code, plain } from '@sluice/cli';
 import type { ChangedFlow } from '../../review/diff/flow-changes.ts';
 import type { PolicyResult } from '../../review/policy/policy.ts';
 import type { ChangeReport } from '../../review/report/report.ts';
 import { effectOf } from '../../review/report/turn.ts';
 import { outcomeText, verdictText } from '../../review/report/words.ts';
-import { code, plain } from '../markdown.ts';
 import { countText } from '../policy/report.ts';
 import { factText, flowHead, packetText } from '../review/diff.ts';
 import { settingLines } from '../review/settings.ts';

@@ -1,8 +1,8 @@
+import { code, plain } from '@sluice/cli';
 import type { Effect, EffectSubject } from '../../review/report/effect.ts';
 import type { ChangeReport } from '../../review/report/report.ts';
 import { severities, severityLabels, severityPlurals } from '../../review/report/severity.ts';
 import { verdictText } from '../../review/report/words.ts';
-import { code, plain } from '../markdown.ts';
 import { countText } from '../policy/report.ts';
 import { belowHeadline, headline, severityCounts } from './effects-view.ts';
 import { findingGroups } from './findings.ts';

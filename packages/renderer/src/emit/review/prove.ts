@@ -1,5 +1,13 @@
+import {
+  document,
+  type Examined,
+  type Finding,
+  type Findings,
+  type FindingsFormat,
+  printFindings,
+  version,
+} from '@sluice/cli';
 import { plural } from '@sluice/netfilter';
-import { type JunitCase, junitDocument } from '../junit-document.ts';
 import { profileNames } from './settings.ts';
 import { outcomeText, destinationText, nodesText, sourceText } from '../../review/report/words.ts';
 import type { HeaderSpace } from '../../review/prove/header-space.ts';
@@ -11,56 +19,106 @@ import {
   type Unjudged,
 } from '../../review/prove/prove.ts';
 
+export type ProofFormat = FindingsFormat | 'json';
+
+/** The first file of a Service (`shop/web`) or of a profile (`default`), relative to the current directory. */
+export type FileOf = (name: string) => string | undefined;
+
 /** The maximum number of counter-examples in the text; it counts the rest, and JSON has all. */
 const shownMax = 100;
 
 /** Prints a proof; the last line is the verdict. */
-export function printProof(proof: Proof, format: 'text' | 'json' | 'junit'): string {
-  if (format === 'junit') return junitOf(proof);
-  if (format === 'json') {
-    const document = { apiVersion: 'sluice.dev/v1alpha1', kind: 'Proof', proved: isProved(proof) };
-    return `${JSON.stringify({ ...document, ...proof }, null, 2)}\n`;
-  }
-  const shown = proof.counterExamples.slice(0, shownMax).map(printCounterExample);
-  const more = proof.counterExamples.length - shown.length;
-  return [
-    ...proof.faults.map(printFault),
-    ...shown,
-    more > 0 ? `… and ${more} more; -o json has all\n` : '',
-    ...proof.profiles.map(printExtent),
-    ...proof.unjudged.map(printUnjudged),
-    lastLine(proof),
-  ].join('');
+export function printProof(proof: Proof, format: ProofFormat, fileOf: FileOf = () => undefined): string {
+  if (format === 'json') return document('Proof', { proved: isProved(proof), ...proof });
+  const findings = findingsOf(proof, fileOf);
+  return printFindings(format === 'text' ? shortened(findings) : findings, format);
 }
 
-/** A test for each family of a profile, one for each flow and base rule that is wrong, and a skipped one for what was not judged. */
-function junitOf(proof: Proof): string {
-  const failed = (classname: string, name: string, type: string, text: string): JunitCase => {
-    const [message = ''] = text.split('\n');
-    return { classname, name, ended: { kind: 'failure', type, message, text } };
+function shortened({ findings, closing, ...rest }: Findings): Findings {
+  const flows = findings.filter(({ rule }) => rule === flowRule.id);
+  const more = flows.length - shownMax;
+  return {
+    ...rest,
+    findings: [...findings.filter(({ rule }) => rule !== flowRule.id), ...flows.slice(0, shownMax)],
+    closing: [...(more > 0 ? [`… and ${more} more; -o json has all`] : []), ...closing],
   };
-  return junitDocument('sluice prove', [
-    ...proof.faults.map((fault) =>
-      failed(fault.profile, `${fault.family}: ${fault.what}`, 'base-rules', printFault(fault)),
-    ),
-    ...proof.counterExamples.map((example) => {
-      const { destination, source, nodes } = example;
-      const name = `${destinationText(destination)} from ${sourceText(source)}, on ${nodesText(nodes)}`;
-      return failed(destination.services.join(', ') || 'other traffic', name, 'flow', printCounterExample(example));
-    }),
-    ...proof.profiles.map((one): JunitCase => {
-      const ended = { kind: 'output', text: printExtent(one) } as const;
-      return { classname: one.profile, name: `${one.family}: flows traced`, ended };
-    }),
-    ...proof.unjudged.map((one): JunitCase => {
-      const ended = { kind: 'skipped', message: printUnjudged(one).trimEnd() } as const;
-      return { classname: one.profile, name: `${one.family}: not judged: ${one.what}`, ended };
-    }),
-  ]);
+}
+
+const flowRule = { id: 'flow', title: 'a flow does not end as its Service declares' } as const;
+const baseRule = { id: 'base-rules', title: "base rules differ from kube-proxy's" } as const;
+
+function findingsOf(proof: Proof, fileOf: FileOf): Findings {
+  const { faults, counterExamples, profiles, unjudged } = proof;
+  const verdict = lastLine(proof);
+  return {
+    command: 'sluice prove',
+    version,
+    rules: [flowRule, baseRule],
+    findings: [...faults.map((one) => faultOf(one, fileOf)), ...counterExamples.map((one) => exampleOf(one, fileOf))],
+    examined: [
+      ...profiles.map(
+        (one): Examined => ({
+          group: one.profile,
+          name: `${one.family}: flows traced`,
+          text: printExtent(one),
+          isJudged: true,
+        }),
+      ),
+      ...unjudged.map(
+        (one): Examined => ({
+          group: one.profile,
+          name: `${one.family}: not judged: ${one.what}`,
+          text: printUnjudged(one),
+          isJudged: false,
+        }),
+      ),
+    ],
+    closing: [...profiles.map(printExtent), ...unjudged.map(printUnjudged), verdict],
+    verdict,
+  };
+}
+
+function faultOf({ profile, family, what, expected, found }: ProfileFault, fileOf: FileOf): Finding {
+  const message = `${profileNames[what]} ${found}, expected ${expected}`;
+  const file = fileOf(profile);
+  return {
+    rule: baseRule.id,
+    level: 'error',
+    group: profile,
+    about: `${family}: ${what}`,
+    message,
+    head: `profile ${profile}, ${family}: ${message}`,
+    details: [],
+    ...(file !== undefined && { place: { file, line: 1 } }),
+    identity: `${profile} ${family} ${what}`,
+  };
+}
+
+function exampleOf(example: CounterExample, fileOf: FileOf): Finding {
+  const { destination, source, nodes, found, packet } = example;
+  const to = packet.destination.includes(':') ? `[${packet.destination}]` : packet.destination;
+  const group = destination.services.join(', ') || 'other traffic';
+  const about = `${destinationText(destination)} from ${sourceText(source)}, on ${nodesText(nodes)}`;
+  const file = destination.services.flatMap((service) => fileOf(service) ?? [])[0];
+  return {
+    rule: flowRule.id,
+    level: 'error',
+    group,
+    about,
+    message: `declared ${expectedText(example)}, rules ${outcomeText(found)}`,
+    head: `${group} ${about}`,
+    details: [
+      `declared: ${expectedText(example)}`,
+      `rules:    ${outcomeText(found)}`,
+      `packet: sluice trace --node ${nodes.nodes[0]} --from ${packet.source} --to ${to}:${packet.port}/${packet.protocol}`,
+    ],
+    ...(file !== undefined && { place: { file, line: 1 } }),
+    identity: `${group} ${about}`,
+  };
 }
 
 const printExtent = ({ profile, family, services, flows, headerSpace }: Proof['profiles'][number]): string =>
-  `profile ${profile}, ${family}: ${plural(services, 'Service')}, ${plural(flows, 'flow')} traced${spaceText(headerSpace)}\n`;
+  `profile ${profile}, ${family}: ${plural(services, 'Service')}, ${plural(flows, 'flow')} traced${spaceText(headerSpace)}`;
 
 /** Of the keys and intervals that were not judged the text names as many. */
 const unjudgedMax = 3;
@@ -81,36 +139,22 @@ const unjudgedNames = {
 
 function printUnjudged({ profile, family, what, nodes }: Unjudged): string {
   const where = `profile ${profile}, ${family}: not judged:`;
-  if (what === 'all') return `${where} all of it: no node has the profile\n`;
-  return `${where} ${unjudgedNames[what]} on ${nodesText({ profile, nodes })}: node.yaml has no address of the family\n`;
+  if (what === 'all') return `${where} all of it: no node has the profile`;
+  return `${where} ${unjudgedNames[what]} on ${nodesText({ profile, nodes })}: node.yaml has no address of the family`;
 }
 
 function lastLine(proof: Proof): string {
   if (isProved(proof))
-    return `The rules implement all Services as declared${isWhole(proof) ? '' : ', except for what was not judged'}\n`;
+    return `The rules implement all Services as declared${isWhole(proof) ? '' : ', except for what was not judged'}`;
   const { length } = proof.counterExamples;
   const flows = length > 0 ? [`${plural(length, 'flow')} ${length === 1 ? 'is' : 'are'} not as declared`] : [];
   const profiles = new Set(proof.faults.map(({ profile }) => profile)).size;
-  return `${[...flows, ...(profiles > 0 ? [`the base rules of ${plural(profiles, 'profile')} differ from kube-proxy's`] : [])].join(', ')}\n`;
+  const rules = profiles > 0 ? [`the base rules of ${plural(profiles, 'profile')} differ from kube-proxy's`] : [];
+  return [...flows, ...rules].join(', ');
 }
 
 const isWhole = ({ profiles, unjudged }: Proof): boolean =>
   unjudged.length === 0 && profiles.every(({ headerSpace }) => (headerSpace?.unjudged ?? []).length === 0);
-
-function printFault({ profile, family, what, expected, found }: ProfileFault): string {
-  return `profile ${profile}, ${family}: ${profileNames[what]} ${found}, expected ${expected}\n`;
-}
-
-function printCounterExample(example: CounterExample): string {
-  const { destination, source, nodes, found, packet } = example;
-  const to = packet.destination.includes(':') ? `[${packet.destination}]` : packet.destination;
-  return [
-    `${destination.services.join(', ') || 'other traffic'} ${destinationText(destination)} from ${sourceText(source)}, on ${nodesText(nodes)}\n`,
-    `    declared: ${expectedText(example)}\n`,
-    `    rules:    ${outcomeText(found)}\n`,
-    `    packet: sluice trace --node ${nodes.nodes[0]} --from ${packet.source} --to ${to}:${packet.port}/${packet.protocol}\n`,
-  ].join('');
-}
 
 const words = {
   accept: 'accepted',

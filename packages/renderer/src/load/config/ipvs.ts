@@ -1,7 +1,6 @@
-import { modeFacts, schedulers, type Scheduler } from '@sluice/netfilter';
+import { modeFacts, schedulers, type Scheduler, nearest } from '@sluice/netfilter';
 import type { IpvsProfile, Profile } from '../../render/model/config.ts';
 import type { Complain, Get, Setting, SettingName } from './settings.ts';
-import { nearest } from '../../render/model/nearest.ts';
 
 /** The options of mode ipvs from the merged settings; in whole seconds, like in the kernel. */
 export function ipvsOf(get: Get): IpvsProfile {

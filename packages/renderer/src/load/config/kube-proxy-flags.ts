@@ -1,6 +1,5 @@
-import type { Place, Problem } from '@sluice/netfilter';
+import { nearest, type Place, type Problem } from '@sluice/netfilter';
 import type { Json, JsonObject, Path } from '../../render/model/kube.ts';
-import { nearest } from '../../render/model/nearest.ts';
 import { ignoredProblem } from './problems.ts';
 import type { TextOrigin } from './text.ts';
 

@@ -74,6 +74,18 @@ test('finds places in the second document of a value', () => {
   expect(read(text).problems).toEqual([expect.stringMatching(/^CONFIG_INVALID error 0\.yaml:11 Cannot use mode/)]);
 });
 
+test.each([
+  ['spec', '{kubeProxy: {proxyMode: ipvs}}'],
+  ['spec', '{kubernetes: {kubeProxy: {mode: IPVS}}}'],
+  ['spec', '{network: {kubeProxy: {mode: ipvs}}}'],
+  ['spec', '{kubeProxyConfig: {proxyArguments: {proxy-mode: [ipvs]}}}'],
+  ['networking', '{kubeProxyMode: ipvs}'],
+])('names the config of an installer, unless that of kube-proxy is there: %s: %s', (key, text) => {
+  const cluster = `apiVersion: example.org/v1\nkind: Cluster\n${key}: ${text}\n`;
+  expect(read(cluster).problems).toEqual([expect.stringMatching(/^CONFIG_IGNORED warning 0\.yaml:1 /)]);
+  expect(read(cluster, ipvs).problems).toEqual([]);
+});
+
 test('leaves other ConfigMaps alone', () => {
   const { loaded } = read(configMap('coredns', 'Corefile', '.:53 {}'), configMap('kube-proxy', 'kubeconfig', 'a: b'));
   expect([...loaded.ignored]).toEqual([['ConfigMap', 2]]);
@@ -184,6 +196,48 @@ test('takes the networks and the range of a k3s server, and none of one that joi
   expect(read('server: https://a:6443\nkube-proxy-arg: [proxy-mode=ipvs]\n').profile?.clusterCIDR).toEqual({});
   expect(read('cluster-cidr: 10.1.0.0/16\n', 'cluster-cidr: 10.2.0.0/16\n').problems).toEqual([
     'CONFIG_INVALID error 1.yaml:1 Cannot use cluster-cidr: it differs from the one at 0.yaml:1',
+  ]);
+});
+
+/** Nodes with the annotations of k3s, one for each command line. */
+const k3sNodes = (...lines: readonly (readonly string[])[]): string =>
+  lines
+    .map(
+      (args, at) =>
+        `apiVersion: v1\nkind: Node\nmetadata: {name: n${at}, annotations: {k3s.io/node-args: ${JSON.stringify(JSON.stringify(args))}}}\n`,
+    )
+    .join('---\n');
+const k3sServer = ['server', '--cluster-cidr', '10.1.0.0/16', '--service-cidr=10.2.0.0/16', '--disable=traefik'];
+const ipvsArg = ['--kube-proxy-arg=proxy-mode=ipvs', '--kube-proxy-arg', '--ipvs-scheduler=lc'];
+
+test.each([
+  ['a server', k3sNodes([...k3sServer, ...ipvsArg])],
+  ['a server and its agents', k3sNodes([...k3sServer, ...ipvsArg], ['agent', ...ipvsArg], ['agent', ...ipvsArg])],
+  ['servers, of which one joins', k3sNodes(['server', '-s', 'https://a:6443', ...ipvsArg], [...k3sServer, ...ipvsArg])],
+  ['a server of RKE2', k3sNodes([...k3sServer, ...ipvsArg]).replace('k3s.io', 'rke2.io')],
+])('takes the flags that %s has in the annotation of its Node', (_title, text) => {
+  const { problems, profile, config } = read(text);
+  expect(problems).toEqual([]);
+  expect(profile).toMatchObject({ mode: 'ipvs', clusterCIDR: { ipv4: '10.1.0.0/16' }, ipvs: { scheduler: 'lc' } });
+  expect(config).toMatchObject({ serviceCIDRs: { ipv4: ['10.2.0.0/16'] } });
+});
+
+test('takes what is passed besides Nodes of k3s', () => {
+  const { problems, profile } = read(k3sNodes([...k3sServer, ...ipvsArg]), kubeProxy('mode: nftables\n'));
+  expect(problems).toEqual([]);
+  expect(profile?.mode).toBe('nftables');
+});
+
+test('names what nodes of k3s run differently, and what is no command line', () => {
+  expect(read(k3sNodes([...k3sServer, ...ipvsArg], ['agent'])).problems).toEqual([
+    expect.stringMatching(
+      /^CONFIG_IGNORED warning 0\.yaml:7 .*: Node n1 has other flags .* than Node n0 \(0\.yaml:3\)$/,
+    ),
+  ]);
+  expect(read(k3sNodes(['agent'], [...k3sServer, ...ipvsArg])).profile?.mode).toBe('ipvs');
+  expect(read(k3sNodes(['agent', ...ipvsArg])).profile?.clusterCIDR).toEqual({});
+  expect(read(k3sNodes(['etcd-snapshot'])).problems).toEqual([
+    expect.stringMatching(/^CONFIG_IGNORED warning 0\.yaml:3 .*node-args"\]: it is not the command line/),
   ]);
 });
 

@@ -11,13 +11,15 @@ import {
 } from '../../render/model/kube.ts';
 import { splitDocuments } from '../parse/documents.ts';
 import { type Flag, flagOf, flagsOf, readFlags, type Word } from './kube-proxy-flags.ts';
+import { isK3sNode, k3sOfNodes } from './k3s-nodes.ts';
 import { configProblem, ignoredProblem } from './problems.ts';
 import { childOf } from './settings.ts';
 import { type Locate, readText, type TextOrigin } from './text.ts';
 
 /**
  * An object that says how kube-proxy runs, told by its content: a KubeProxyConfiguration, alone or in any value of a ConfigMap; kubeadm's
- * ClusterConfiguration, alone or in a ConfigMap; the config file of k3s and RKE2; a DaemonSet or Pod that runs kube-proxy with flags.
+ * ClusterConfiguration, alone or in a ConfigMap; the config file of k3s and RKE2, or a Node of theirs; a DaemonSet or Pod
+ * that runs kube-proxy with flags.
  */
 export interface KubeProxyInput {
   readonly value: JsonObject;
@@ -65,6 +67,8 @@ export function isKubeProxyInput(value: JsonObject, kind: string | undefined, gr
       return true;
     case 'ConfigMap.':
       return entriesOf(value).some(({ text }) => isMentioned(text));
+    case 'Node.':
+      return isK3sNode(value);
     case 'DaemonSet.apps':
     case 'Pod.': {
       const flags = flagsOfWorkload(value, { place: () => nowhere });
@@ -80,13 +84,17 @@ const nowhere: Place = { file: '', line: 1, column: 1 };
 /** Reads what all inputs say. */
 export function readSources(inputs: readonly KubeProxyInput[]): ProxySources {
   const isK3s = ({ value }: KubeProxyInput): boolean => value['kind'] === undefined;
-  const parts = inputs.filter((input) => !isK3s(input)).map(readSource);
+  const isNode = ({ value }: KubeProxyInput): boolean => value['kind'] === 'Node';
+  const parts = inputs.filter((input) => !isK3s(input) && !isNode(input)).map(readSource);
   const k3s = inputs.filter(isK3s);
   if (k3s.length > 0) parts.push(readK3s(k3s));
+  // Nodes are needed for other reasons, too: what is passed besides says more.
+  const { config, problems: ofNodes } = parts.length > 0 ? { problems: [] } : k3sOfNodes(inputs.filter(isNode));
+  if (config) parts.push(readK3s([config]));
   return {
     configs: parts.flatMap(({ configs }) => configs),
     facts: parts.flatMap(({ facts }) => facts),
-    problems: parts.flatMap(({ problems }) => problems),
+    problems: [...parts.flatMap(({ problems }) => problems), ...ofNodes],
   };
 }
 

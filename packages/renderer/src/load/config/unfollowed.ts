@@ -1,6 +1,5 @@
-import type { Problem } from '@sluice/netfilter';
+import { nearest, type Problem } from '@sluice/netfilter';
 import type { Json, JsonObject, Path } from '../../render/model/kube.ts';
-import { nearest } from '../../render/model/nearest.ts';
 import { parseGoDuration } from '../schema/duration.ts';
 import { fieldEffects } from '../schema/effect.ts';
 import type { Unfollowed } from '../schema/schema.ts';

@@ -64,5 +64,6 @@ function safeDirectories(): readonly string[] {
 /** The message of git, in one line. */
 export function whyGit(error: unknown): string {
   const stderr = (error as { readonly stderr?: Buffer }).stderr?.toString('utf8').trim().split('\n')[0];
-  return stderr || (error instanceof Error ? error.message : String(error));
+  if (stderr?.endsWith('Needed a single revision')) return 'there is no such revision or path';
+  return stderr?.replace(/^fatal: /, '') || (error instanceof Error ? error.message : String(error));
 }

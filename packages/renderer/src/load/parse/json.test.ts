@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Json, Path } from '../../render/model/kube.ts';
 import { countJsonKeys, markJson, parseJson, splitJson } from './json.ts';
-import { checkJson } from './json-checks.ts';
+import { checkJson } from './parse.ts';
 import { Marks } from './marks.ts';
 
 test('counts keys in the text, but not inside strings', () => {

@@ -1,8 +1,8 @@
+import { nearest } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { checkSchema, printPath, type Schema } from './schema.ts';
 import { parseGoDuration, printGoDuration } from './duration.ts';
 import { kubeProxySchema } from './kubeproxy.ts';
-import { nearest } from '../../render/model/nearest.ts';
 import { printSluiceSchema, sluiceSchema } from './sluice.ts';
 
 test('prints the enforced schema for editors', async () => {

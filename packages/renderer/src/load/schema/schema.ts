@@ -1,7 +1,6 @@
 import type { Json, Path, JsonObject } from '../../render/model/kube.ts';
-import { addAll } from '@sluice/netfilter';
+import { addAll, nearest } from '@sluice/netfilter';
 import { checkFormat, type FormatName } from './formats.ts';
-import { nearest } from '../../render/model/nearest.ts';
 
 type TypeName = 'object' | 'array' | 'string' | 'integer' | 'number' | 'boolean';
 

@@ -1,4 +1,11 @@
-import type { ClusterFile, IpvsOptions, NodeFile, ProfileFile, VariableValues } from '@sluice/bundle';
+import {
+  type ClusterFile,
+  ineligibilityLine,
+  type IpvsOptions,
+  type NodeFile,
+  type ProfileFile,
+  type VariableValues,
+} from '@sluice/bundle';
 import { type Family, compareText, modeFacts } from '@sluice/netfilter';
 import { stringify } from 'yaml';
 import type { SluiceConfig, IpvsProfile, Profile } from '../model/config.ts';
@@ -48,11 +55,12 @@ export function nodeText(node: Node, profile: Profile): string {
   const addresses = perFamily(['ipv4', 'ipv6'], (family) =>
     known({ address: node.address[family], podCIDR: node.podCIDR[family] }),
   );
-  return documentText('Node', {
+  const document = documentText('Node', {
     profile: node.profile,
     ...(node.zone === undefined ? {} : { zone: node.zone }),
     values: { ...known({ cores: node.cores }), ...conntrackValues(node, profile), ...addresses },
   } satisfies NodeFile);
+  return ineligibilityLine(node.ineligible) + document;
 }
 
 /** Connections that kube-proxy computes from the number of cores at most, whatever the minimum: `getConntrackMax` since 1.36. */

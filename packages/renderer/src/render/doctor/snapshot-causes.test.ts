@@ -105,6 +105,32 @@ test.each<[string, readonly KubeObject[], string]>([
   expect(causeOf(objects)).toBe(expected);
 });
 
+test.each([
+  ['its address', '198.51.100.7', 'certain SERVICE_LEFT_TO_OTHERS'],
+  ['a port of its address', '198.51.100.7:80', 'certain SERVICE_LEFT_TO_OTHERS'],
+  ['its name', 'shop/web', 'note SERVICE_LEFT_TO_OTHERS'],
+  ['a port that it does not have', 'shop/web:https', 'certain SERVICE_UNKNOWN'],
+  ['a port that its cluster IP does not have', '10.96.0.1:81', 'certain SERVICE_UNKNOWN'],
+])('a load balancer with ipMode Proxy, asked by %s', (_title, target, expected) => {
+  const ingress = [{ ip: '198.51.100.7', ipMode: 'Proxy' }];
+  const balanced = service('web', { type: 'LoadBalancer' }, { status: { loadBalancer: { ingress } } });
+  expect(causeOf([balanced, slice('web', { endpoints: [on('node-a')] })], target)).toBe(expected);
+});
+
+test('a Service with the name of another proxy is left to it', () => {
+  const labels = { 'service.kubernetes.io/service-proxy-name': 'other' };
+  const objects = [service('web', {}, { labels }), slice('web', { endpoints: [on('node-a')] })];
+  for (const target of ['shop/web', '10.96.0.1:80'])
+    expect(causeOf(objects, target)).toBe('certain SERVICE_LEFT_TO_OTHERS');
+});
+
+test('a port that a Service does not have is unknown, also with the label of headless Services, which has no effect on it', () => {
+  const labels = { 'service.kubernetes.io/headless': '' };
+  const objects = [service('web', {}, { labels }), slice('web', { endpoints: [on('node-a')] })];
+  expect(causeOf(objects)).toBe('');
+  expect(causeOf(objects, 'shop/web:https')).toBe('certain SERVICE_UNKNOWN');
+});
+
 test('asks by address and port, and says when nothing has them', () => {
   const objects = [service('web'), slice('web', { endpoints: [] })];
   expect(causeOf(objects, '10.96.0.1:80')).toBe('certain NO_ENDPOINTS');

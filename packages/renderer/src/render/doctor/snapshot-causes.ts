@@ -45,7 +45,7 @@ export function snapshotCauses(
     endpointCauses(place, snapshot, node).map((one) => ({ ...one, certainty }) as const),
   );
   return [
-    ...(asked.length === 0 ? unknownTarget(target, places, snapshot) : found),
+    ...(asked.length === 0 ? unknownTarget(target, places, snapshot) : [...found, ...leftAddresses(target, snapshot)]),
     ...nodeCauses(target, asked, snapshot),
     ...clashes(target, asked, snapshot.problems),
   ];
@@ -207,17 +207,9 @@ function unknownTarget(
   if (target.kind === 'all') return [];
   const text = printTarget(target);
   const left = objects.find((object) => isAskedService(object, target));
-  const because = left && leftBecause(left);
-  if (left && because !== undefined)
-    return [
-      {
-        code: 'SERVICE_LEFT_TO_OTHERS',
-        certainty: 'certain',
-        about: text,
-        evidence: [because],
-        fix: commandOf(left),
-      },
-    ];
+  const isServed = places.some(({ name }) => left && name === nameOf(left));
+  const because = left && leftBecause(left, target, isServed);
+  if (left && because !== undefined) return [leftTo(left, text, 'certain', because)];
   return [
     {
       code: 'SERVICE_UNKNOWN',
@@ -230,6 +222,22 @@ function unknownTarget(
     },
   ];
 }
+
+/** Of a Service that is served: its addresses that are not. */
+function leftAddresses(target: ExaminedTarget, { objects }: Snapshot): readonly Finding[] {
+  if (target.kind !== 'service') return [];
+  return objects
+    .filter((object) => isAskedService(object, target))
+    .flatMap((object) => proxiedOf(object).map((ip) => leftTo(object, ip, 'note', byBalancer(object, ip))));
+}
+
+const leftTo = (object: KubeObject, about: string, certainty: Finding['certainty'], because: string): Finding => ({
+  code: 'SERVICE_LEFT_TO_OTHERS',
+  certainty,
+  about,
+  evidence: [because],
+  fix: commandOf(object),
+});
 
 const clashCodes: ReadonlySet<string> = new Set(['VIP_CONFLICT', 'NODE_PORT_CONFLICT', 'SERVICE_SHADOWS']);
 
@@ -285,9 +293,15 @@ function isAskedService(object: KubeObject, target: ExaminedTarget): boolean {
 const proxyName = 'service.kubernetes.io/service-proxy-name';
 const headless = 'service.kubernetes.io/headless';
 
-/** Why kube-proxy leaves a Service, or an address of it, to others on purpose; undefined: it does not. */
-function leftBecause(object: KubeObject): string | undefined {
-  const { metadata, spec, status } = object.value as ServiceValue;
+/**
+ * Why kube-proxy leaves a Service, or the address that is asked, to others on purpose; undefined: it does not.
+ * @param isServed the label of headless Services counts for some versions alone
+ */
+function leftBecause(object: KubeObject, target: ExaminedTarget, isServed: boolean): string | undefined {
+  if (target.kind === 'address' && proxiedOf(object).includes(target.address))
+    return byBalancer(object, target.address);
+  if (isServed) return undefined;
+  const { metadata, spec } = object.value as ServiceValue;
   const name = `Service ${nameOf(object)}`;
   const labels = metadata?.labels ?? {};
   if (labels[proxyName] !== undefined)
@@ -295,10 +309,17 @@ function leftBecause(object: KubeObject): string | undefined {
   if (labels[headless] !== undefined) return `${name} has label ${headless}: no proxy serves it`;
   if (spec?.type === 'ExternalName') return `${name} is of type ExternalName: DNS answers with another name`;
   if (spec?.clusterIP === 'None') return `${name} is headless (clusterIP: None): DNS answers with its endpoints`;
-  if (status?.loadBalancer?.ingress?.some(({ ipMode }) => ipMode === 'Proxy'))
-    return `${name} has ipMode Proxy: the load balancer itself takes packets to its address`;
   return undefined;
 }
+
+/** Its addresses with `ipMode: Proxy`. */
+const proxiedOf = ({ value }: KubeObject): readonly string[] =>
+  ((value as ServiceValue).status?.loadBalancer?.ingress ?? []).flatMap(({ ip, ipMode }) =>
+    ip !== undefined && ipMode === 'Proxy' ? [ip] : [],
+  );
+
+const byBalancer = (object: KubeObject, ip: string): string =>
+  `${ip} of Service ${nameOf(object)} has ipMode Proxy: the load balancer itself takes packets to it`;
 
 function commandOf(object: KubeObject): string {
   const [namespace = '', name = ''] = nameOf(object).split('/');

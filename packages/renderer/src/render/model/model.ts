@@ -1,3 +1,4 @@
+import type { Ineligibility } from '@sluice/bundle';
 import type { Family, MaglevSize, Scheduler } from '@sluice/netfilter';
 import type { Era } from './version.ts';
 
@@ -31,6 +32,8 @@ export interface Node {
   /** The Node's own address per family: InternalIP before ExternalIP. */
   readonly address: PerFamily<string>;
   readonly podCIDR: PerFamily<string>;
+  /** Why load balancers must not send to it. */
+  readonly ineligible?: Ineligibility;
 }
 
 export interface Service {

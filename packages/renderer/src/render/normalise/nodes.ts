@@ -54,6 +54,7 @@ function makeNode(node: ReadNode, config: SluiceConfig, labels: ReadonlySet<stri
     ...(node.cores !== undefined && { cores: node.cores }),
     address: node.address,
     podCIDR: node.podCIDR,
+    ...(node.ineligible && { ineligible: node.ineligible }),
   };
 }
 

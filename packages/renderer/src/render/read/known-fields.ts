@@ -1,6 +1,5 @@
-import { addAll, type Problem } from '@sluice/netfilter';
+import { addAll, type Problem, nearest } from '@sluice/netfilter';
 import type { Json, JsonObject, KubeKind, KubeObject, Path } from '../model/kube.ts';
-import { nearest } from '../model/nearest.ts';
 import { report, pathText, type FieldSpot, type Subject, spotOf } from './fields.ts';
 import { betaSlices, titleOf } from './names.ts';
 import { quote } from './text.ts';

@@ -1,3 +1,4 @@
+import { drainConditions, type Ineligibility } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
 import type { KubeObject, Path } from '../model/kube.ts';
 import type { PerFamily } from '../model/model.ts';
@@ -18,12 +19,14 @@ export interface ReadNode {
   readonly addresses: readonly string[];
   readonly podCIDR: PerFamily<string>;
   readonly cores: number | undefined;
+  /** Why load balancers must not send to it. */
+  readonly ineligible?: Ineligibility;
 }
 
 export const zoneLabel = 'topology.kubernetes.io/zone';
 
 /**
- * Reads one Node: labels, addresses, pod CIDRs and cores. Other fields have no effect on rules.
+ * Reads one Node: labels, addresses, pod CIDRs, cores, and whether it is to end. Other fields have no effect on rules.
  * @returns undefined when it cannot be used; `problems` receives the reason
  */
 export function readNode(object: KubeObject, problems: Problem[]): ReadNode | undefined {
@@ -32,6 +35,7 @@ export function readNode(object: KubeObject, problems: Problem[]): ReadNode | un
   const { top, name } = identity;
   const spec = mappingIn(top, 'spec');
   const status = mappingIn(top, 'status');
+  const ineligible = readIneligibility(top, spec, status);
   const node: ReadNode = {
     name,
     object,
@@ -39,8 +43,22 @@ export function readNode(object: KubeObject, problems: Problem[]): ReadNode | un
     ...(status ? readAddresses(status) : { address: {}, addresses: [] }),
     podCIDR: spec ? readPodCIDRs(spec) : {},
     cores: status && readCores(status),
+    ...(ineligible && { ineligible }),
   };
   return top.subject.broken ? undefined : node;
+}
+
+const autoscalerTaint = 'ToBeDeletedByClusterAutoscaler';
+
+/** As kube-proxy (`pkg/proxy/healthcheck/proxy_health.go`, KEP-3836), and what an administrator says of a drain. */
+function readIneligibility(top: FieldSpot, spec?: FieldSpot, status?: FieldSpot): Ineligibility | undefined {
+  const metadata = mappingIn(top, 'metadata');
+  if (metadata && valueIn(metadata, 'deletionTimestamp') !== undefined) return 'deletionTimestamp';
+  const taints = spec ? mappingsIn(spec, 'taints') : [];
+  if (taints.some((taint) => textIn(taint, 'key') === autoscalerTaint)) return autoscalerTaint;
+  const conditions = status ? mappingsIn(status, 'conditions') : [];
+  const types = conditions.filter((one) => textIn(one, 'status') === 'True').map((one) => textIn(one, 'type'));
+  return drainConditions.find((type) => types.includes(type));
 }
 
 function readLabels(labels: FieldSpot | undefined): ReadonlyMap<string, string> {

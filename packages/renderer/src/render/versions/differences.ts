@@ -75,7 +75,7 @@ export const objectDifferences: readonly ObjectDifference[] = [
 export const ruleDifferences: readonly RuleDifference[] = [
   {
     since: '1.38',
-    now: 'Mode nftables: node ports on loopback addresses are rejected, or served on 127.0.0.1 where a CIDR of `nodePortAddresses` other than a whole family contains it (feature gate `KubeProxyNFTablesLocalhostNodePorts`)',
+    now: 'Mode nftables: node ports on loopback addresses are rejected, or served on 127.0.0.1 and `::1` for TCP where a CIDR of `nodePortAddresses` other than a whole family contains the address (feature gate `KubeProxyNFTablesLocalhostNodePorts`)',
     before: 'No rule matches them; the gate is off',
     followedBy: 'localhostOfTable',
     // A profile without a version follows one that does as older ones do.
@@ -154,7 +154,7 @@ export const otherDifferences: readonly OtherDifference[] = [
     why: 'Mode iptables admits the same packets either way; in mode ipvs older versions block every client that no other range admits, which `sluice parity` names (`VERSION_ZERO_RANGE`)',
   },
   {
-    since: '1.32',
+    since: '1.33',
     now: 'Mode nftables: packets of the node itself are refused once they are translated, and once source ranges were asked for',
     before:
       'Before that: dropped at outer addresses that policy Local leaves without an endpoint there; rejected, not dropped, without endpoints where source ranges leave the node out',

@@ -3,6 +3,7 @@ import { ownerOf, type RuleHit } from '@sluice/netfilter';
 import type { FlowOutcome } from '../flows/flow.ts';
 import { isSameOutcome } from '../prove/equivalence.ts';
 import { differenceOf, type ModeDifference } from '../prove/mode-differences.ts';
+import { isAdmitting } from './foreign.ts';
 import type { DifferingCase } from './differing-case.ts';
 import type { ParityAspect, SettingKind } from './settings.ts';
 import { versionDifference, type VersionDifference } from './versions.ts';
@@ -48,6 +49,8 @@ export function causeOf(of: DifferingCase, settingOf: (aspect: ParityAspect) => 
 export function adviceOfRule(hit: RuleHit): string {
   const owner = ownerOf(hit);
   const { rule } = hit;
+  if (isAdmitting(hit))
+    return `${owner ? `A rule of ${owner.name}, for ${owner.does},` : 'A foreign rule'} accepts packets before the rules of Services that refuse them, as where a firewall is reloaded after kube-proxy: order it behind these: ${rule}`;
   return owner === undefined
     ? `No known program has such a rule. Find out which one wrote it; if it is to stay, order it behind those of Services: ${rule}`
     : `It is a rule of ${owner.name}, for ${owner.does}, and stays: see \`${owner.inspect}\` why it is there: ${rule}`;

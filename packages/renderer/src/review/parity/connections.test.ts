@@ -116,6 +116,14 @@ test('rules of closed frontends without a test of the state refuse packets of no
   ]);
 });
 
+test('on a machine with liberal TCP windows neither side has a rule for packets of no connection', () => {
+  const found = differencesWith((saved) => {
+    replacing(/^-A .* --ctstate INVALID .*-j DROP\n/m, '')(saved);
+    saved.set('sysctl.txt', `${saved.get('sysctl.txt') ?? ''}net.netfilter.nf_conntrack_tcp_be_liberal = 1\n`);
+  }, '07-policies');
+  expect(found).toEqual([]);
+});
+
 test('what a firewall does with packets of no connection is no difference', () => {
   const rule = '-A OUTPUT -m conntrack --ctstate INVALID -j DROP';
   expect(differencesWith(replacing(/^-A /m, `${rule}\n-A `), '07-policies')).toEqual([]);

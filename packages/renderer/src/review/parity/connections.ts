@@ -18,6 +18,7 @@ import type { BundleView } from '../bundle/view.ts';
 import { baseTreatmentOf } from '../flows/base-treatment.ts';
 import type { NodeProgram } from '../flows/planes/plane.ts';
 import type { Gap } from './cases.ts';
+import { admittedBy, isAdmitting } from './foreign.ts';
 import type { ObservedNode } from '../observed/node.ts';
 
 /** Later packets of connections, and packets of none, that a node forwards between its pods and others, or meets at a closed frontend. */
@@ -31,7 +32,7 @@ export interface ConnectionCase {
   readonly desired: 'drop' | 'pass';
   /** Whether it goes to a frontend that refuses new connections: base rules do not know such ones. */
   readonly isToFrontend: boolean;
-  /** The rule that drops it. */
+  /** The rule that drops it, or that of another program which accepts it before those of a proxy. */
   readonly rule: RuleHit | undefined;
 }
 
@@ -95,7 +96,7 @@ export function connectionCases(
     // An established connection to a frontend is translated.
     const toFrontends = (state === 'invalid' ? closed : []).flatMap((one): readonly ConnectionCase[] => {
       const found = verdictOf(observed, one.packet, states[state]);
-      if (!Array.isArray(found)) return toFrontend(one, found, observed);
+      if (!Array.isArray(found)) return toFrontend(one, found, observed, isLiberal);
       addAll(
         gaps,
         found.filter(({ rule }) => rule?.isProxys),
@@ -119,16 +120,19 @@ const firstOfEach = (cases: readonly ConnectionCase[]): readonly ConnectionCase[
     return of.slice(0, 1).map((first) => ({ ...first, ways: [...new Set(of.flatMap(({ ways }) => ways))] }));
   });
 
-/** The case of a packet to a closed frontend; none where another program decides: what it does, it does after a move, too. */
+/** The case of a packet to a closed frontend; none where another program refuses it: what it does, it does after a move, too. */
 function toFrontend(
   { packet, program: { rules, ipvs, nft } }: ClosedPacket,
   found: Verdict,
   { addresses }: ObservedNode,
+  isLiberal: boolean,
 ): readonly ConnectionCase[] {
-  if (found.rule && found.rule.owner !== 'proxy') return [];
+  if (found.observed === 'drop' && found.rule && found.rule.owner !== 'proxy') return [];
   const from = packet.in === undefined ? 'node' : 'outside';
   const ways = [`${packet.protocol} ${from} to a closed frontend`];
-  const outcomes = trace(rules, packet, { ipvs, nft, localAddresses: addresses, state: states.invalid });
+  // The rules of the bundle are those of a strict machine: on a liberal one no rule of ours asks for INVALID.
+  const state = isLiberal ? states.established : states.invalid;
+  const outcomes = trace(rules, packet, { ipvs, nft, localAddresses: addresses, state });
   const desired = outcomes.some(isRefusal) ? 'drop' : 'pass';
   return [{ state: 'invalid', packet, from, ways, ...found, desired, isToFrontend: true }];
 }
@@ -183,12 +187,17 @@ function verdictOf(
   const live = { tables, notes, state, outOf: interfaceTo };
   try {
     const outcomes = trace(emptyProgram, packet, { localAddresses: addresses, ipvs, live, state });
-    if (outcomes.length === 0 || notes.doubts.size > 0) return [...notes.doubts].map(([rule, why]) => ({ rule, why }));
+    const dropped = outcomes.find(isRefusal);
+    // What passes without an accept passes with it.
+    const doubts = [...notes.doubts].filter(
+      ([{ effect, hit }]) => dropped || effect.kind !== 'accept' || isAdmitting(hit),
+    );
+    if (outcomes.length === 0 || doubts.length > 0) return doubts.map(([rule, why]) => ({ rule, why }));
     // Of an answer to a client this undoes the translation; which connections pass here, these packets do not say.
     if (notes.untracking.size > 0) return [...notes.untracking].map((rule) => ({ rule, why: untracked }));
-    // Also one of chance.
-    const dropped = outcomes.find(isRefusal);
-    return { observed: dropped ? 'drop' : 'pass', rule: dropped?.path.at(-1) };
+    // A drop may also be one of chance.
+    const rule = dropped ? dropped.path.at(-1) : outcomes.flatMap(({ path }) => admittedBy(path) ?? [])[0];
+    return { observed: dropped ? 'drop' : 'pass', rule };
   } catch (error) {
     if (error instanceof TraceError) return [{ rule: undefined, why: error.message }];
     throw error;

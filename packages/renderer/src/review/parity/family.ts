@@ -5,10 +5,6 @@ import {
   type LiveRule,
   type Mode,
   placeOfServer,
-  type RuleHit,
-  trace,
-  traceNotes,
-  emptyProgram,
   parseAddress,
 } from '@sluice/netfilter';
 import { type NodeOf, factOf } from '../bundle/node.ts';
@@ -16,7 +12,7 @@ import type { BundleView } from '../bundle/view.ts';
 import { addressOf, keyOf, loopback, placeOf } from '../flows/destinations.ts';
 import type { Destination, FlowOutcome, FlowSource } from '../flows/flow.ts';
 import type { FlowRow } from '../flows/flows.ts';
-import { asSent, programOf } from '../flows/program.ts';
+import { programOf } from '../flows/program.ts';
 import type { NodeProgram } from '../flows/planes/plane.ts';
 import { namedInRules, sourcesOf } from '../flows/sources.ts';
 import { type Claim, claimsOf, declaredIn } from '../prove/declared.ts';
@@ -27,6 +23,7 @@ import { desiredOutcome, type Gap, ObservedTracer, packetOf } from './cases.ts';
 import { aspectOf, comparedChoices } from './causes.ts';
 import type { DifferingCase } from './differing-case.ts';
 import { lostForwarding } from './forwarding.ts';
+import { foreignOf, isOfTranslation } from './foreign.ts';
 import { frontendsOf } from './frontends.ts';
 import {
   byInterfaces,
@@ -119,7 +116,7 @@ export function compareFamily({ view, node: { name, file, profile }, seen, famil
         if (mayBeClosed(source, to) && isRefused(one) && isRefused(other)) closed.push({ packet, program });
         return settings.note(compared, undefined);
       }
-      const foreign = foreignOf(observed, packet);
+      const foreign = foreignOf(observed, packet, isPassed(one) && isRefused(other));
       if (foreign && destination.kind === 'elsewhere' && isPassed(other) && !isOfTranslation(foreign, one)) return;
       const unknown = unknownInterface(source, seen) ?? unseenListener(seen, row, one, other);
       if (unknown) return addGap(gaps, unknown, unknown !== listener);
@@ -324,30 +321,6 @@ function unreadServers(
   return keys
     .filter((key) => places.has(placeOfServer(key) ?? ''))
     .map((key) => ({ rule: undefined, what: `virtual server ${key}`, why }));
-}
-
-/** The rule of another program that decided about a packet, if one did: the last of a path that ends there. */
-function foreignOf(node: ObservedNode, packet: FlowRow['packet']): RuleHit | undefined {
-  const { ipvs, addresses, tables, interfaceTo } = node;
-  const live = { tables, notes: traceNotes(), outOf: interfaceTo };
-  const program: NodeProgram = { rules: emptyProgram, live, ...(ipvs ? { ipvs } : {}) };
-  const outcomes = trace(emptyProgram, asSent(packet, program), { localAddresses: addresses, ipvs, live });
-  return outcomes.flatMap(({ path }) => path.filter(isDeciding)).at(-1);
-}
-
-/**
- * What another program does with a packet to no Service it does after a move, too. But none refuses packets where destinations are
- * translated: a policy there was changed by hand, and spares the packets of Services alone.
- */
-const isOfTranslation = ({ table, rule }: RuleHit, outcome: FlowOutcome): boolean =>
-  isRefused(outcome) && (table === 'nat' || rule.startsWith('policy drop of nat chain'));
-
-/** An accept of another program lets a packet continue, except in nat, where no later rule translates it. */
-function isDeciding({ table, owner, rule }: RuleHit): boolean {
-  if (owner !== 'foreign') return false;
-  if (/ -j (?:DROP|REJECT|DNAT|REDIRECT)\b|^-P |^policy drop|\b(?:drop|reject|dnat to|redirect)\b/.test(rule))
-    return true;
-  return table === 'nat' && / -j (?:ACCEPT|RETURN)\b/.test(rule);
 }
 
 /** Up to so many each one is tried with each node port. Nodes have a few: of the bridge of pods, of tunnels, of a DNS cache. */

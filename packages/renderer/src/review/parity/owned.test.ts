@@ -120,6 +120,30 @@ test('a translation of a known owner is named with it, and no rule is to be remo
   ]);
 });
 
+test.each([
+  ['no known program', ['-A FORWARD -j ACCEPT', '-A OUTPUT -j ACCEPT'], /^A foreign rule accepts packets before /],
+  ['firewalld', ['-A FORWARD -j FWD_public', '-A FWD_public -j ACCEPT'], /^A rule of firewalld, for .* accepts /],
+])('an accept of %s before rules that refuse is named, behind them it is no cause', (_title, rules, advice) => {
+  const files = bundleOf('07-policies');
+  const causesWith = (change: (text: string) => string) => {
+    const saved = savedFiles(files, 'node-1');
+    saved.set(file, change(saved.get(file) ?? ''));
+    const report = parityOf(files, observe('node-1', saved), 'node-1');
+    if (!('result' in report)) throw new Error(report[0]?.message);
+    return [...new Set(report.differences.map((one) => `${one.cause}: ${one.advice}`))];
+  };
+  const chain = rules.some((rule) => rule.includes('FWD_public')) ? ':FWD_public - [0:0]\n' : '';
+  const before = causesWith((text) => text.replace(/^-A /m, () => `${chain}${rules.join('\n')}\n-A `));
+  expect(before.length).toBeGreaterThan(0);
+  for (const one of before) expect(one.replace('foreign-rule: ', '')).toMatch(advice);
+  const behind = (text: string): string => text.replace('COMMIT', () => `${rules.join('\n')}\nCOMMIT`);
+  const declared = (text: string): string => text.replace(/^-A /m, () => `${chain}-A `);
+  expect(causesWith((text) => behind(declared(text)))).toEqual([]);
+  const without = causesWith((text) => behind(declared(text)).replaceAll(/^-A .* -d 10\.96\.0\.73\/32 .*\n/gm, ''));
+  expect(without.length).toBeGreaterThan(0);
+  for (const one of without) expect(one).toMatch(/^objects: /);
+});
+
 test('packets of interfaces that the node does not have are not tried', () => {
   const rules = ['-A FORWARD -i wg+ -j DROP', '-A FORWARD -i tun7 -j DROP'];
   expect(reportWith('filter', rules, interfaces).result).toBe('equivalent');

@@ -345,7 +345,7 @@ test('with a bundle before a change only what the change makes different is left
 });
 
 test('each node has a run of its own in SARIF', () => {
-  const of = { report: compared('01-cluster-ip'), observed: 'seen.json', fileOf: () => undefined, version: '1.2.3' };
+  const of = { report: compared('01-cluster-ip'), observed: 'seen.json', fileOf: () => undefined };
   const { runs } = JSON.parse(printParity(of, 'sarif')) as { runs: [{ automationDetails: { id: string } }] };
   expect(runs[0].automationDetails.id).toBe(`parity/${node}/`);
 });
@@ -360,7 +360,7 @@ test('the formats agree on what was found', () => {
     '01-cluster-ip',
     edit('--to-destination 10.244.2.5:8080', '--to-destination 10.244.2.99:8080'),
   );
-  const of = { report, observed: 'seen.json', fileOf: () => 'rendered/web.iptables', version: '1.2.3' };
+  const of = { report, observed: 'seen.json', fileOf: () => 'rendered/web.iptables' };
   const { runs } = JSON.parse(printParity(of, 'sarif')) as { runs: [{ results: { ruleId: string }[] }] };
   expect(runs[0].results).toHaveLength(report.differences.length);
   expect(runs[0].results[0]?.ruleId).toBe('parity-objects');

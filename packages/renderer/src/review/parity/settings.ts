@@ -21,6 +21,8 @@ type ComparedCase = Pick<DifferingCase, 'row' | 'claim' | 'observed' | 'desired'
 /** Frontends of one kind, as one class of sources finds them. */
 interface Kind {
   readonly frontends: Set<string>;
+  /** Those with an endpoint: the others have nothing to masquerade. */
+  readonly served: Set<string>;
   readonly differing: Map<ParityAspect, Set<string>>;
 }
 
@@ -50,6 +52,7 @@ export class Settings {
     if (isBeyondItself(of)) {
       const kind = this.#kindOf(of);
       kind.frontends.add(placeOf(of));
+      if (observed.branches.some(({ to }) => to !== undefined)) kind.served.add(placeOf(of));
       if (aspect !== undefined) kind.differing.set(aspect, (kind.differing.get(aspect) ?? new Set()).add(placeOf(of)));
     }
     if (!isPassed(observed) && !isPassed(desired)) {
@@ -104,15 +107,16 @@ export class Settings {
   }
 
   #isCommon(of: ComparedCase, aspect: ParityAspect): boolean {
-    const { frontends, differing } = this.#kindOf(of);
-    return 2 * (differing.get(aspect)?.size ?? 0) > frontends.size;
+    const { frontends, served, differing } = this.#kindOf(of);
+    const all = aspect === 'masquerade' ? served : frontends;
+    return 2 * (differing.get(aspect)?.size ?? 0) > all.size;
   }
 
   #kindOf({ row, claim }: ComparedCase): Kind {
     const { source, destination, packet } = row;
     const at = destination.kind === 'node-port' ? packet.destination : '';
     const key = [source.class, claim?.role ?? '', destination.kind, at].join(' ');
-    const kind = this.#kinds.get(key) ?? { frontends: new Set(), differing: new Map() };
+    const kind = this.#kinds.get(key) ?? { frontends: new Set(), served: new Set(), differing: new Map() };
     this.#kinds.set(key, kind);
     return kind;
   }

@@ -84,7 +84,7 @@ test('text and JSON have them, and a report without them says nothing of them', 
       ['udp', '10.96.0.10:53', '10.244.9.9:53', 2],
     ],
   );
-  const of = { report, observed: 'seen.json', fileOf: () => undefined, version: '1.2.3' };
+  const of = { report, observed: 'seen.json', fileOf: () => undefined };
   expect(printParity(of, 'text')).toContain(
     `connections: 6 tracked, 4 stay with their endpoints; 3 behind the limit, not covered
     removed 2: 10.96.0.10:53/udp (kube-system/kube-dns) → 10.244.9.9:53: the bundle has no such endpoint there`,

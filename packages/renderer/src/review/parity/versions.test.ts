@@ -118,7 +118,7 @@ test.each([
   ['a range of all addresses, mode ipvs', 'v1.33.2', zeroRange, 'VERSION_ZERO_RANGE'],
   ['the same, as kube-proxy --version prints it', 'Kubernetes v1.28.15', zeroRange, 'VERSION_ZERO_RANGE'],
   ['policy Local without an endpoint here, mode nftables', 'v1.31.9', localDrop, 'VERSION_EARLY_CHECKS'],
-  ['no endpoint, and ranges without the node, mode nftables', 'v1.31.9', earlyReject, 'VERSION_EARLY_CHECKS'],
+  ['no endpoint, and ranges without the node, mode nftables', 'v1.32.13', earlyReject, 'VERSION_EARLY_CHECKS'],
 ])('%s is a difference of version %s', (_title, version, form, code) => {
   const { advice, ...cause } = causeOf(caseOf(form, version), () => undefined);
   expect(cause).toMatchObject({ cause: 'version', code });
@@ -128,7 +128,7 @@ test.each([
 test.each<[string, string | undefined, Form]>([
   ['whose version is not known', undefined, zeroRange],
   ['of a later version', 'v1.34.0', zeroRange],
-  ['of a later version in mode nftables', 'v1.32.0', localDrop],
+  ['of a later version in mode nftables', 'v1.33.13', localDrop],
   ['where the bundle has source ranges', 'v1.31.0', { ...zeroRange, ranges: ['203.0.113.0/24'] }],
   ['that is served, and should be dropped', 'v1.31.0', { ...zeroRange, observed: 'dnat', desired: 'drop' }],
   ['of clients outside in mode nftables', 'v1.31.0', { ...localDrop, source: 'outside' }],

@@ -75,7 +75,7 @@ const reasons: readonly Reason[] = [
   {
     code: 'VERSION_EARLY_CHECKS',
     mode: 'nftables',
-    isOf: before(32),
+    isOf: before(33),
     does: 'drops packets of the node itself to an outer address that policy Local leaves without an endpoint there',
     advice: accept,
     holds: (of) => {
@@ -94,7 +94,7 @@ const reasons: readonly Reason[] = [
   {
     code: 'VERSION_EARLY_CHECKS',
     mode: 'nftables',
-    isOf: before(32),
+    isOf: before(33),
     does: 'rejects packets of the node itself to a Service without endpoints before it asks for source ranges',
     advice: accept,
     holds: (of) =>

@@ -180,6 +180,19 @@ export const casesOfBundles: readonly Case[] = [
     () => annotated('nginx.ingress.kubernetes.io/whitelist-source-range', '198.51.100.0/24', 'type: LoadBalancer'),
     false,
   ],
+  ...[true, false].map(
+    (isDenied): Case => [
+      'ANNOTATION_WITHOUT_EFFECT',
+      `Cilium’s ranges of clients that are ${isDenied ? 'refused' : 'admitted'}`,
+      () =>
+        annotated(
+          'service.cilium.io/src-ranges-policy',
+          isDenied ? 'deny' : 'allow',
+          'type: LoadBalancer, loadBalancerSourceRanges: [198.51.100.0/24]',
+        ),
+      isDenied,
+    ],
+  ),
   [
     'ANNOTATION_WITHOUT_EFFECT',
     'Tencent’s direct access',

@@ -145,7 +145,7 @@ export const policyRules = {
   ),
   ANNOTATION_WITHOUT_EFFECT: input(
     'warning',
-    'a Service has an annotation for source ranges without `loadBalancerSourceRanges`, for affinity by cookies, or for load balancers that address pods directly',
+    'a Service has an annotation for source ranges without `loadBalancerSourceRanges`, one that inverts these, one for affinity by cookies, or for load balancers that address pods directly',
     'Nodes admit every client, rules for packets see no cookies, and send traffic of the load balancer to nodes first: clients may lose their sessions or their address',
   ),
   TOPOLOGY_KEYS: input(

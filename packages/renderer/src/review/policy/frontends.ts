@@ -15,7 +15,7 @@ export function deprecatedExternalIPs(context: PolicyContext): readonly Violatio
         code: 'EXTERNAL_IP_DEPRECATED',
         subject: facts.service,
         message: `Cannot rely on external IP ${hosts.join(', ')}: external IPs are ${externalIPsEnd}`,
-        hint: 'Use type LoadBalancer, or set `featureGates: {AllowServiceExternalIPs: true}` in time',
+        hint: 'Use type LoadBalancer, or set `featureGates: {AllowServiceExternalIPs: true}` in time: /usr/share/doc/sluice/adopt.md',
         path,
         line: lineOf(context.view, path, `external address ${hosts[0]}`),
       },

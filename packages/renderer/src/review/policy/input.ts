@@ -12,10 +12,9 @@ export interface ReviewedInput {
 interface InputService {
   /** `shop/web` */
   readonly service: string;
-  readonly annotations: Readonly<Record<string, string>>;
+  /** Annotations that ask for what rules for packets cannot do. */
+  readonly withoutEffect: readonly { readonly key: string; readonly why: string; readonly hint: string }[];
   readonly topologyKeys: readonly string[];
-  /** Of type LoadBalancer, without `loadBalancerSourceRanges`. */
-  readonly isOpenBalancer: boolean;
   /** @param path in the object */
   readonly place: (path: readonly string[]) => Place;
 }
@@ -33,71 +32,15 @@ export function checkInput(input: ReviewedInput): readonly Violation[] {
   return [...input.services.flatMap(annotations), ...input.services.flatMap(topologyKeys), ...notReady(input)];
 }
 
-/** Annotations that ask for what rules for packets cannot do. */
-interface Unsupported {
-  readonly key: RegExp;
-  readonly value: RegExp;
-  readonly why: string;
-  readonly hint: string;
-  /** Only where nothing else restricts the clients of a load balancer. */
-  readonly ofOpenBalancers?: boolean;
-}
-
-const cookies = {
-  why: 'rules for packets see no cookies',
-  hint: 'Use `sessionAffinity: ClientIP`, or let clients come through a proxy for HTTP that chooses the endpoint itself',
-} as const;
-const isOn = /^(?!(?:false|off|no|0)?$)/i;
-
-/**
- * Who may connect: the ranges of Kubernetes' old annotation and of Azure, DigitalOcean and AWS; firewalls, access lists and security groups
- * of Alibaba, Huawei, Linode, Vultr, Civo, Tencent, Oracle and AWS. kube-proxy reads none of them either.
- */
-const restriction =
-  /(?:^|[/.-])(?:load-?balancer-source-ranges|source-ranges|allowed-(?:ip-ranges|service-tags)|(?:allow|deny)-rules|firewall-(?:acl|id|rules)|acl-(?:id|status)|(?:network-)?security-groups?(?:-prefix-lists)?)$/;
-
-/**
- * Session affinity by cookie of ingress controllers that read it from Services (Traefik, HAProxy, ingress-nginx) and of DigitalOcean's load
- * balancers, and Tencent's direct access to pods.
- */
-const unsupported: readonly Unsupported[] = [
-  {
-    key: restriction,
-    value: /\S/,
-    why: 'it restricts nothing on nodes, so that every client that reaches one is admitted; a load balancer applies it at most',
-    hint: 'Set `spec.loadBalancerSourceRanges`, which nodes follow',
-    ofOpenBalancers: true,
-  },
-  { key: /\/service\.sticky(?:\.cookie)?$/, value: isOn, ...cookies },
-  { key: /\/cookie-persistence(?:-no-dynamic)?$/, value: isOn, ...cookies },
-  { key: /^(?:[a-z0-9.-]*ingress[a-z0-9.-]*)\/affinity$/, value: /^(?:cookie|true)$/i, ...cookies },
-  { key: /\/[a-z0-9-]*sticky-sessions-type$/, value: /^cookies?$/i, ...cookies },
-  {
-    key: /\/direct-access$/,
-    value: isOn,
-    why: 'a load balancer that addresses pods directly bypasses the rules of nodes, and one that cannot uses node ports',
-    hint: 'Remove it, or set `allocateLoadBalancerNodePorts: false` so that no traffic needs the nodes',
-  },
-];
-
 /** ANNOTATION_WITHOUT_EFFECT */
-function annotations({ service, annotations: all, isOpenBalancer, place }: InputService): readonly Violation[] {
-  const keys = Object.keys(all).toSorted(compareText);
-  return keys.flatMap((key) => {
-    const found = unsupported.find((one) => one.key.test(key) && one.value.test(all[key] ?? ''));
-    if (found?.ofOpenBalancers === true && !isOpenBalancer) return [];
-    if (found === undefined) return [];
-    return [
-      {
-        code: 'ANNOTATION_WITHOUT_EFFECT' as const,
-        subject: service,
-        message: `Cannot follow annotation ${key}: ${found.why}`,
-        hint: found.hint,
-        ...inInput(place(['metadata', 'annotations', key])),
-      },
-    ];
-  });
-}
+const annotations = ({ service, withoutEffect, place }: InputService): readonly Violation[] =>
+  withoutEffect.map(({ key, why, hint }) => ({
+    code: 'ANNOTATION_WITHOUT_EFFECT',
+    subject: service,
+    message: `Cannot follow annotation ${key}: ${why}`,
+    hint,
+    ...inInput(place(['metadata', 'annotations', key])),
+  }));
 
 /** TOPOLOGY_KEYS */
 function topologyKeys({ service, topologyKeys: keys, place }: InputService): readonly Violation[] {

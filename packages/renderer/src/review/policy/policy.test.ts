@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { policyCodesOfSchema } from '../../load/schema/policy.ts';
+import { policyCodesOfSchema } from '../../load/schema/sluice.ts';
 import { bundleOf, type Short } from './bundle.fixture.ts';
 import { policyCodes, policyRules } from './catalogue.ts';
 import { covers } from './changes.ts';

@@ -3,6 +3,7 @@ import {
   addressOfEndpoint,
   compareText,
   type Family,
+  namesNear,
   type Packet,
   printEndpoint,
   type Problem,
@@ -62,7 +63,7 @@ export function frontendOf(
   const { service, servicePort, servicePortProtocol } = target;
   const all = clusterFrontends(view, profile, service);
   if (all.length === 0)
-    return missing(target, `profile ${profile} has no ClusterIP of ${service}`, noService(view, profile));
+    return missing(target, `profile ${profile} has no ClusterIP of ${service}`, noService(view, profile, service));
   const matching = all.filter(
     ({ key, port, protocol }) =>
       (servicePort === undefined || key === `${service}:${servicePort}` || String(port) === servicePort) &&
@@ -83,16 +84,11 @@ export function frontendOf(
 const describe = ({ key, destination, port, protocol }: ClusterFrontend): string =>
   `${key} at ${printEndpoint(destination, port)}/${protocol}`;
 
-/** The most names in a hint. */
-const namedMax = 5;
-
-function noService(view: BundleView, profile: string): string {
+function noService(view: BundleView, profile: string, service: string): string {
   const paths = [...view.files.keys()].filter((path) => path.startsWith(`profiles/${profile}/services/`));
   const names = [...new Set(paths.map(serviceOf))];
   if (names.length === 0) return 'The profile has no Services';
-  const some = names.toSorted(compareText).slice(0, namedMax).join(', ');
-  const more = names.length > namedMax ? `, … (${names.length} in all)` : '';
-  return `It has ${some}${more}; headless and ExternalName Services have no ClusterIP`;
+  return `It has ${namesNear(service, names)}; headless and ExternalName Services have no ClusterIP`;
 }
 
 function missing({ service, servicePort, servicePortProtocol }: ServiceTarget, why: string, hint: string): Problem {

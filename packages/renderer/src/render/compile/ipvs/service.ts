@@ -1,15 +1,164 @@
-import { compareText, type Family, type Scheduler } from '@sluice/netfilter';
-import type { GuardedRule, RuleFile } from '@sluice/bundle';
+import type { Guard, GuardedRule, RuleFile } from '@sluice/bundle';
+import {
+  compareText,
+  type Family,
+  nodePortSets,
+  printAttributes,
+  type Scheduler,
+  type SetKey,
+  setName,
+} from '@sluice/netfilter';
 import { withoutExternalIPs } from '../../model/external-ips.ts';
-import type { Node, Service } from '../../model/model.ts';
-import { selectForFleet } from '../../select/fleet.ts';
-import type { NodeFleet } from '../../select/guards.ts';
-import { headerOf, headerOfFamilies } from '../header.ts';
-import { entryLines, ownIn } from './entries.ts';
-import type { GuardedLine } from '../lines.ts';
-import type { IpvsPort, NodePortAddress } from './port.ts';
-import { serverLines } from './servers.ts';
+import type { Endpoint, Node, Service } from '../../model/model.ts';
 import { choicesOf, ipvsSchedulerOf, weighing } from '../../model/schedulers.ts';
+import { selectForFleet, type Variant } from '../../select/fleet.ts';
+import { type NodeFleet, nodeGuards } from '../../select/guards.ts';
+import { headerOf, headerOfFamilies } from '../header.ts';
+import { type GuardedLine, lineWhere } from '../lines.ts';
+import { holdsOn } from './holds.ts';
+import { frontendsOf, type IpvsFrontend, type IpvsPort, type NodePortAddress } from './port.ts';
+
+/** The entries of a Service port in kube-proxy's sets (`syncProxyRules` in `pkg/proxy/ipvs/proxier.go`). */
+function entryLines(compiled: IpvsPort): readonly GuardedLine[] {
+  const { port, here } = compiled;
+  const add = adder(compiled);
+  const outside = port.externalTrafficPolicy === 'Local' ? 'KUBE-EXTERNAL-IP-LOCAL' : 'KUBE-EXTERNAL-IP';
+  return [
+    add('KUBE-CLUSTER-IP', frontendEntry(compiled, here.clusterIP)),
+    add('KUBE-IPVS-IPS', here.clusterIP),
+    ...here.externalIPs.flatMap((address) => [
+      add(outside, frontendEntry(compiled, address)),
+      add('KUBE-IPVS-IPS', address),
+    ]),
+    ...here.loadBalancerIPs.flatMap((address) => balancerLines(compiled, address)),
+    ...nodePortLines(compiled),
+    ...loopBackLines(compiled),
+  ];
+}
+
+type Add = (set: SetKey, entry: string, guard?: Guard) => GuardedLine;
+
+function adder({ family }: IpvsPort): Add {
+  return (set, entry, guard) => lineWhere(guard, `add ${setName(set, family)} ${entry}`);
+}
+
+/** `10.96.0.10,tcp:80` */
+function frontendEntry({ port }: IpvsPort, address: string, number = port.port): string {
+  return `${address},${port.protocol.toLowerCase()}:${number}`;
+}
+
+function balancerLines(compiled: IpvsPort, address: string): readonly GuardedLine[] {
+  const { port, here } = compiled;
+  const add = adder(compiled);
+  const entry = frontendEntry(compiled, address);
+  const ranges = here.loadBalancerSourceRanges;
+  return [
+    add('KUBE-LOAD-BALANCER', entry),
+    ...(port.externalTrafficPolicy === 'Local' ? [add('KUBE-LOAD-BALANCER-LOCAL', entry)] : []),
+    ...(ranges.length > 0 ? [add('KUBE-LOAD-BALANCER-FW', entry)] : []),
+    ...ranges.map((range) => add('KUBE-LOAD-BALANCER-SOURCE-CIDR', `${entry},${range}`)),
+    // A node inside the ranges connects to the address from that same address, which kube-ipvs0 carries.
+    ...(ranges.length > 0 ? [add('KUBE-LOAD-BALANCER-SOURCE-IP', `${entry},${address}`, ownIn(ranges, false))] : []),
+    add('KUBE-IPVS-IPS', address),
+  ];
+}
+
+/** A guard for nodes whose own address is in one of the ranges, or, negated, in none. */
+function ownIn(ranges: readonly string[], negated: boolean): Guard {
+  return { kind: 'ip-in', negated, values: [...new Set(ranges)].toSorted(compareText) };
+}
+
+function nodePortLines(compiled: IpvsPort): readonly GuardedLine[] {
+  const { port, nodePortAddress } = compiled;
+  const add = adder(compiled);
+  const lines: GuardedLine[] = [];
+  if (port.nodePort !== 0) {
+    const entry =
+      port.protocol === 'SCTP' ? frontendEntry(compiled, nodePortAddress, port.nodePort) : String(port.nodePort);
+    const [all, local] = nodePortSets[port.protocol.toLowerCase() as Lowercase<typeof port.protocol>];
+    lines.push(add(all, entry));
+    if (port.externalTrafficPolicy === 'Local') lines.push(add(local, entry));
+  }
+  if (port.healthCheckNodePort !== 0) lines.push(add('KUBE-HEALTH-CHECK-NODE-PORT', String(port.healthCheckNodePort)));
+  return lines;
+}
+
+/** Entries by which hairpin traffic is masqueraded, on the endpoint's own node. */
+function loopBackLines(compiled: IpvsPort): readonly GuardedLine[] {
+  const add = adder(compiled);
+  return usedAtHome(compiled).map((endpoint) => {
+    const entry = `${frontendEntry(compiled, endpoint.address, endpoint.port)},${endpoint.address}`;
+    return add('KUBE-LOOP-BACK', entry, { kind: 'node', negated: false, values: [endpoint.nodeName!] });
+  });
+}
+
+/** The endpoints that their own node uses, by text. */
+function usedAtHome({ selection, fleet }: IpvsPort): readonly Endpoint[] {
+  const used = new Set<string>();
+  for (const { guard, endpoints } of [...selection.cluster, ...selection.local]) {
+    const holds = holdsOn(guard, fleet);
+    for (const { nodeName, text } of endpoints) if (nodeName !== undefined && holds(nodeName)) used.add(text);
+  }
+  return selection.all.filter(({ text }) => used.has(text));
+}
+
+const protocolOptions = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service' } as const;
+
+/** The virtual and real servers of a Service port: kube-proxy's `syncService` and `syncEndpoint`. */
+function serverLines(compiled: IpvsPort): readonly GuardedLine[] {
+  return frontendsOf(compiled).flatMap((frontend) => {
+    const name = `${protocolOptions[compiled.port.protocol]} ${nameOf(compiled, frontend)}`;
+    return [{ text: `-A ${name}${attributes(compiled)}` }, ...realLines(compiled, frontend, name)];
+  });
+}
+
+/** `10.96.0.10:80`; brackets mark the lines of IPv6. */
+function nameOf({ family }: IpvsPort, { address, port }: IpvsFrontend): string {
+  return family === 'ipv6' ? `[${address}]:${port}` : `${address}:${port}`;
+}
+
+function attributes({ port, family, scheduler }: IpvsPort): string {
+  const persistence = port.affinitySeconds;
+  // kube-proxy sets flag 0x10 for mh (`IP_VS_SVC_F_SCHED2`): the hash includes the client's port.
+  const flags = scheduler === 'mh' ? (['mh-port'] as const) : [];
+  return printAttributes({ family, scheduler, flags, ...(persistence === undefined ? {} : { persistence }) });
+}
+
+function realLines(compiled: IpvsPort, frontend: IpvsFrontend, name: string): readonly GuardedLine[] {
+  const real = ({ guard, endpoints }: Variant): readonly GuardedLine[] =>
+    endpoints.map((endpoint) => lineWhere(guard, realText(compiled, name, endpoint)));
+  const { local, cluster } = compiled.selection;
+  if (!frontend.onlyLocal || local.length === 0) return cluster.flatMap(real);
+  const key = `${nameOf(compiled, frontend)}/${compiled.port.protocol}`;
+  return [...local, ...elsewhere(compiled, key)].flatMap(real);
+}
+
+function realText({ weightOf }: IpvsPort, name: string, endpoint: Endpoint): string {
+  return `-a ${name} -r ${endpoint.text} -m -w ${weightOf(endpoint)}`;
+}
+
+/**
+ * The endpoints of nodes without a local one under policy Local: the same as under policy Cluster (kubernetes/kubernetes#97081).
+ * A line has one guard, so where the endpoints depend on the node, the nodes are listed by name.
+ * @param key the virtual server in guards
+ */
+function elsewhere({ selection, fleet }: IpvsPort, key: string): readonly Variant[] {
+  const [first, ...others] = selection.cluster;
+  if (!first) return [];
+  if (others.length === 0 && !first.guard)
+    return [{ guard: { kind: 'local', negated: true, chain: key }, endpoints: first.endpoints }];
+  const served = new Set(selection.local.flatMap(({ guard }) => namesOf(guard)));
+  return selection.cluster.flatMap(({ guard, endpoints }) => {
+    const holds = holdsOn(guard, fleet);
+    const names = fleet.nodes.map(({ name }) => name).filter((name) => !served.has(name) && holds(name));
+    if (names.length === 0) return [];
+    return nodeGuards(names, fleet, true).map((named): Variant => ({ guard: named, endpoints }));
+  });
+}
+
+function namesOf(guard: Guard | undefined): readonly string[] {
+  return guard?.kind === 'node' ? guard.values : [];
+}
 
 /** The settings of a profile on which files of Services depend in mode ipvs. */
 export interface IpvsServiceOptions {

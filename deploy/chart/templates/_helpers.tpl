@@ -1,0 +1,36 @@
+{{- /* Labels of every object. Arguments: the root, and the component. */ -}}
+{{- define "sluice.labels" -}}
+{{- $root := index . 0 -}}
+{{ include "sluice.podLabels" . }}
+app.kubernetes.io/version: {{ $root.Chart.AppVersion | replace "+" "_" | quote }}
+app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- /* Those of pods: without a version, so that an upgrade restarts only what it changes. */ -}}
+{{- define "sluice.podLabels" -}}
+{{- $root := index . 0 -}}
+app.kubernetes.io/name: sluice
+app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end }}
+
+{{- /* Where pods run, and what pulls their images. Arguments: the root, and the values of the component. */ -}}
+{{- define "sluice.pod" -}}
+{{- with (index . 0).Values.imagePullSecrets }}
+imagePullSecrets: {{ toJson . }}
+{{- end }}
+{{- range $field := list "priorityClassName" "tolerations" "nodeSelector" }}
+{{- with index $ 1 $field }}
+{{ $field }}: {{ toJson . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* Variables by which git finds the keys of a Secret. It only reads: a volume of a Secret cannot be written. */ -}}
+{{- define "sluice.git" -}}
+- { name: GIT_CONFIG_COUNT, value: "1" }
+- { name: GIT_CONFIG_KEY_0, value: credential.helper }
+- { name: GIT_CONFIG_VALUE_0, value: '!f() { [ "$1" != get ] || git credential-store --file=/credentials/.git-credentials get; }; f' }
+- { name: GIT_SSH_COMMAND, value: ssh -i /credentials/ssh-privatekey -o IdentitiesOnly=yes -o BatchMode=yes -o UserKnownHostsFile=/credentials/known_hosts }
+{{- end }}

@@ -1,0 +1,63 @@
+import type { RuleStore } from '../../kernel/tools.ts';
+
+/** What `sluiced init` found on a node. */
+export interface NodeFindings {
+  readonly node: string;
+  readonly backend: RuleStore;
+  /** The version of iptables; null without it. */
+  readonly iptables: string | null;
+  readonly tools: readonly string[];
+  readonly missing: readonly string[];
+  /** What runs as kube-proxy. */
+  readonly kubeProxy: readonly string[];
+  readonly bundle: string;
+  /** The user who owns it; null where it is not there. */
+  readonly bundleOwner: number | null;
+  readonly hasSigners: boolean;
+}
+
+/** A `sluiced.yaml` with comments. What would grant something to other users is commented out. */
+export function configText(found: NodeFindings): string {
+  const { node, backend, iptables, tools, missing, kubeProxy, bundle, bundleOwner, hasSigners } = found;
+  const list = (names: readonly string[]): string => names.join(', ') || 'none';
+  const owner =
+    bundleOwner === null
+      ? '# It is not there yet.'
+      : bundleOwner === 0
+        ? '# It belongs to root.'
+        : `# It belongs to user ${bundleOwner}: take the comment sign away if that user may write bundles.\n# bundleOwner: ${bundleOwner}`;
+  const signers = hasSigners ? 'is there' : 'is not there yet: no release is accepted until it is';
+  const parity =
+    kubeProxy.length === 0
+      ? '# No kube-proxy runs here.'
+      : `# kube-proxy runs here (${list(kubeProxy)}): /usr/share/doc/sluice/adopt.md describes the move. true: only with a parity certificate.`;
+  return `# yaml-language-server: $schema=/usr/share/sluice/sluicedconfig.schema.json
+# The config of sluiced on this node. /usr/share/sluice/sluiced.yaml has every field with its meaning.
+apiVersion: sluice.dev/v1alpha1
+kind: SluicedConfig
+
+# The node's name in the bundle: nodes/<node>/node.yaml.
+node: ${JSON.stringify(node)}
+
+# The bundle directory.
+bundle: ${bundle}
+${owner}
+
+# required: only signed releases. /etc/sluice/allowed_signers ${signers}.
+# none: any bundle in the directory, as that of \`sluice watch --node\`, which signs nothing.
+signatures:
+  policy: required
+  allowedSigners: /etc/sluice/allowed_signers
+
+# The rule store of iptables. auto: what this machine uses, which is ${backend} (iptables ${iptables ?? 'not found'}).
+# Other tools: ${list(tools)}. Not found: ${list(missing)}.
+backend: auto
+
+${parity}
+requireParity: false
+
+# A release that fails these probes is rolled back; without probes only the rules themselves are checked.
+# probes:
+#   - { name: kubelet, http: "http://127.0.0.1:10248/healthz" }
+`;
+}

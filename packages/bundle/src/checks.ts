@@ -1,0 +1,60 @@
+import { parseKernelRelease } from '@sluice/netfilter';
+
+/** Whether a value of JSON or YAML is a map. */
+export const isMap = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** Whether a value of a document is valid. Documents may come from anywhere: texts and lists have a greatest length. */
+export type Check = (value: unknown) => boolean;
+/** A check of each key's value; any other key is invalid. */
+export type Checks = Readonly<Record<string, Check>>;
+
+export const isFlag: Check = (value) => typeof value === 'boolean';
+export const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+export const isText = (value: unknown, form: RegExp, most: number): value is string =>
+  typeof value === 'string' && value.length <= most && form.test(value);
+export const isHex = (value: unknown, digits: number): value is string =>
+  isText(value, /^[0-9a-f]+$/, digits) && value.length === digits;
+/** A DNS subdomain. It is printed, and becomes the name of a file. */
+export const isNodeName = (value: unknown): value is string =>
+  isText(value, /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/, 253);
+export const isKernelRelease: Check = (value) =>
+  typeof value === 'string' && value.length <= 64 && parseKernelRelease(value) !== undefined;
+
+export const oneOf =
+  (...choices: readonly unknown[]): Check =>
+  (value) =>
+    choices.includes(value);
+export const optional =
+  (check: Check): Check =>
+  (value) =>
+    value === undefined || check(value);
+export const orNull =
+  (check: Check): Check =>
+  (value) =>
+    value === null || check(value);
+export const listOf =
+  (check: Check, most: number): Check =>
+  (value) =>
+    Array.isArray(value) && value.length <= most && value.every(check);
+export const shape =
+  (checks: Checks): Check =>
+  (value) =>
+    isMap(value) && badKey(value, checks) === undefined;
+
+/** The first key that the checks do not know, or else the first one whose value is missing or not valid. */
+export function badKey(value: Readonly<Record<string, unknown>>, checks: Checks): string | undefined {
+  return (
+    Object.keys(value).find((key) => !Object.hasOwn(checks, key)) ??
+    Object.keys(checks).find((key) => checks[key]?.(value[key]) !== true)
+  );
+}
+
+/** The value of a text of JSON; undefined for any other text. */
+export function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
