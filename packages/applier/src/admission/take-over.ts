@@ -12,16 +12,16 @@ import { hasOwnGeneration, type StartState } from './start-state.ts';
  * Rules that another program has flushed still count where they are known to have stood, or a kube-proxy runs that puts them back: else a
  * flush would open the gate. A node of which nothing is known is as after a boot, and takes over nothing.
  * @param version of the node's rules in the bundle
- * @param isKnown a kube-proxy runs, or this process has seen rules of another program and confirmed no release since
+ * @param isKnown asked on a first change alone, as it reads every process: a kube-proxy runs, or this process has seen rules of another program and confirmed no release since
  */
 export async function refuseTakeOver(
   version: string,
   { from, observed }: Pick<StartState, 'from' | 'observed'>,
   { journal, kernel, parity }: Pick<Ports, 'journal' | 'kernel' | 'parity'>,
-  isKnown: boolean,
+  isKnown: () => boolean,
 ): Promise<Refusal | undefined> {
   if (!parity || hasOwnGeneration(journal.active)) return undefined;
-  if (isKnown) return parity.refuse(version);
+  if (isKnown()) return parity.refuse(version);
   const traces = await kernel.proxyTraces();
   const tables = observed ?? (await kernel.observe(familiesOf(from.state)));
   const isBare = !traces.ipvs && !traces.nftables && countNames(foreignProxyChains(tables, {})) === 0;

@@ -58,7 +58,7 @@ export class Changes {
 
   /** @see refuseTakeOver */
   async refuseTakeOver(version: string, start: Pick<StartState, 'from' | 'observed'>): Promise<Refusal | undefined> {
-    const isKnown = this.#memory.sawEarlierRules || this.#facts().kubeProxies().length > 0;
+    const isKnown = (): boolean => this.#memory.sawEarlierRules || this.#facts().kubeProxies().length > 0;
     return refuseTakeOver(version, start, this.#ports, isKnown);
   }
 

@@ -110,6 +110,13 @@ describe.each(dataPlanes)('layout $layout, mode $mode', ({ layout, mode }) => {
     },
   );
 
+  test('reads no processes for a change of rules of its own', async () => {
+    const { reconciler } = await start(proxyRules);
+    expect((await reconciler.put(good, false)).kind).toBe('confirmed');
+    Object.defineProperty(node, 'kubeProxies', { get: () => expect.fail('processes were read') });
+    expect((await reconciler.put(bundle([5]), false)).kind).toBe('confirmed');
+  });
+
   test('confirms a first release that fails its probes like a node without any rules, and one that fails them as kube-proxy did', async () => {
     for (const rules of [undefined, proxyRules.replace('10.244.0.4', '10.244.0.91')]) {
       const { reconciler } = await start(rules);
