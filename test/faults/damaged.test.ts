@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { atTier, randomOf, replay, seed } from '@sluice/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { damages } from '../../packages/applier/src/testing/damages.fixture.ts';
 import { needBackend, needKernel } from '../netns/privileges.ts';
 import { type DataPlane, plainPlanes, SluicedNode, until } from '../netns/sluiced-node.ts';
 
@@ -13,19 +14,6 @@ import { type DataPlane, plainPlanes, SluicedNode, until } from '../netns/sluice
  */
 
 beforeEach(needKernel);
-
-const damages: Readonly<Record<string, (bytes: Buffer, random: () => number) => Buffer | undefined>> = {
-  'one byte': (bytes, random) => {
-    // A byte that has a meaning: most of the journal is zeros.
-    const places = [...bytes.keys()].filter((at) => bytes[at] !== 0);
-    const at = places[Math.floor(random() * places.length)];
-    if (at !== undefined) bytes.writeUInt8((bytes.readUInt8(at) ^ (1 + Math.floor(random() * 255))) & 0xff, at);
-    return bytes;
-  },
-  half: (bytes) => bytes.subarray(0, bytes.length / 2),
-  empty: () => Buffer.alloc(0),
-  missing: () => undefined,
-};
 
 const nexts = ['a boot', 'the next release'] as const;
 

@@ -7,6 +7,7 @@ import { atTier, randomOf, seed } from '@sluice/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { FakeKernel } from '../kernel/fake/fake.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
+import { damages } from '../testing/damages.fixture.ts';
 import { endpointNumbers } from '../testing/data-plane.fixture.ts';
 import { scene, type Scene } from '../testing/scene.fixture.ts';
 
@@ -22,19 +23,6 @@ const planes = [
   { layout: 'flat', mode: 'ipvs' },
 ] as const;
 type Plane = (typeof planes)[number];
-
-const damages: Readonly<Record<string, (bytes: Buffer, random: () => number) => Buffer | undefined>> = {
-  'one byte changed': (bytes, random) => {
-    // A byte that has a meaning: most of the journal is zeros.
-    const places = [...bytes.keys()].filter((at) => bytes[at] !== 0);
-    const at = places[Math.floor(random() * places.length)];
-    if (at !== undefined) bytes.writeUInt8((bytes.readUInt8(at) ^ (1 + Math.floor(random() * 255))) & 0xff, at);
-    return bytes;
-  },
-  half: (bytes) => bytes.subarray(0, bytes.length / 2),
-  empty: () => Buffer.alloc(0),
-  missing: () => undefined,
-};
 
 const nexts = ['a boot', 'the next release', 'a restart with the rules in the kernel'] as const;
 
