@@ -146,7 +146,7 @@ export const promises: readonly PromiseRow[] = [
     'it says whether it serves an address that is announced',
     netns('vip', 'says yes while it serves, and no within 2 s'),
     netns('vip', 'says yes while it serves, and no within 2 s'),
-    shown('test/vip-view.test.ts', 'a frontend %s'),
+    netns('vip', 'says yes while it serves, and no within 2 s'),
   ),
   row(
     'health-check node ports answer 200 and 503',

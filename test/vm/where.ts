@@ -31,7 +31,9 @@ export function guestFiles(files: readonly string[], named: readonly string[], i
   const inUserMode = isWhole(emulatedBooter, false) ? [] : files.filter((file) => userMode.has(file));
   // What else runs in each mode does so in mode ipvs there.
   const ofIpvs = inUserMode.includes(inside('parity'))
-    ? ['test/surroundings/surroundings.test.ts', 'test/netns/node-promises.test.ts']
+    ? ['surroundings/surroundings', 'netns/node-promises', ...(isAll ? ['netns/vip'] : [])].map(
+        (name) => `test/${name}.test.ts`,
+      )
     : [];
   return {
     SLUICE_USER_MODE_FILES: [...(isWhole(userModeBooter, true) ? [contract, ...ofIpvs] : []), ...inUserMode],
