@@ -57,7 +57,9 @@ describe.each(runs)('kube-proxy $minor, mode $mode', ({ minor, mode, of, layouts
       const use = async ({ theirs, ours, put }: ParityNodes): Promise<void> => {
         const judge = new Examiner(theirs.node);
         const examined = ours.map((node) => new Examiner(node.node));
-        const [theirClients, ourClients] = [new Clients(judge), examined.map((one) => new Clients(one))];
+        const sharesLists = mode === 'iptables';
+        const theirClients = new Clients(judge, sharesLists);
+        const ourClients = examined.map((one) => new Clients(one, sharesLists));
         let unnamed = 0;
         for (let step = 0; step <= changes; step++) {
           const items = itemsOf(cluster);
@@ -87,6 +89,8 @@ describe.each(runs)('kube-proxy $minor, mode $mode', ({ minor, mode, of, layouts
           cluster = redraw(cluster, random);
         }
         run.note([judge, ...examined], unnamed);
+        for (const { name, moved } of [theirClients, ...ourClients])
+          if (moved > 0) console.log(`${name}: ${moved} clients met the endpoint that another frontend had given them`);
       };
       await withNodes(programs(), setting, use, layouts);
     },
