@@ -9,7 +9,7 @@ export default defineConfig({
     name: 'guest',
     include: [
       'test/vm/inside/**/*.test.ts',
-      'test/netns/{kernel,nftables-packets,node-promises,vip}.test.ts',
+      'test/netns/{health-port,kernel,nftables-packets,node-promises,vip}.test.ts',
       'test/surroundings/surroundings.test.ts',
     ],
     tags: ['quick', 'test', 'all', 'alone'].map((name) => ({ name })),

@@ -153,7 +153,7 @@ export const promises: readonly PromiseRow[] = [
     netns('health-port', 'answers 200 with local endpoints, and 503 without'),
     netns('health-port', 'answers 200 with local endpoints, and 503 without'),
     netns('health-port', 'answers 200 with local endpoints, and 503 without'),
-    shown('test/health-ports.test.ts', 'mode %s declares the port and the ready endpoints of each node'),
+    netns('health-port', 'answers 200 with local endpoints, and 503 without'),
     netns('health-port', 'answers 200 with local endpoints, and 503 without'),
   ),
   row(

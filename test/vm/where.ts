@@ -31,7 +31,7 @@ export function guestFiles(files: readonly string[], named: readonly string[], i
   const inUserMode = isWhole(emulatedBooter, false) ? [] : files.filter((file) => userMode.has(file));
   // What else runs in each mode does so in mode ipvs there.
   const ofIpvs = inUserMode.includes(inside('parity'))
-    ? ['surroundings/surroundings', 'netns/node-promises', ...(isAll ? ['netns/vip'] : [])].map(
+    ? ['surroundings/surroundings', 'netns/node-promises', ...(isAll ? ['netns/health-port', 'netns/vip'] : [])].map(
         (name) => `test/${name}.test.ts`,
       )
     : [];
