@@ -1,7 +1,8 @@
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { examples, exitLine, newProgram, shellCommands, versionCommand } from '@sluice/cli';
 import type { Command } from 'commander';
 import type { CommandContext } from './commands/options/context.ts';
-import { nodesIn } from './commands/options/names.ts';
 import { addApply, addBoot, addImport, addPreflight, addRehearse, addRun } from './commands/verbs/apply.ts';
 import { addCheckpoint, addDecisions, addDrain, addQuarantine, addRollback } from './commands/verbs/decide.ts';
 import { addDoctor, addHistory, addObserve, addShow, addStatus, addTop } from './commands/verbs/look.ts';
@@ -57,4 +58,16 @@ export function buildProgram(context = noContext): Command {
   program.helpCommand(true);
   shellCommands(program, { '--node': ([dir]) => nodesIn(dir) }, (text) => context.terminal.out(text));
   return program;
+}
+
+/**
+ * Names of the nodes in a bundle directory, for shell completion, from file names alone. Empty where the directory cannot be read.
+ * @param dir default: the daemon's default directory
+ */
+function nodesIn(dir = '/etc/sluice/rendered'): readonly string[] {
+  try {
+    return readdirSync(join(dir, 'nodes')).toSorted();
+  } catch {
+    return [];
+  }
 }

@@ -1,6 +1,7 @@
 import { diagnose } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
-import type { Facts, Frontend } from './facts.ts';
+import { frontend, healthy } from './checks/healthy.fixture.ts';
+import type { Facts } from './facts.ts';
 import { archiveFiles, Redaction } from './redact.ts';
 
 test.each([
@@ -21,38 +22,16 @@ test.each([
 });
 
 test('no name and no public address is left in an archive', () => {
-  const frontend: Frontend = {
-    family: 'ipv4',
-    protocol: 'tcp',
+  const declared = frontend({
     service: 'bank/ledger:api',
     address: '8.8.4.4',
-    port: 80,
     endpoints: [{ text: '10.244.1.5:8080', weight: 1 }],
-    affinitySeconds: [],
-  };
+  });
   const facts: Facts = {
+    ...healthy,
     node: 'vault-7',
-    sluiced: {
-      generation: 3,
-      version: 'abc',
-      halted: undefined,
-      open: undefined,
-      quarantinedServices: [],
-      leftOut: new Map(),
-      releaseWarnings: [],
-      bundle: { kind: 'same', directory: '/etc/sluice/rendered' },
-      isDaemonRunning: true,
-      alarms: {},
-    },
-    desired: {
-      mode: 'iptables',
-      store: 'nft',
-      state: { families: {}, sysctls: new Map() },
-      frontends: [frontend],
-      nodeAddresses: ['1.2.3.4'],
-    },
+    desired: { ...healthy.desired!, frontends: [declared], nodeAddresses: ['1.2.3.4'] },
     sysctls: new Map([['net/ipv4/ip_forward', '1']]),
-    unread: [],
   };
   const diagnosis = diagnose(
     'bank/ledger',
@@ -70,13 +49,9 @@ test('names of Services are not left where only rules of another program, or the
   const facts = {
     node: 'vault-7',
     sluiced: {
-      generation: undefined,
-      version: undefined,
-      halted: undefined,
-      open: undefined,
+      ...healthy.sluiced!,
       quarantinedServices: [{ service: 'bank/vault', because: 'its probe failed' }],
       bundle: { kind: 'refused', message: 'Cannot apply bank/teller:http' },
-      isDaemonRunning: true,
       alarms: { RELEASE_PARTIAL: 'bank/vault was left out' },
     },
     tables: { nft: { ipv4: { nat: [rule, '-A KUBE-SEP-Y -m comment --comment bank/clerk -j KUBE-MARK-MASQ'] } } },

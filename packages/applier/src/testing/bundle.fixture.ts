@@ -1,9 +1,8 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { completeFile, completeText, fileDigest, gitFiles } from '@sluice/bundle';
-import { printEndpoint } from '@sluice/netfilter';
+import { printEndpoint, printNftTable } from '@sluice/netfilter';
 import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
-import { nftFiles } from './nft-bundle.fixture.ts';
 
 /** For tests only: small bundles in the form that `sluice render` writes. */
 export interface SampleOptions {
@@ -165,4 +164,37 @@ export function writeBundle(directory: string, files: ReadonlyMap<string, string
   }
   const digests = new Map([...files].map(([path, text]) => [path, fileDigest(text)]));
   writeFileSync(`${directory}/${completeFile}`, completeText(digests));
+}
+
+const element = (set: string, ...elements: readonly string[]): string =>
+  `add element inet sluice ${set} { ${elements.join(', ')} }\n`;
+
+/** A Service of a sample bundle in one family. */
+interface SampleFrontend {
+  readonly vip: string;
+  readonly endpoints: readonly string[];
+}
+
+/** The files of sample Services in mode nftables, below the profile. */
+function nftFiles(
+  services: ReadonlyMap<string, readonly SampleFrontend[]>,
+  extraBase: readonly string[] = [],
+): readonly (readonly [path: string, text: string])[] {
+  return [
+    ['base/first.nft', printNftTable({ detector: 'address', masqueradeAll: false })],
+    ['base/last.nft', [element('node4', '192.0.2.11'), ...extraBase.map((line) => `${line}\n`)].join('')],
+    ...[...services].map(
+      ([name, frontends]) => [`services/${name}.nft`, frontends.map(frontendText).join('')] as const,
+    ),
+  ];
+}
+
+function frontendText({ vip, endpoints }: SampleFrontend): string {
+  const n = vip.includes(':') ? '6' : '4';
+  const key = `${vip} . tcp . 80`;
+  const head = element(`cluster${n}`, vip);
+  if (endpoints.length === 0) return head + element(`none${n}`, `${key} : goto refuse`);
+  const list = endpoints.map((one) => element(`tcp${n}`, `${vip} . 80 . \${slot} : ${one} . 8080`));
+  const here = endpoints.map((one) => element(`loop${n}`, `${one} . ${one}`));
+  return [head, element(`svc${n}`, `${key} : goto n\${count}`), ...list, ...here].join('');
 }

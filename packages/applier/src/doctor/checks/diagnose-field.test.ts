@@ -2,21 +2,10 @@ import { emptyNft } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import type { Facts } from '../facts.ts';
 import { diagnoseNode } from './diagnose-node.ts';
-import { healthy } from './healthy.fixture.ts';
+import { about, causeOf, conntrack, healthy, sysctls } from './healthy.fixture.ts';
 
 /** What ordinary nodes have beside Sluice, and what of it is a cause. */
 
-const about = { kind: 'service', service: 'shop/web' } as const;
-const causeOf = (change: Partial<Facts>): string => {
-  const { cause } = diagnoseNode(about, { ...healthy, ...change });
-  return cause ? `${cause.certainty} ${cause.code}` : '';
-};
-const sysctls = (key: string, value: string): Partial<Facts> => ({
-  sysctls: new Map([...(healthy.sysctls ?? []), [key, value]]),
-});
-const conntrack = (change: Partial<NonNullable<Facts['conntrack']>>): Partial<Facts> => ({
-  conntrack: { count: 100, max: 1000, endpoints: new Map(), stale: [], untranslated: new Set(), ...change },
-});
 const silent = conntrack({ endpoints: new Map([['10.244.2.6:8080 tcp', { answered: 0, silent: 9, masqueraded: 0 }]]) });
 
 const modeNftables = (edition: number): Partial<Facts> => ({

@@ -2,19 +2,8 @@ import { emptyNft, type ProblemCode } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { diagnoseNode, unsent } from './diagnose-node.ts';
 import type { Facts } from '../facts.ts';
-import { frontend, healthy } from './healthy.fixture.ts';
+import { about, causeOf, conntrack, frontend, healthy, sysctls } from './healthy.fixture.ts';
 
-const about = { kind: 'service', service: 'shop/web' } as const;
-const causeOf = (change: Partial<Facts>): string => {
-  const { cause } = diagnoseNode(about, { ...healthy, ...change });
-  return cause ? `${cause.certainty} ${cause.code}` : '';
-};
-const sysctls = (key: string, value: string): Partial<Facts> => ({
-  sysctls: new Map([...(healthy.sysctls ?? []), [key, value]]),
-});
-const conntrack = (change: Partial<NonNullable<Facts['conntrack']>>): Partial<Facts> => ({
-  conntrack: { count: 100, max: 1000, endpoints: new Map(), stale: [], untranslated: new Set(), ...change },
-});
 const connections = (answered: number, silent: number): Partial<Facts> =>
   conntrack({ endpoints: new Map([['10.244.2.6:8080 tcp', { answered, silent, masqueraded: 0 }]]) });
 const masqueraded = (count: number): Partial<Facts> =>

@@ -1,5 +1,6 @@
 import { emptyNft } from '@sluice/netfilter';
 import type { Facts, Frontend } from '../facts.ts';
+import { diagnoseNode } from './diagnose-node.ts';
 
 /** For tests only: a frontend of `shop/web`. */
 export const frontend = (more: Partial<Frontend> = {}): Frontend => ({
@@ -67,3 +68,19 @@ export const healthy: Facts = {
   missingTools: [],
   unread: [],
 };
+
+/** What tests ask about. */
+export const about = { kind: 'service', service: 'shop/web' } as const;
+/** The cause that is found on the healthy node with a change; empty: none. */
+export const causeOf = (change: Partial<Facts>): string => {
+  const { cause } = diagnoseNode(about, { ...healthy, ...change });
+  return cause ? `${cause.certainty} ${cause.code}` : '';
+};
+
+export const sysctls = (key: string, value: string): Partial<Facts> => ({
+  sysctls: new Map([...(healthy.sysctls ?? []), [key, value]]),
+});
+
+export const conntrack = (change: Partial<NonNullable<Facts['conntrack']>>): Partial<Facts> => ({
+  conntrack: { count: 100, max: 1000, endpoints: new Map(), stale: [], untranslated: new Set(), ...change },
+});

@@ -9,14 +9,44 @@ import {
   setName,
 } from '@sluice/netfilter';
 import { withoutExternalIPs } from '../../model/external-ips.ts';
-import type { Endpoint, Node, Service } from '../../model/model.ts';
+import type { Endpoint, Node, PortOfFamily, Service, ServicePort } from '../../model/model.ts';
 import { choicesOf, ipvsSchedulerOf, weighing } from '../../model/schedulers.ts';
-import { selectForFleet, type Variant } from '../../select/fleet.ts';
+import { type FleetSelection, selectForFleet, type Variant } from '../../select/fleet.ts';
 import { type NodeFleet, nodeGuards } from '../../select/guards.ts';
 import { headerOf, headerOfFamilies } from '../header.ts';
 import { type GuardedLine, lineWhere } from '../lines.ts';
-import { holdsOn } from './holds.ts';
-import { frontendsOf, type IpvsFrontend, type IpvsPort, type NodePortAddress } from './port.ts';
+
+/** The input of the lines of one Service port in one family. */
+interface IpvsPort {
+  readonly port: ServicePort;
+  readonly here: PortOfFamily;
+  readonly family: Family;
+  readonly selection: FleetSelection;
+  readonly fleet: NodeFleet;
+  readonly scheduler: Scheduler;
+  readonly weightOf: (endpoint: Endpoint) => number;
+  /** The variable for the addresses of node ports. */
+  readonly nodePortAddress: NodePortAddress;
+}
+
+type NodePortAddress = '${host.nodePortAddresses}' | '${node.address}';
+
+/** An address and port of a Service port, and whether only local endpoints serve it. */
+interface IpvsFrontend {
+  readonly address: string;
+  readonly port: number;
+  readonly onlyLocal: boolean;
+}
+
+/** The port's frontends, each address once, in the order of kube-proxy's `syncService` calls. */
+function frontendsOf({ port, here, nodePortAddress }: IpvsPort): readonly IpvsFrontend[] {
+  const [inside, outside] = [port.internalTrafficPolicy === 'Local', port.externalTrafficPolicy === 'Local'];
+  const frontends: IpvsFrontend[] = [{ address: here.clusterIP, port: port.port, onlyLocal: inside }];
+  for (const address of new Set([...here.externalIPs, ...here.loadBalancerIPs]))
+    frontends.push({ address, port: port.port, onlyLocal: outside });
+  if (port.nodePort !== 0) frontends.push({ address: nodePortAddress, port: port.nodePort, onlyLocal: outside });
+  return frontends;
+}
 
 /** The entries of a Service port in kube-proxy's sets (`syncProxyRules` in `pkg/proxy/ipvs/proxier.go`). */
 function entryLines(compiled: IpvsPort): readonly GuardedLine[] {
@@ -234,4 +264,17 @@ function outFilterRules({ port, here }: IpvsPort): readonly GuardedRule[] {
     guard,
     text: `-A KUBE-IPVS-OUT-FILTER -s ${address} -m ipvs --vaddr ${address} --vproto ${protocol} --vport ${port.port} -j DROP`,
   }));
+}
+
+/** @returns a predicate on node names: whether the guard of a list of endpoints holds there */
+function holdsOn(guard: Guard | undefined, fleet: NodeFleet): (node: string) => boolean {
+  if (!guard) return () => true;
+  if (guard.kind !== 'zone' && guard.kind !== 'node')
+    throw new TypeError(`Cannot evaluate guard @${guard.kind}: endpoints are selected by zone or node`);
+  const values = new Set(guard.values);
+  const isNamed =
+    guard.kind === 'node'
+      ? (node: string): boolean => values.has(node)
+      : (node: string): boolean => values.has(fleet.zoneOf.get(node) ?? '');
+  return (node) => isNamed(node) !== guard.negated;
 }
