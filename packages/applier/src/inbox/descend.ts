@@ -9,7 +9,7 @@ import {
   readlinkSync,
 } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
-import { checkTrust, InboxError, type Trust, type TrustPosition } from './trust.ts';
+import { checkTrust, InboxError, type Trust } from './trust.ts';
 
 /** An open directory: it stays the same one when names above it are renamed or linked. */
 export interface OpenDirectory {
@@ -39,15 +39,14 @@ export function openFolder(fd: number, name: string): { fd: number; stats: BigIn
  * Opens a directory by descending from the root, one name at a time, following links by hand: other users must not be able to replace any
  * folder or link on the path.
  * @param trust left out: owners and modes are not checked
- * @param last whether the directory itself may be shared with the sticky bit (`above`), as for one file of a trusted user in it
  * @throws InboxError when one of them is not trusted; the error of the system when a name does not exist
  */
-export function descend(path: string, trust: Trust | undefined, last: TrustPosition = 'inside'): OpenDirectory {
+export function descend(path: string, trust: Trust | undefined): OpenDirectory {
   const directory = new DirectoryPath(trust);
   try {
     directory.restart();
     directory.go(resolve(path).split('/'));
-    return directory.end(last);
+    return directory.end();
   } catch (error) {
     directory.close();
     throw error;
@@ -58,23 +57,16 @@ export function descend(path: string, trust: Trust | undefined, last: TrustPosit
  * Reads a file that only a trusted user can write, in folders where other users cannot replace it.
  * @param trust left out: every user's file is read
  * @param links how many links to such a file are followed; a link after them is an error (`ELOOP`)
- * @param shelf whether the folder may be shared with the sticky bit (`above`): there, too, only root and the owner can replace a file
  * @throws InboxError when it is not trusted, not a regular file or too large; the error of the system when it does not exist
  */
-export function readTrusted(
-  path: string,
-  trust: Trust | undefined,
-  bytesMax: number,
-  links: number,
-  shelf: TrustPosition = 'inside',
-): Buffer {
-  const folder = descend(dirname(path), trust, shelf);
+export function readTrusted(path: string, trust: Trust | undefined, bytesMax: number, links: number): Buffer {
+  const folder = descend(dirname(path), trust);
   try {
     const entry = entryPath(folder.fd, basename(path));
     const named = lstatSync(entry, { bigint: true });
     if (links > 0 && named.isSymbolicLink()) {
       checkTrust(path, named, 'above', trust);
-      return readTrusted(resolve(folder.path, readlinkSync(entry)), trust, bytesMax, links - 1, shelf);
+      return readTrusted(resolve(folder.path, readlinkSync(entry)), trust, bytesMax, links - 1);
     }
     const fd = openSync(entry, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     try {
@@ -152,8 +144,9 @@ class DirectoryPath {
     return `/${this.#names.join('/')}`;
   }
 
-  /** The directory that was reached. Inside a bundle it must not be shared, not even with the sticky bit: others could add files. */
-  end(last: TrustPosition): OpenDirectory {
+  /** The directory that was reached. That of a bundle must not be shared, not even with the sticky bit: others could add files. */
+  end(): OpenDirectory {
+    const last = this.#trust?.isOfOneFile === true ? 'above' : 'inside';
     checkTrust(this.path, fstatSync(this.#fd, { bigint: true }), last, this.#trust);
     const { path } = this;
     const fd = this.#fd;

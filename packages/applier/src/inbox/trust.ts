@@ -22,6 +22,8 @@ export interface Trust {
   readonly owners: ReadonlySet<number>;
   /** What is to be trusted, for messages; left out: the bundle directory. */
   readonly subject?: string;
+  /** One file is trusted, and not its folder, which may be shared with the sticky bit: only root and the owner can replace a file there. */
+  readonly isOfOneFile?: true;
 }
 
 /** The superuser, the user that sluiced runs as, and the bundle owner of the config. */
@@ -31,10 +33,10 @@ export function trustOf(bundleOwner: number | undefined): Trust {
 }
 
 /** Whether a folder or file is above the bundle, or inside it. Links count as above. */
-export type TrustPosition = 'above' | 'inside';
+type TrustPosition = 'above' | 'inside';
 
 /** The same for `sluiced.yaml`, which names programs that run as root. */
-export const configTrust = (): Trust => ({ ...trustOf(undefined), subject: 'the config' });
+export const configTrust = (): Trust => ({ ...trustOf(undefined), subject: 'the config', isOfOneFile: true });
 
 const stickyBit = 0o1000n;
 const writableByOthers = 0o022n;

@@ -11,10 +11,6 @@ interface KeygenOptions extends CommonOptions {
 export async function keygen(options: KeygenOptions, terminal: Terminal): Promise<number> {
   const { state, node } = loadConfig(options);
   const allowedReceipts = await makeKey(state, node, options.renew === true, runChildren());
-  answer(options, terminal, {
-    kind: 'ReceiptKey',
-    fields: { node, allowedReceipts },
-    text: `${allowedReceipts}\n`,
-  });
+  answer(options, terminal, { kind: 'ReceiptKey', fields: { node, allowedReceipts }, text: `${allowedReceipts}\n` });
   return exitCodes.done;
 }

@@ -100,7 +100,7 @@ function readText(
   untrusted: ((problem: Problem) => void) | undefined,
 ): string | undefined {
   const read = (trust: Trust | undefined): string =>
-    readTrusted(resolve(path), trust, limits.configBytesMax, linksMax, 'above').toString('utf8');
+    readTrusted(resolve(path), trust, limits.configBytesMax, linksMax).toString('utf8');
   try {
     return read(configTrust());
   } catch (error) {
