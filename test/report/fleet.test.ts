@@ -165,7 +165,8 @@ describe.skipIf(chromium === undefined)('a browser (needs Chromium)', () => {
     `for (const script of document.querySelectorAll("script")) script.remove(); const frame = document.createElement("iframe"); frame.style.cssText = "width:390px;height:800px"; frame.srcdoc = document.documentElement.outerHTML; frame.onload = () => { const doc = frame.contentDocument; ${steps} }; document.body.replaceChildren(frame);`;
   const measure = `const title = [doc.documentElement.scrollWidth <= doc.documentElement.clientWidth ? "fits" : "too wide " + doc.documentElement.scrollWidth];
     const lines = (element) => { const range = doc.createRange(); range.selectNodeContents(element); return new Set([...range.getClientRects()].map(({ top }) => Math.round(top))).size; };
-    for (const cell of doc.querySelectorAll("th, h2, .generation, .at, .tiles span, .waves span, summary")) if (lines(cell) > 1) title.push(cell.textContent + " is broken");
+    for (const cell of doc.querySelectorAll("th, h2, section .wave, .generation, .at, .tiles span, .waves span, summary")) if (lines(cell) > 1) title.push(cell.textContent + " is broken");
+    for (const cell of doc.querySelectorAll("section td")) if (cell.scrollWidth > cell.clientWidth + 1) title.push(cell.textContent + " runs over");
     document.title = title.join("|");`;
 
   test.each([390, 1280, 1920])('%i pixels wide has room for every column', { timeout: browserMs }, async (width) => {
