@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
 import { printTar } from '@sluice/bundle';
-import { type FindingsFormat, printFindings, reasonOf, version } from '@sluice/cli';
+import { type FindingsFormat, printFindings, version } from '@sluice/cli';
 import { diagnosisFindings, printDiagnosis, type Problem, readTarget, type ExaminedTarget } from '@sluice/netfilter';
 import { CommandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
@@ -21,7 +21,7 @@ import type { NodeRecord } from '../../state/record.ts';
 import { controlStatus } from '../session/control-status.ts';
 import { lookAt } from '../session/look-at.ts';
 import { openSession } from '../session/session.ts';
-import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
+import { answer, type CommonOptions, loadConfig, type Terminal, writing } from '../terminal/terminal.ts';
 
 interface DoctorOptions extends CommonOptions {
   readonly output?: FindingsFormat | 'json';
@@ -59,20 +59,9 @@ export async function doctor(text: string | undefined, options: DoctorOptions, t
 
 /** A new file that only root can read: what is redacted still describes a node. */
 function writeArchive(path: string, files: ReadonlyMap<string, string>): void {
-  try {
-    const bytes = new Map([...files].map(([name, text]) => [name, Buffer.from(text)]));
-    writeFileSync(path, gzipSync(printTar(bytes)), { flag: 'wx', mode: 0o600 });
-  } catch (error) {
-    throw new CommandError([unwritable(path, reasonOf(error))]);
-  }
+  const bytes = new Map([...files].map(([name, text]) => [name, Buffer.from(text)]));
+  writing(path, () => writeFileSync(path, gzipSync(printTar(bytes)), { flag: 'wx', mode: 0o600 }));
 }
-
-const unwritable = (path: string, why: string): Problem => ({
-  code: 'OUTPUT_UNWRITABLE',
-  level: 'error',
-  message: `Cannot write ${path}: ${why}`,
-  hint: 'Pass a path that does not exist yet, in a directory with free space',
-});
 
 async function factsOf(config: SluicedConfig, target: ExaminedTarget, isLive: boolean): Promise<Facts> {
   const saved = new SavedTables();

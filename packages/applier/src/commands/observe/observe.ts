@@ -27,7 +27,7 @@ import { detectTools } from '../../kernel/tools.ts';
 import { familyNames } from '../../ports/node-state.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { openSession } from '../session/session.ts';
-import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
+import { answer, type CommonOptions, loadConfig, type Terminal, writing } from '../terminal/terminal.ts';
 
 const names: ReadonlySet<string> = new Set([
   ...Object.values(savedFileNames).flat(),
@@ -107,7 +107,7 @@ export async function observe(
   const seen = from === undefined ? await ofThisMachine(config) : ofSavedFiles(config.node, from);
   if (output === '-') for (const part of printObservation(seen)) terminal.out(part);
   else {
-    write(output, printObservation(seen));
+    writing(output, () => write(output, printObservation(seen)));
     const { missing } = seen;
     const result = {
       kind: 'Observation',
@@ -162,25 +162,14 @@ async function factsOf(config: SluicedConfig): Promise<HostFacts> {
 }
 
 function write(path: string, parts: Iterable<string>): void {
+  const fd = openSync(path, 'w', 0o644);
   try {
-    const fd = openSync(path, 'w', 0o644);
-    try {
-      // A disk that is nearly full takes a part of a part.
-      for (const part of parts) writeFileSync(fd, part);
-    } finally {
-      closeSync(fd);
-    }
-  } catch (error) {
-    throw new CommandError([unwritable(path, reasonOf(error))]);
+    // A disk that is nearly full takes a part of a part.
+    for (const part of parts) writeFileSync(fd, part);
+  } finally {
+    closeSync(fd);
   }
 }
-
-const unwritable = (path: string, why: string): Problem => ({
-  code: 'OUTPUT_UNWRITABLE',
-  level: 'error',
-  message: `Cannot write ${path}: ${why}`,
-  hint: 'Check the path, its permissions and the free space; then run the same command again',
-});
 
 const notRoot: Problem = {
   code: 'NODE_NOT_ROOT',

@@ -1,4 +1,12 @@
-import { compareText, type PlaneName, type Problem, serviceKeyOf, serviceOfKey, tableNames } from '@sluice/netfilter';
+import {
+  compareText,
+  namesNear,
+  type PlaneName,
+  type Problem,
+  serviceKeyOf,
+  serviceOfKey,
+  tableNames,
+} from '@sluice/netfilter';
 import { CommandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
 import { peek } from '../../state/peek.ts';
@@ -169,20 +177,16 @@ const noGeneration = (service: string, held: string | undefined): Problem => ({
   hint: 'See `sluiced status`',
 });
 
-/** As many names as a line takes. */
-const namedMax = 5;
-
 function noService(service: string, { number, state }: Generation, files: FoundFiles): Problem {
   const plane = nodePlaneOf(state);
   const names = servicesOf(state);
-  const some = names.slice(0, namedMax).join(', ') + (names.length > namedMax ? `, … (${names.length} in all)` : '');
   const unread = typeof files === 'string' ? files : 'the bundle directory has no file of it';
   return {
     code: 'INPUT_EMPTY',
     level: 'error',
     message: `Cannot show ${service}: not found in generation ${number} or in the kernel`,
     hint: plane.namesServices
-      ? `The generation has ${names.length === 0 ? 'no Service' : some}; headless and ExternalName Services have no rules`
+      ? `The generation has ${namesNear(service, names) || 'no Service'}; headless and ExternalName Services have no rules`
       : `In mode ${plane.mode} the files of the bundle tell what belongs to a Service, and ${unread}`,
   };
 }

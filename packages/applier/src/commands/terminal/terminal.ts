@@ -199,3 +199,14 @@ export function printFailure(error: unknown, terminal: Terminal): number {
   terminal.err(`error: ${message}\n`);
   return exitCodes.problem;
 }
+
+/** Runs what writes a file. @throws CommandError (`OUTPUT_UNWRITABLE`) for an error of it */
+export function writing(path: string, write: () => void): void {
+  try {
+    write();
+  } catch (error) {
+    const message = `Cannot write ${path}: ${reasonOf(error)}`;
+    const hint = 'Pass a path that can be written, where no file is yet, in a directory with free space';
+    throw new CommandError([{ code: 'OUTPUT_UNWRITABLE', level: 'error', message, hint }]);
+  }
+}

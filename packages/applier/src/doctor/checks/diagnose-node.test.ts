@@ -331,9 +331,10 @@ test('says that no node port is on localhost to an operator who asks for one the
 });
 
 test('a Service that no bundle has may be left out on purpose, which objects tell', () => {
-  const { cause } = diagnoseNode({ kind: 'service', service: 'shop/db' }, healthy);
+  const { cause } = diagnoseNode({ kind: 'service', service: 'shop/wbe' }, healthy);
   expect(cause).toMatchObject({ code: 'SERVICE_UNKNOWN', certainty: 'certain' });
-  expect(cause?.evidence.at(-1)).toMatch(/headless .* are left out on purpose: sluice doctor shop\/db tells$/);
+  expect(cause?.evidence).toContain('it has shop/web');
+  expect(cause?.evidence.at(-1)).toMatch(/headless .* are left out on purpose: sluice doctor shop\/wbe tells$/);
 });
 
 test('many ports of a bridge without hairpin mode are one finding, with one command for all of them', () => {

@@ -1,4 +1,11 @@
-import { cidrContains, compareText, type Finding, printTarget, type ExaminedTarget } from '@sluice/netfilter';
+import {
+  cidrContains,
+  compareText,
+  type Finding,
+  namesNear,
+  printTarget,
+  type ExaminedTarget,
+} from '@sluice/netfilter';
 import type { DesiredFacts, Facts, Frontend } from '../facts.ts';
 import { type FollowedPacket, listenerAt, localAddresses } from '../packets.ts';
 import { atLoopback, printFrontendOf } from '../target.ts';
@@ -83,6 +90,8 @@ function unknownTarget(target: ExaminedTarget, frontends: readonly Frontend[], f
       ? one.address === target.address || (one.address === undefined && one.port === target.port)
       : one.service?.split('/')[1]?.split(':')[0] === target.service.split('/')[1],
   );
+  const names = [...new Set(known.flatMap(({ service }) => service?.replace(/:.*/, '') ?? []))];
+  const near = target.kind === 'service' && similar.length === 0 && names.length > 0;
   const ports = similar.slice(0, 3).map((one) => `${one.service ?? ''} answers on ${printFrontendOf(one)}`);
   return [
     {
@@ -92,6 +101,7 @@ function unknownTarget(target: ExaminedTarget, frontends: readonly Frontend[], f
       evidence: [
         `the active generation has ${known.length} frontends, and none is ${printTarget(target)}`,
         ...ports,
+        ...(near ? [`it has ${namesNear(target.service, names)}`] : []),
         ...(target.kind === 'address' ? onLoopback(target.address, similar, facts.desired) : []),
         ...(similar.length === 0 ? [`${leftOnPurpose}: sluice doctor ${printTarget(target)} tells`] : []),
       ],

@@ -5,7 +5,7 @@ import { exitCodes } from '../../exit.ts';
 import { allocationPath } from '../../load/allocations.ts';
 import type { Allocation } from '../../render/allocate/allocation.ts';
 import { numbersOf } from '../../render/allocate/ledger.ts';
-import { unownedAllocations } from '../../render/allocate/unowned.ts';
+import { unownedAllocations } from '../../render/allocate/request.ts';
 import type { KubeObject } from '../../render/model/kube.ts';
 import { readObjects } from '../../render/read/read.ts';
 import { writing } from '../failure/failure.ts';

@@ -1,8 +1,9 @@
-import type { Place, Problem } from '@sluice/netfilter';
+import { namesNear, type Place, type Problem } from '@sluice/netfilter';
 import { type Explained, printExplained } from '../../emit/review/explain.ts';
 import { exitCodes } from '../../exit.ts';
 import { blameLine } from '../../load/git/blame.ts';
 import { load } from '../../load/load.ts';
+import { bundleNames } from '../../load/names.ts';
 import { readSources } from '../../load/sources.ts';
 import { explain } from '../../review/explain/explain.ts';
 import { bundleAt } from '../bundle/bundle-at.ts';
@@ -61,10 +62,11 @@ const blameWithoutManifests: Problem = {
 };
 
 function notFound(query: string, dir: string): Problem {
+  const names = /^[a-z0-9-]+\/[a-z0-9-]+$/.test(query) ? namesNear(query, bundleNames.services(dir)) : '';
   return {
     code: 'INPUT_EMPTY',
     level: 'error',
     message: `Cannot explain ${JSON.stringify(query)}: it is not in any file of ${dir}`,
-    hint: 'The kernel may run another version of the bundle: pass that version with --dir REV:PATH',
+    hint: `${names === '' ? '' : `Rules are there for ${names}. `}The kernel may run another version of the bundle: pass that version with --dir REV:PATH`,
   };
 }

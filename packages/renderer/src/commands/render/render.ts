@@ -8,7 +8,7 @@ import { printStale } from '../../emit/stale.ts';
 import { planTree, type TreePlan, writeTree } from '../../emit/tree.ts';
 import { exitCodes } from '../../exit.ts';
 import { openTree, readText } from '../../load/tree.ts';
-import { unownedAllocations } from '../../render/allocate/unowned.ts';
+import { unownedAllocations } from '../../render/allocate/request.ts';
 import { renderWithQuarantine } from '../../render/quarantine/with-quarantine.ts';
 import { render, type Rendered, type RenderInput } from '../../render/render.ts';
 import { RemovalFinder } from '../../review/removal/removal.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { type FamilySettings, wantedFamilies } from './families.ts';
+import { type FamilySettings, wantedFamilies } from './request.ts';
 import type { SluiceConfig } from '../model/config.ts';
 
 type Cluster = Pick<SluiceConfig, 'serviceCIDRs' | 'primaryFamily'>;

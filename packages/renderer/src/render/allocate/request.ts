@@ -1,7 +1,9 @@
 import type { Family, Problem } from '@sluice/netfilter';
 import type { Allocation } from './allocation.ts';
-import type { Origin } from '../model/kube.ts';
+import type { KubeObject, Origin } from '../model/kube.ts';
 import type { Protocol } from '../model/model.ts';
+import { roughKey } from '../read/names.ts';
+import type { SluiceConfig } from '../model/config.ts';
 
 /** A Service that has or needs a ClusterIP (neither headless nor ExternalName). */
 export interface AllocationRequest {
@@ -64,3 +66,44 @@ export const seedOf = {
   nodePort: (service: string, key: string): string => `${service}:${key}`,
   healthCheckNodePort: (service: string): string => `${service} healthCheckNodePort`,
 };
+
+export interface FamilySettings {
+  readonly ipFamilyPolicy?: 'SingleStack' | 'PreferDualStack' | 'RequireDualStack';
+  readonly ipFamilies: readonly Family[];
+  /** The families of `clusterIPs`, in their order. */
+  readonly ofClusterIPs: readonly Family[];
+}
+
+/**
+ * The families in which a Service gets ClusterIPs, by the API server's rules (KEP-563): existing addresses decide first,
+ * then `ipFamilies`, then the cluster's own order; two of either without a policy mean RequireDualStack, otherwise SingleStack.
+ * @returns the families in order; empty when RequireDualStack needs a family that the cluster does not have
+ */
+export function wantedFamilies(
+  settings: FamilySettings,
+  config: Pick<SluiceConfig, 'serviceCIDRs' | 'primaryFamily'>,
+): readonly Family[] {
+  const second: Family = config.primaryFamily === 'ipv4' ? 'ipv6' : 'ipv4';
+  const named = [...new Set([...settings.ofClusterIPs, ...settings.ipFamilies])];
+  const ordered = [...new Set([...named, config.primaryFamily, second])];
+  const hasTwo = settings.ipFamilies.length > 1 || settings.ofClusterIPs.length > 1;
+  const policy = settings.ipFamilyPolicy ?? (hasTwo ? 'RequireDualStack' : 'SingleStack');
+  if (policy === 'SingleStack') return ordered.slice(0, 1);
+  const possible = ordered.filter(
+    (family) => settings.ofClusterIPs.includes(family) || config.serviceCIDRs[family] !== undefined,
+  );
+  return policy === 'RequireDualStack' && possible.length < 2 ? [] : possible;
+}
+
+/**
+ * The allocations whose Services are not among these objects. Their numbers stay reserved, so that a Service gets them again when it
+ * returns to the input.
+ * @param objects invalid Services count too, by their names
+ */
+export function unownedAllocations(
+  allocations: readonly Allocation[],
+  objects: readonly KubeObject[],
+): readonly Allocation[] {
+  const services = new Set(objects.filter(({ kind }) => kind === 'Service').map(roughKey));
+  return allocations.filter((allocation) => !services.has(serviceName(allocation)));
+}

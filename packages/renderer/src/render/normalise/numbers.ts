@@ -1,8 +1,7 @@
 import { addAll, compareText, type Family, type Problem } from '@sluice/netfilter';
 import { allocate } from '../allocate/allocate.ts';
 import type { Allocation } from '../allocate/allocation.ts';
-import { wantedFamilies } from '../allocate/families.ts';
-import { type AllocationRequest, portKey, serviceName } from '../allocate/request.ts';
+import { type AllocationRequest, portKey, serviceName, wantedFamilies } from '../allocate/request.ts';
 import type { SluiceConfig } from '../model/config.ts';
 import { hasAddress } from '../layer/fill.ts';
 import type { LayeredObjects } from '../layer/layer.ts';
