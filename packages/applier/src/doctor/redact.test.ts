@@ -49,7 +49,7 @@ test('names of Services are not left where only rules of another program, or the
   const facts = {
     node: 'vault-7',
     sluiced: {
-      ...healthy.sluiced!,
+      ...healthy.sluiced,
       quarantinedServices: [{ service: 'bank/vault', because: 'its probe failed' }],
       bundle: { kind: 'refused', message: 'Cannot apply bank/teller:http' },
       alarms: { RELEASE_PARTIAL: 'bank/vault was left out' },
