@@ -52,6 +52,11 @@ test('an upgrade does not start a daemon that an operator stopped', async (conte
     stdout: expect.stringContaining('sluiced is not running'),
   });
   expect((await machine.run('systemctl', 'is-active', 'sluiced.service')).stdout).toBe('inactive');
+  // Its unit is enabled, so that it is missing.
+  expect(await machine.run('sluiced', 'status')).toMatchObject({
+    exitCode: 1,
+    stdout: expect.stringContaining('sluiced.service is enabled'),
+  });
   expect(await rulesOf(machine, 'nft')).toBe(before);
   await machine.must('systemctl', 'start', 'sluiced.service');
 });

@@ -1,4 +1,4 @@
-import { fstatSync } from 'node:fs';
+import { fstatSync, writeFileSync } from 'node:fs';
 import type { Problem } from '@sluice/netfilter';
 import {
   colours,
@@ -87,6 +87,10 @@ async function runDaemon(options: CommonOptions): Promise<number> {
   // First: without a listener, SIGUSR2 ends the process and SIGUSR1 opens a debugger.
   process.on('SIGUSR1', () => log?.moreDetail());
   process.on('SIGUSR2', () => log?.lessDetail());
+  try {
+    // Node names its main thread after itself, and `pgrep` and `top` find the daemon by this name.
+    writeFileSync('/proc/self/comm', 'sluiced');
+  } catch {}
   const { smallHeap } = await import('./memory.ts');
   const heap = smallHeap();
   const { run } = await import('./commands/run/run.ts');

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { gzipSync } from 'node:zlib';
 import { printTar } from '@sluice/bundle';
 import { type FindingsFormat, printFindings, version } from '@sluice/cli';
@@ -43,7 +43,7 @@ export async function doctor(text: string | undefined, options: DoctorOptions, t
   const facts = await factsOf(config, target, options.live === true);
   const diagnosis = diagnoseNode(target, facts);
   const unseen = unsent(target, diagnosis, facts);
-  if (options.bundle !== undefined) writeArchive(options.bundle, archiveFiles(diagnosis, facts));
+  if (options.bundle !== undefined) await writeArchive(options.bundle, archiveFiles(diagnosis, facts));
   const { output = 'text' } = options;
   const unread = [...diagnosis.unread, ...(unseen ? [unseen] : [])];
   answer(options, terminal, {
@@ -58,9 +58,9 @@ export async function doctor(text: string | undefined, options: DoctorOptions, t
 }
 
 /** A new file that only root can read: what is redacted still describes a node. */
-function writeArchive(path: string, files: ReadonlyMap<string, string>): void {
+function writeArchive(path: string, files: ReadonlyMap<string, string>): Promise<void> {
   const bytes = new Map([...files].map(([name, text]) => [name, Buffer.from(text)]));
-  writing(path, () => writeFileSync(path, gzipSync(printTar(bytes)), { flag: 'wx', mode: 0o600 }));
+  return writing(path, () => writeFile(path, gzipSync(printTar(bytes)), { flag: 'wx', mode: 0o600 }));
 }
 
 async function factsOf(config: SluicedConfig, target: ExaminedTarget, isLive: boolean): Promise<Facts> {

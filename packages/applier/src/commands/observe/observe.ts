@@ -1,4 +1,5 @@
-import { closeSync, openSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import {
@@ -107,7 +108,8 @@ export async function observe(
   const seen = from === undefined ? await ofThisMachine(config) : ofSavedFiles(config.node, from);
   if (output === '-') for (const part of printObservation(seen)) terminal.out(part);
   else {
-    writing(output, () => write(output, printObservation(seen)));
+    // It goes on where a disk that is nearly full takes a part of a part.
+    await writing(output, () => writeFile(output, printObservation(seen), { mode: 0o644 }));
     const { missing } = seen;
     const result = {
       kind: 'Observation',
@@ -158,16 +160,6 @@ async function factsOf(config: SluicedConfig): Promise<HostFacts> {
     };
   } finally {
     session.close();
-  }
-}
-
-function write(path: string, parts: Iterable<string>): void {
-  const fd = openSync(path, 'w', 0o644);
-  try {
-    // A disk that is nearly full takes a part of a part.
-    for (const part of parts) writeFileSync(fd, part);
-  } finally {
-    closeSync(fd);
   }
 }
 

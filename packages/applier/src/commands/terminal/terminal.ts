@@ -201,9 +201,9 @@ export function printFailure(error: unknown, terminal: Terminal): number {
 }
 
 /** Runs what writes a file. @throws CommandError (`OUTPUT_UNWRITABLE`) for an error of it */
-export function writing(path: string, write: () => void): void {
+export async function writing(path: string, write: () => Promise<void>): Promise<void> {
   try {
-    write();
+    await write();
   } catch (error) {
     const message = `Cannot write ${path}: ${reasonOf(error)}`;
     const hint = 'Pass a path that can be written, where no file is yet, in a directory with free space';
