@@ -206,7 +206,7 @@ export async function writing(path: string, write: () => Promise<void>): Promise
     await write();
   } catch (error) {
     const message = `Cannot write ${path}: ${reasonOf(error)}`;
-    const hint = 'Pass a path that can be written, where no file is yet, in a directory with free space';
+    const hint = 'Check the path, its permissions and the free space, and that no file is in the way';
     throw new CommandError([{ code: 'OUTPUT_UNWRITABLE', level: 'error', message, hint }]);
   }
 }
