@@ -3,6 +3,7 @@ import type { Address } from '../rules/address.ts';
 import { readChance, readMark } from '../rules/parts.ts';
 import { familyOfBytecode } from '../rules/reflexive.ts';
 import { certain } from '../rules/rule.ts';
+import { splitWords, type Word } from '../rules/words.ts';
 import { connectionMark, flagsIn, hasBits, packetMark, tcpFlags } from './bits.ts';
 import { elementsOf } from './nft-values.ts';
 import type { Effect, LiveSet, LiveTest, SourceTest } from './rule.ts';
@@ -54,20 +55,19 @@ export interface Reading extends RuleContext {
   port: string | undefined;
 }
 
-interface Word {
-  readonly text: string;
-  readonly isQuoted: boolean;
+/** The words of a line: `"…"` is one, in which a backslash quotes the next character. */
+export function wordsOf(line: string): readonly Word[] {
+  // Four times faster, and the same words: it refuses what it would split otherwise.
+  const split = splitWords(line);
+  if (!('error' in split)) return split;
+  return [...line.matchAll(/"((?:[^"\\]|\\.)*)"|(\S+)/g)].map(([, quoted, plain]) => ({
+    text: quoted?.replaceAll(/\\(.)/g, '$1') ?? plain ?? '',
+    quoted: quoted !== undefined,
+  }));
 }
 
-/** The words of a line: `"…"` is one, in which a backslash quotes the next character. */
-export const wordsOf = (text: string): readonly Word[] =>
-  [...text.matchAll(/"((?:[^"\\]|\\.)*)"|(\S+)/g)].map(([, quoted, plain]) => ({
-    text: quoted?.replaceAll(/\\(.)/g, '$1') ?? plain ?? '',
-    isQuoted: quoted !== undefined,
-  }));
-
 /** The next word, unless it is quoted. */
-export const peek = ({ words, at }: Reading): string => (words[at]?.isQuoted === false ? words[at].text : '');
+export const peek = ({ words, at }: Reading): string => (words[at]?.quoted === false ? words[at].text : '');
 
 /** Takes the next word. */
 export function take(reading: Reading): string {
@@ -161,8 +161,7 @@ const isBridged: LiveTest = ({ destination }, hook) => {
 export const hasSocket: LiveTest = ({ destination }, { state, isLocal }) =>
   state === 'NEW' && !isLocal(destination) ? 0 : undefined;
 
-/** Options with what they ask. The negation of a test is made by the caller, that of a source by its reader. */
-export const options: Readonly<Record<string, Reader>> = {
+const readers: Readonly<Record<string, Reader>> = {
   '-s': (reading, isNegated) => {
     const text = take(reading);
     const network = networkIn(text);
@@ -325,13 +324,16 @@ export const options: Readonly<Record<string, Reader>> = {
   '--restore-skmark': () => always,
 };
 
+/** Options with what they ask. The negation of a test is made by the caller, that of a source by its reader. */
+export const options: ReadonlyMap<string, Reader> = new Map(Object.entries(readers));
+
 /** Types of addresses that no Service and no client has. */
 const outsideTypes = (text: string): LiveTest | undefined =>
   ['BROADCAST', 'MULTICAST', 'BLACKHOLE', 'UNREACHABLE', 'PROHIBIT'].includes(text) ? () => 0 : undefined;
 
 /** `-m recent`: a list that is only filled matches always. Whom the list of another program has is not known. */
 function recentTest(name: string, { words, at, isProxys }: Reading): LiveTest {
-  const isModule = ({ text, isQuoted }: Word): boolean => text === '-m' && !isQuoted;
+  const isModule = ({ text, quoted }: Word): boolean => text === '-m' && !quoted;
   const end = words.findIndex((word, index) => index >= at && (isModule(word) || word.text === '-j'));
   const own = words.slice(words.slice(0, at).findLastIndex(isModule), end < 0 ? undefined : end);
   if (own.some(({ text }) => text === '--set')) return always;

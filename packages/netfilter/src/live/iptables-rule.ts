@@ -33,7 +33,7 @@ export function readIptablesRule(text: string, context: RuleContext, hit: RuleHi
   while (reading.at < reading.words.length) readOption(reading);
   const { tests, sources, effect, unread, destination, protocol, port } = reading;
   const key = destination && protocol && port ? `${protocol} ${destination} ${port}` : undefined;
-  const recent = recentIn(reading.words.map((word) => word.text));
+  const recent = text.includes('recent') ? recentIn(reading.words.map((word) => word.text)) : undefined;
   return {
     text,
     hit: recent ? { ...hit, recent } : hit,
@@ -76,7 +76,7 @@ function readOption(reading: Reading): void {
     if (reading.module === 'rt' || reading.module === 'frag') reading.tests.push(() => 0);
     return;
   }
-  const reader = Object.hasOwn(options, option) ? options[option] : undefined;
+  const reader = options.get(option);
   if (reader) {
     const test = reader(reading, isNegated);
     if (test && test !== always) reading.tests.push(isNegated ? not(test) : test);
@@ -88,12 +88,13 @@ function readOption(reading: Reading): void {
 
 function readTarget(reading: Reading, isGoto: boolean): void {
   const name = take(reading);
-  const rest = reading.words.slice(reading.at).map(({ text }) => text);
+  const first = reading.at;
   reading.at = reading.words.length;
   if (reading.hasChain(name)) {
     reading.effect = { kind: isGoto ? 'goto' : 'jump', chain: name };
     return;
   }
+  const rest = reading.words.slice(first).map(({ text }) => text);
   // The source of a proxy is that of the node; foreign translations of sources stay.
   const effect = name === 'SNAT' && reading.isProxys ? undefined : effectOf(name, rest, reading.family);
   const because = `target ${[name, ...rest].join(' ')} is not read`;

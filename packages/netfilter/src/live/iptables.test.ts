@@ -3,6 +3,7 @@ import { emptyProgram } from '../link/program.ts';
 import type { Packet } from '../packet/packet.ts';
 import { summarise, trace } from '../trace/trace.ts';
 import { readIptables } from './iptables.ts';
+import { wordsOf } from './iptables-options.ts';
 import { traceNotes } from './rule.ts';
 import { readLiveSets } from './sets.ts';
 import { LiveTables } from './tables.ts';
@@ -276,4 +277,17 @@ test.each([
   const live = { tables, notes: traceNotes(), outOf: (): string => 'eth0', state };
   const toNode = { ...packet, destination: '192.0.2.11' };
   expect(summarise(trace(emptyProgram, toNode, { localAddresses: ['192.0.2.11'], live }))).toBe(expected);
+});
+
+test('the words of a line are those of the plain pattern, whichever way it was split', () => {
+  const plain = (line: string): unknown =>
+    [...line.matchAll(/"((?:[^"\\]|\\.)*)"|(\S+)/g)].map(([, quoted, bare]) => ({
+      text: quoted?.replaceAll(/\\(.)/g, '$1') ?? bare,
+      quoted: quoted !== undefined,
+    }));
+  const pieces = [' ', '"', '\\', "'", '-A', 'x y', '\t', '!', 'é', '""', '\u00A0'];
+  const lines = [''];
+  for (const line of lines) if (line.length < 5) lines.push(...pieces.map((piece) => line + piece));
+  const differing = lines.filter((line) => JSON.stringify(wordsOf(line)) !== JSON.stringify(plain(line)));
+  expect(differing).toEqual([]);
 });

@@ -107,7 +107,7 @@ export const hasPort =
 export const isProtocol =
   (names: readonly string[]): LiveTest =>
   (_flow, { protocol }) =>
-    yes(names.some((name) => name === protocol || name === 'all' || name === numbers[protocol]));
+    yes(names.includes(protocol) || names.includes('all') || names.includes(numbers[protocol]));
 
 const numbers = { tcp: '6', udp: '17', sctp: '132' } as const;
 

@@ -71,7 +71,9 @@ function walk(at: At, chain: LiveChain, start: TraceFlow, left: Left): void {
       throw new TraceError(`Cannot trace ${at.table.title} ${at.hook.name}: a packet meets more than ${metMax} rules`);
     // Most rules match no flow: then the list stays.
     let next: TraceFlow[] | undefined;
-    for (const [index, flow] of flows.entries()) {
+    // Without an iterator: this line runs for each packet and rule.
+    for (let index = 0; index < flows.length; index++) {
+      const flow = flows[index]!;
       const chance = chanceOf(rule, flow, at);
       if (chance === 0) {
         next?.push(flow);

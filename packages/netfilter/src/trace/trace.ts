@@ -68,11 +68,11 @@ function hit(key: string, server: VirtualServer, real?: RealServer): RuleHit {
 export function trace(program: FamilyProgram, packet: Packet, world: World): readonly Outcome[] {
   const isLocal = localTest(world);
   const switches = world.switches ? new Set(world.switches) : none;
-  const sets = world.ipvs?.sets;
   const { family, protocol, remembers } = packet;
   const { state = 'NEW' } = world;
   const isFirst = state === 'NEW';
   const start = firstFlow(packet);
+  const all = { family, protocol, remembers, isLocal, original: start, sets: world.ipvs?.sets, switches, state };
   const nft = isFirst && world.nft ? new NftTable(world.nft, packet, start.destination, isLocal) : undefined;
   // On most nodes.
   const isTableAlone = !world.live && program.nat.jumps.length === 0 && program.filter.jumps.length === 0;
@@ -84,24 +84,16 @@ export function trace(program: FamilyProgram, packet: Packet, world: World): rea
   ): readonly TraceFlow[] => {
     if (given.length === 0) return given;
     if (nft && isTableAlone) return passAlone(nft, given, table, name);
-    const context = { name, family, protocol, remembers, isLocal, in: incoming, original: start };
-    const flows = world.live ? passLive(world.live, given, table, context) : given;
-    const opened = flows.flatMap((flow) => (ended(flow) ? [] : [open(flow)]));
+    const at = { ...all, table, name, in: incoming };
+    const flows = world.live ? passLive(world.live, given, table, at) : given;
+    const opened = flows.filter((flow) => !ended(flow)).map(open);
     const passed = nft ? opened.flatMap((flow) => passTable(nft, flow, table, name)) : opened;
     // The kernel translates a packet once in a hook.
     const isDone = (flow: TraceFlow): boolean =>
-      nft !== undefined && table === 'nat' && (name === 'POSTROUTING' ? flow.masquerade : flow.translated);
-    const [done, rest] = [
-      passed.filter((one) => ended(one) || isDone(one)),
-      passed.filter((one) => !ended(one) && !isDone(one)),
-    ];
-    return [
-      ...flows.filter(ended),
-      ...done,
-      ...(isFirst || table === 'filter'
-        ? passProgram(program[table], rest, { ...context, table, sets, switches, state })
-        : rest),
-    ];
+      ended(flow) || (table === 'nat' && (name === 'POSTROUTING' ? flow.masquerade : flow.translated));
+    const [done, rest] = nft ? [passed.filter(isDone), passed.filter((one) => !isDone(one))] : [[], passed];
+    const left = isFirst || table === 'filter' ? passProgram(program[table], rest, at) : rest;
+    return [...flows.filter(ended), ...done, ...left];
   };
   const balance = (flows: readonly TraceFlow[]): readonly TraceFlow[] =>
     world.ipvs && isFirst ? flows.flatMap((flow) => (ended(flow) ? [flow] : schedule(flow, packet, world))) : flows;
