@@ -48,7 +48,7 @@ export async function questions(sluice: string, scratch: string, rounds: number)
     ) as { steps: number; after: { commit: { id: string } } };
     if (found.after.commit.id !== guilty) throw new Error(`bisect found ${found.after.commit.id} instead of ${guilty}`);
     const history = await interleave(rounds, {
-      at: () => runMeasured(sluice, ['at', '2025-10-09T19:00:00Z', 'trace', dir, ...packet]),
+      at: () => runMeasured(sluice, ['trace', dir, '--at', '2025-10-09T19:00:00Z', ...packet]),
       bisect: () =>
         runMeasured(sluice, [
           'bisect',
@@ -68,7 +68,7 @@ export async function questions(sluice: string, scratch: string, rounds: number)
       `sluice bisect, ${services} Services, ${commits} commits`,
       `${found.steps} steps, ${history.bisect.seconds.toFixed(2)} s in all, ${each.toFixed(2)} s a step`,
       'at most 10 steps, each under 1 s',
-      `sluice at ${history.at.seconds.toFixed(2)} s (under 1 s), sluice trace of a directory ${history.trace.seconds.toFixed(2)} s, ratio ${ratio(history.at.seconds, history.trace.seconds)}`,
+      `sluice trace --at ${history.at.seconds.toFixed(2)} s (under 1 s), sluice trace of a directory ${history.trace.seconds.toFixed(2)} s, ratio ${ratio(history.at.seconds, history.trace.seconds)}`,
     );
   }
 }

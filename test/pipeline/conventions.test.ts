@@ -59,8 +59,8 @@ const rows: readonly VerbRow[] = [
     progress: true,
   },
   {
-    verb: 'at',
-    args: 'nowhere --node node-1 trace --from 192.0.2.11 --to 10.101.96.206:9000/tcp',
+    verb: 'trace',
+    args: '--at nowhere --node node-1 --from 192.0.2.11 --to 10.101.96.206:9000/tcp',
     exit: 2,
     stderr: /\[INPUT_UNREADABLE\]/,
     progress: true,

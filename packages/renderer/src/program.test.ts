@@ -20,7 +20,7 @@ test.each([
   ['a command, with its summary', ['sho'], ['show\tprint the rules of a node in native syntax']],
   ['a subcommand', ['allocations', 'f'], ['fix\t']],
   ['the nodes of a bundle', ['show', example, '--node', ''], ['node-1', 'node-2']],
-  ['the nodes of a bundle, for a commit of it', ['at', 'HEAD', 'trace', example, '--node', ''], ['node-1', 'node-2']],
+  ['the nodes of a bundle, for a commit of it', ['trace', example, '--at', 'HEAD', '--node', ''], ['node-1', 'node-2']],
   ['the nodes of a bundle, behind --', ['bisect', '--', 'trace', example, '--node', ''], ['node-1', 'node-2']],
   ['the Services of a bundle', ['show', example, '--service', 'shop/we'], ['shop/web']],
   ['a file, for manifests', ['render', '-f', 'man'], [':files']],

@@ -241,9 +241,10 @@ describe('sluice bisect', () => {
         revision,
         from: await bisect(revision),
         to: await bisect('HEAD', `--to=${revision}`),
-        branch: await sluice('at', '2026-01-01', `--branch=${revision}`, ...at),
-        at: await sluice('at', ...at.slice(2), '--', revision, ...at.slice(0, 2)),
-      }).toEqual({ revision, from: refused, to: refused, branch: refused, at: refused });
+        branch: await sluice(...at, '--at', '2026-01-01', `--branch=${revision}`),
+        at: await sluice(...at, `--at=${revision}`),
+        before: await sluice('at', ...at.slice(2), '--', revision, ...at.slice(0, 2)),
+      }).toEqual({ revision, from: refused, to: refused, branch: refused, at: refused, before: refused });
     }
     expect(existsSync(join(repository.root, 'hit')) || existsSync('hit')).toBe(false);
   });
@@ -260,9 +261,25 @@ describe('sluice bisect', () => {
   });
 });
 
-describe('sluice at', () => {
+describe('sluice trace --at', () => {
   const at = (when: string, ...options: readonly string[]): Promise<Ran> =>
-    sluice('at', when, '--node', 'node-1', 'trace', repository.bundle, ...packet.slice(2), ...options);
+    sluice('trace', repository.bundle, '--at', when, ...packet, ...options);
+
+  test('is what `sluice at` was', async () => {
+    repository.endpoints(5);
+    const commit = repository.commit();
+    const before = await sluice('at', commit, ...packet.slice(0, 2), 'trace', repository.bundle, ...packet.slice(2));
+    expect(before).toEqual({ ...(await at(commit)), status: 0 });
+  });
+
+  test.each([
+    [['--branch', 'main'], '--branch "main": there is no --at'],
+    [['--receipts', 'x'], '--receipts "x": there is no --at'],
+    [['--at', 'HEAD', '--live', 'x'], 'cannot be used with'],
+  ])('refuses %j', async (options, why) => {
+    const made = await sluice('trace', repository.bundle, ...packet, ...options);
+    expect(made).toMatchObject({ status: 2, stdout: '', stderr: expect.stringContaining(why) });
+  });
 
   test('traces in the bundle of a commit, and of a time', async () => {
     repository.endpoints(5);
@@ -303,9 +320,9 @@ describe('sluice at', () => {
     const before = process.cwd();
     process.chdir(repository.root);
     try {
-      const made = await sluice('at', 'HEAD~1', 'trace', ...packet);
+      const made = await sluice('trace', '--at', 'HEAD~1', ...packet);
       expect(made).toMatchObject({ status: 0, stdout: expect.stringContaining('to 10.244.1.5:8080') });
-      expect(await sluice('at', 'HEAD', 'trace', ...packet)).toMatchObject({
+      expect(await sluice('trace', '--at', 'HEAD', ...packet)).toMatchObject({
         status: 2,
         stderr: expect.stringContaining('the commit has no such directory'),
       });

@@ -156,7 +156,7 @@ function noDifference(from: HistoryStep, to: HistoryStep): Problem {
     code: 'INPUT_EMPTY',
     level: 'error',
     message: `Cannot find a change: the packet is treated alike in ${from.commit.slice(0, 12)} and ${to.commit.slice(0, 12)}`,
-    hint: 'Pass an older --from, or look at the two with `sluice at REV trace`; a change that was taken back in between cannot be found',
+    hint: 'Pass an older --from, or look at the two with `sluice trace --at REV`; a change that was taken back in between cannot be found',
   };
 }
 

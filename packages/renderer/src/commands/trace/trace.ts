@@ -2,7 +2,6 @@ import { isProblem, observationProblem } from '@sluice/bundle';
 import { printLiveTrace, printTrace } from '../../emit/review/trace.ts';
 import { exitCodes } from '../../exit.ts';
 import { openTree } from '../../load/tree.ts';
-import type { Layout } from '../../review/flows/layout.ts';
 import { traceLive } from '../../review/trace/trace-live.ts';
 import { traceOnNode } from '../../review/trace/trace-node.ts';
 import { bundleAt } from '../bundle/bundle-at.ts';
@@ -11,21 +10,27 @@ import { observationAt, placesIn } from '../input/observation.ts';
 import { reportProblems } from '../output/output.ts';
 import { print, progress } from '../output/progress.ts';
 import { badOption, type FlowOptions, liveQuestionOf, questionOf } from '../question/question.ts';
+import type { AtOptions } from './trace-at.ts';
 
-interface TraceOptions extends FlowOptions {
+interface TraceOptions extends FlowOptions, Omit<AtOptions, 'node'> {
   readonly node?: string;
   /** A file of `sluiced observe`. */
   readonly live?: string;
-  readonly layout: Layout;
-  readonly output: 'text' | 'json';
+  /** A revision or a time. */
+  readonly at?: string;
 }
 
 /** `sluice trace`: prints the paths of a packet through the rules of a node. */
-export function traceCommand(dir: string, options: TraceOptions): number {
-  const { node, live } = options;
+export async function traceCommand(dir: string, options: TraceOptions): Promise<number> {
+  const { node, live, at } = options;
+  const { branch, receipts = options.allowedReceipts } = options;
+  if (at === undefined && (branch ?? receipts) !== undefined)
+    throw new Stopped(badOption(branch === undefined ? '--receipts' : '--branch', branch ?? receipts ?? '', without));
   if (live !== undefined) return traceObserved(live, options);
   if (node === undefined)
     throw new Stopped(badOption('--node', '', 'a bundle has several nodes: pass --node NAME, or --live FILE'));
+  // What reads commits and receipts is loaded for those alone.
+  if (at !== undefined) return (await import('./trace-at.ts')).traceAt(at, dir, { ...options, node });
   const question = questionOf({ ...options, node });
   progress(`reading ${dir}`);
   const traced = reading(dir, () => traceOnNode(bundleAt(dir, openTree), question));
@@ -36,6 +41,8 @@ export function traceCommand(dir: string, options: TraceOptions): number {
   print(printTrace(traced, options.output));
   return exitCodes.done;
 }
+
+const without = 'there is no --at REV|TIME, to which it belongs';
 
 /** Prints the paths of a packet through what a kernel held. */
 function traceObserved(path: string, options: TraceOptions): number {

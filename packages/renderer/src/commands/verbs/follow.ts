@@ -1,5 +1,5 @@
 import { examples, findingsOption, outputOption } from '@sluice/cli';
-import { Argument, type Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { run } from '../options/action.ts';
 import { withInput } from '../options/options.ts';
 import { withFlow, withPacket, withReceipts } from '../options/trace.ts';
@@ -15,48 +15,57 @@ export function addTrace(program: Command): void {
     'sluice trace --node node-a --from node --to 192.0.2.11:30080/tcp rendered',
     'sluice trace --node node-a --from 198.51.100.7 --in eth0 --to [2001:db8::9]:443/tcp main:rendered',
     'sluice trace --live node-a.json --from 10.244.1.7 --to 10.96.0.10:80/tcp      # a file of `sluiced observe`',
+    'sluice trace --at 2026-11-24T08:00:00Z --node node-a --from 198.51.100.7 --to 203.0.113.9:80/tcp',
+    'sluice trace --at 2026-11-24 --branch origin/main --node node-a --from node --to shop/web:http',
+    'sluice trace --at v1.4 --node node-a --from node --to shop/web --receipts receipts --allowed-receipts allowed_receipts',
   ])
     .summary('trace a packet through the rules of a node')
-    .description("Traces the first packet of a connection through a node's rules, to every endpoint that it may reach.")
-    .argument('[DIR]', 'a bundle directory, or a Git revision of one', 'rendered')
+    .description(
+      "Traces the first packet of a connection through a node's rules, to every endpoint that it may reach. With --at it reads the bundle " +
+        'of a commit from the objects of the Git clone: the work tree is not touched. With receipts it says whether and when the node ran ' +
+        'these rules.',
+    )
+    .argument(
+      '[DIR]',
+      'a bundle directory, or a Git revision of one; with --at the directory in the repository',
+      'rendered',
+    )
     .option('--node <NAME>', 'the node; required without --live', notEmpty)
+    .addOption(
+      new Option(
+        '--at <REV|TIME>',
+        'the bundle of a commit, branch or tag; or of the last commit at a time: 2026-11-24T08:00:00Z, or 2026-11-24 for the start of ' +
+          'that day in UTC',
+      )
+        .argParser(notEmpty)
+        .conflicts('live'),
+    )
+    .option(
+      '--branch <REV>',
+      'with --at: the branch on whose first parents a time is looked for; default: HEAD',
+      notEmpty,
+    )
     .option(
       '--live <FILE>',
       'trace through the rules that `sluiced observe` found on a node, of any program, instead of a bundle',
       notEmpty,
     );
-  withFlow(command)
+  withReceipts(withFlow(command))
     .addOption(outputOption())
     .action(run(async (options, dir) => (await import('../trace/trace.ts')).traceCommand(dir, options)));
 }
 
-/** Adds `sluice at`. */
+/** Adds `sluice at`, as `sluice trace --at` was called before 0.2. It goes with 0.3. */
 export function addAt(program: Command): void {
-  const command = examples(
-    program.command('at'),
-    [
-      'sluice at HEAD~3 --node node-a trace --from 10.244.1.7 --to shop/web:80',
-      'sluice at 2026-11-24T08:00:00Z --node node-a trace --from 198.51.100.7 --to 203.0.113.9:80/tcp rendered',
-      'sluice at 2026-11-24 --branch origin/main --node node-a trace --from node --to shop/web:http',
-      'sluice at v1.4 --node node-a trace --from node --to shop/web --receipts receipts --allowed-receipts allowed_receipts',
-    ],
-    'Exit codes: 0 traced; 2 the commit or its bundle cannot be read.',
-  )
-    .summary('trace a packet through the rules of a commit or a time')
-    .description(
-      'Traces a packet through the bundle of a commit, or of the last commit at a time, from the objects of a Git clone: the work tree is ' +
-        'not touched. With receipts it says whether and when the node ran these rules.',
-    )
-    .argument(
-      '<REV|TIME>',
-      'a commit, branch or tag; or a time: 2026-11-24T08:00:00Z, or 2026-11-24 for the start of that day in UTC',
-    )
-    .addArgument(new Argument('<COMMAND>', 'what to do with the bundle').choices(['trace']))
-    .argument('[DIR]', 'the bundle directory in the repository', 'rendered')
-    .option('--branch <REV>', 'the branch on whose first parents a time is looked for; default: HEAD', notEmpty);
-  withReceipts(withPacket(command))
+  withReceipts(withPacket(program.command('at', { hidden: true })))
+    .arguments('<REV|TIME> <trace> [DIR]')
+    .option('--branch <REV>')
     .addOption(outputOption())
-    .action(run(async (options, when, _trace, dir) => (await import('../at/at.ts')).atCommand(when, dir, options)));
+    .action(
+      run(async (options, at, _trace, dir = 'rendered') =>
+        (await import('../trace/trace.ts')).traceCommand(dir, { ...options, at }),
+      ),
+    );
 }
 
 /** Adds `sluice bisect`. */

@@ -10,13 +10,19 @@ import { reportProblems } from '../output/output.ts';
 import { print, progress } from '../output/progress.ts';
 import { type PacketOptions, questionOf } from '../question/question.ts';
 
-interface AtOptions extends PacketOptions, ReceiptOptions {
+/** The options of `sluice trace --at`. */
+export interface AtOptions extends PacketOptions, ReceiptOptions {
+  /** The branch on whose first parents a time is looked for; default: HEAD. */
   readonly branch?: string;
   readonly output: 'text' | 'json';
 }
 
-/** `sluice at`: traces a packet through the bundle of a commit or a time. */
-export function atCommand(when: string, dir: string, options: AtOptions): number {
+/**
+ * Traces a packet through the bundle of a commit or a time.
+ * @param when a revision, or a time as `--at` takes it @param dir in the work tree of the repository
+ * @throws Stopped for a revision, a bundle or receipts that cannot be read
+ */
+export function traceAt(when: string, dir: string, options: AtOptions): number {
   const question = questionOf(options);
   const history = new BundleHistory(dir);
   progress(`reading ${dir} at ${when}`);
