@@ -1,5 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { type BundleFiles, readPath } from '@sluice/bundle';
 
 /** Names in a bundle directory, sorted; empty for another directory. */
 interface BundleNames {
@@ -30,4 +31,10 @@ function list(dir: string): readonly string[] {
   } catch {
     return [];
   }
+}
+
+/** The Services of a bundle that was read, as `namespace/name`, sorted. */
+export function servicesIn(files: BundleFiles): readonly string[] {
+  const paths = [...files.keys()].map(readPath).filter((path) => path?.kind === 'service');
+  return [...new Set(paths.map(({ namespace, name }) => `${namespace}/${name}`))].toSorted();
 }

@@ -17,10 +17,11 @@ import { reading } from '../failure/failure.ts';
 /**
  * Checks whether a node accepts the directory as a bundle (README.md of the format, "When is a directory a bundle?"). In a Git
  * work tree `.sluice-complete` may be missing: there the node reads the tree of HEAD.
- * @param files all files of the directory
+ * @param dir also a Git revision, which is whole @param files all of it
  * @returns a warning, or nothing
  */
 export function incomplete(dir: string, files: BundleFiles): readonly Problem[] {
+  if (!existsSync(dir)) return [];
   const sums = reading(dir, () => readText(dir, sumsFile));
   if (sums !== undefined) {
     const misfit = sumsMismatch(dir, sums, files);

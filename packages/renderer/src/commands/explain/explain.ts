@@ -1,9 +1,10 @@
+import type { BundleFiles } from '@sluice/bundle';
 import { namesNear, type Place, type Problem } from '@sluice/netfilter';
 import { type Explained, printExplained } from '../../emit/review/explain.ts';
 import { exitCodes } from '../../exit.ts';
 import { blameLine } from '../../load/git/blame.ts';
 import { load } from '../../load/load.ts';
-import { bundleNames } from '../../load/names.ts';
+import { servicesIn } from '../../load/names.ts';
 import { readSources } from '../../load/sources.ts';
 import { explain } from '../../review/explain/explain.ts';
 import { bundleAt } from '../bundle/bundle-at.ts';
@@ -23,9 +24,10 @@ interface ExplainOptions {
 export async function explainCommand(query: string, options: ExplainOptions): Promise<number> {
   if (options.blame && options.manifests === undefined) throw new Stopped(blameWithoutManifests);
   progress(`reading ${options.dir}`);
-  const explanation = explain(bundleAt(options.dir), query, options.node);
+  const files = bundleAt(options.dir);
+  const explanation = explain(files, query, options.node);
   if (explanation === undefined || 'code' in explanation) {
-    reportProblems([explanation ?? notFound(query, options.dir)]);
+    reportProblems([explanation ?? notFound(query, options.dir, files)]);
     return exitCodes.problem;
   }
   const manifest =
@@ -61,8 +63,8 @@ const blameWithoutManifests: Problem = {
   hint: 'Pass the manifests with -f',
 };
 
-function notFound(query: string, dir: string): Problem {
-  const names = /^[a-z0-9-]+\/[a-z0-9-]+$/.test(query) ? namesNear(query, bundleNames.services(dir)) : '';
+function notFound(query: string, dir: string, files: BundleFiles): Problem {
+  const names = /^[a-z0-9-]+\/[a-z0-9-]+$/.test(query) ? namesNear(query, servicesIn(files)) : '';
   return {
     code: 'INPUT_EMPTY',
     level: 'error',

@@ -2,9 +2,8 @@ import { columns } from '@sluice/cli';
 import { addAll, compareText, type Problem } from '@sluice/netfilter';
 import { nodesOf, ResolveCache, summariseNode } from '@sluice/bundle';
 import { exitCodes } from '../../exit.ts';
-import { readTree } from '../../load/tree.ts';
+import { bundleAt } from '../bundle/bundle-at.ts';
 import { incomplete } from '../bundle/complete.ts';
-import { reading } from '../failure/failure.ts';
 import { withoutNodes } from '../bundle/without-nodes.ts';
 import { print, progress } from '../output/progress.ts';
 import { reportProblems } from '../output/output.ts';
@@ -37,8 +36,7 @@ interface BundleListing {
 }
 
 function list(dir: string): BundleListing | { problems: readonly Problem[] } {
-  const files = reading(dir, () => readTree(dir));
-  if (!(files instanceof Map)) return { problems: [files as Problem] };
+  const files = bundleAt(dir);
   reportProblems(incomplete(dir, files));
   const names = nodesOf(files);
   progress(`resolving ${names.length} nodes`);

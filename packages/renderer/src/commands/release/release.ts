@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import {
   type BundleFiles,
   bundleLimits,
@@ -229,7 +229,7 @@ const firstNote = (output: string): string =>
 
 function completeBundle(spec: string): BundleFiles {
   const files = bundleAt(spec);
-  const problem = existsSync(spec) ? incomplete(spec, files)[0] : undefined;
+  const [problem] = incomplete(spec, files);
   if (problem) throw new Stopped({ ...problem, level: 'error', hint: 'Render the bundle again before releasing it' });
   return files;
 }

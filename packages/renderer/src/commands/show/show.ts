@@ -13,10 +13,9 @@ import {
   type VirtualTool,
 } from '@sluice/netfilter';
 import { exitCodes } from '../../exit.ts';
-import { bundleNames } from '../../load/names.ts';
-import { readTree } from '../../load/tree.ts';
+import { servicesIn } from '../../load/names.ts';
+import { bundleAt } from '../bundle/bundle-at.ts';
 import { incomplete } from '../bundle/complete.ts';
-import { reading } from '../failure/failure.ts';
 import { printDocument, reportProblems } from '../output/output.ts';
 import { print, say } from '../output/progress.ts';
 import { hostNotes, printHostNotes, readHostFile, ShownHost, type ShownLines } from './host.ts';
@@ -102,10 +101,10 @@ function show(
   if (facts && isProblem(facts)) return [facts];
   if (options.from !== undefined && (options.tool !== 'nft' || options.service !== undefined)) return [wrongFrom];
   const resolved = resolve(dir, options);
-  if (!('files' in resolved)) return resolved;
-  const { files, node } = resolved;
+  if (!('node' in resolved)) return resolved;
+  const { all, node } = resolved;
   if (options.from !== undefined) return showRelease(node, options.from, options);
-  if (options.service !== undefined && !hasService(files, options.service)) return [noService(options.service, dir)];
+  if (options.service !== undefined && !hasService(all, options.service)) return [noService(options.service, dir, all)];
   const tools = options.tool === undefined ? toolsInOrder : [options.tool];
   const host = new ShownHost(node, facts);
   const parts: ToolText[] = [];
@@ -123,14 +122,12 @@ function show(
 function resolve(
   dir: string,
   options: ShowOptions,
-): { readonly files: BundleFiles; readonly node: ResolvedNode } | readonly Problem[] {
-  const all = reading(dir, () => readTree(dir));
-  if (!(all instanceof Map)) return [all as Problem];
+): { readonly all: BundleFiles; readonly node: ResolvedNode } | readonly Problem[] {
+  const all = bundleAt(dir);
   reportProblems(incomplete(dir, all));
   const isWanted = wanted(options);
-  const files = new Map([...(all as BundleFiles)].filter(([path]) => isWanted(path)));
-  const node = resolveNode(files, options.node);
-  return 'version' in node ? { files, node } : node;
+  const node = resolveNode(new Map([...all].filter(([path]) => isWanted(path))), options.node);
+  return 'version' in node ? { all, node } : node;
 }
 
 /** The transactions that bring a node from one bundle to another. */
@@ -140,7 +137,7 @@ function showRelease(
   options: ShowOptions,
 ): { readonly node: ResolvedNode; readonly parts: readonly ToolText[] } | readonly Problem[] {
   const before = resolve(from, options);
-  if (!('files' in before)) return before;
+  if (!('node' in before)) return before;
   const phases = releasePhases([from, before.node], node);
   return isProblems(phases) ? phases : { node, parts: phases.map((phase) => ({ tool: 'nft' as const, ...phase })) };
 }
@@ -188,12 +185,12 @@ const namesNote = `note: the two characters after the dot of a chain name are a 
     other content uses the next two, and a node without -m bpf has a chain for each endpoint: \`sluiced show\` prints a node's own names
 `;
 
-function noService(service: string, dir: string): Problem {
+function noService(service: string, dir: string, files: BundleFiles): Problem {
   return {
     code: 'BUNDLE_INVALID',
     level: 'error',
     message: `Cannot show Service ${service}: the bundle in ${dir} has no rules for it in the profile of this node`,
-    hint: `Rules are there for ${namesNear(service, bundleNames.services(dir)) || 'no Service'}; headless and ExternalName Services have none`,
+    hint: `Rules are there for ${namesNear(service, servicesIn(files)) || 'no Service'}; headless and ExternalName Services have none`,
   };
 }
 

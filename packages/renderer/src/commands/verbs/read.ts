@@ -14,7 +14,7 @@ export function addLs(program: Command): void {
   ])
     .summary('list profiles, nodes and their versions')
     .description('Lists profiles and nodes with their versions. Nodes with the same version have the same rules.')
-    .argument('[DIR]', 'the bundle directory', 'rendered')
+    .argument('[DIR]', 'a bundle directory, or a Git revision of one', 'rendered')
     .addOption(outputOption())
     .action(run(async (options, dir) => (await import('../ls/ls.ts')).lsCommand(dir, options)));
 }
@@ -24,6 +24,7 @@ export function addShow(program: Command): void {
   examples(program.command('show'), [
     'sluice show --node node-a',
     'sluice show rendered --node node-a --service shop/web',
+    'sluice show main:rendered --node node-a',
     'sluice show rendered --node node-a --service shop/web --layout tree      # with the chain names in the kernel',
     'sluice show rendered --node node-a --tool iptables | iptables-restore --noflush',
     'sluice show rendered --node node-a --tool nft | nft -f -',
@@ -32,7 +33,7 @@ export function addShow(program: Command): void {
   ])
     .summary('print the rules of a node in native syntax')
     .description('Prints the resolved rules of one node, in a form that can be loaded by hand.')
-    .argument('[DIR]', 'the bundle directory', 'rendered')
+    .argument('[DIR]', 'a bundle directory, or a Git revision of one', 'rendered')
     .requiredOption('--node <NAME>', 'the node', notEmpty)
     .option('--host <FILE>', 'a file of `sluiced observe`: facts about the host', notEmpty)
     .option('--service <NS/NAME>', 'print only the lines of one Service', notEmpty)
