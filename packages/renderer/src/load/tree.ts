@@ -64,10 +64,10 @@ class OpenTree extends Map<string, string> {
 function listBundle(dir: string): readonly string[] | Problem {
   const { paths, irregular } = walkTree(dir);
   const [odd] = irregular;
-  if (odd !== undefined) return notABundle(join(dir, odd), 'it is not a regular file');
+  if (odd !== undefined) return unreadableFile(join(dir, odd), 'it is not a regular file');
   const foreign = paths.find((path) => readPath(path) === undefined);
-  if (foreign !== undefined) return notABundle(join(dir, foreign), 'this file is not part of a bundle');
-  if (!paths.includes(clusterFile)) return notABundle(join(dir, clusterFile), 'no such file');
+  if (foreign !== undefined) return unreadableFile(join(dir, foreign), 'this file is not part of a bundle');
+  if (!paths.includes(clusterFile)) return unreadableFile(join(dir, clusterFile), 'no such file');
   return paths;
 }
 
@@ -105,7 +105,8 @@ export function readText(dir: string, path: string): string | undefined {
   return readRegularText(`${dir}/${path}`);
 }
 
-function notABundle(file: string, why: string): Problem {
+/** A file because of which files are no bundle. @param why a clause without a full stop */
+export function unreadableFile(file: string, why: string): Problem {
   return {
     code: 'BUNDLE_INVALID',
     level: 'error',

@@ -1,6 +1,7 @@
 import {
   fileDigest,
   isProblem,
+  isSignatureFile,
   readRelease,
   type Release,
   releaseFile,
@@ -41,6 +42,24 @@ function notText(files: ReadonlyMap<string, string>, digests: ReadonlyMap<string
   const odd = [...files].find(([path, text]) => fileDigest(text) !== digests.get(path));
   return odd && `${odd[0]} is not UTF-8`;
 }
+
+/** A warning, where no file is a signature. @param what would be refused @param again what to do once it is signed */
+export const withoutSignature = (
+  dir: string,
+  files: ReadonlyMap<string, string>,
+  what: 'archive' | 'release',
+  again: string,
+): readonly Problem[] =>
+  [...files.keys()].some(isSignatureFile)
+    ? []
+    : [
+        {
+          code: 'RELEASE_UNSIGNED',
+          level: 'warning',
+          message: `Cannot find a signature in ${dir}: nodes that require one refuse this ${what}`,
+          hint: `Sign the release (\`sluice sign\`), then ${again}`,
+        },
+      ];
 
 function invalid(dir: string, why: string): Problem {
   return {

@@ -2,22 +2,11 @@ import { type Problem, compareProblems } from '@sluice/netfilter';
 import type { Allocation } from './allocate/allocation.ts';
 import { type Assembled, assemble } from './assemble.ts';
 import type { SluiceConfig } from './model/config.ts';
-import type { KubeObject } from './model/kube.ts';
 import { Memo } from './model/memo.ts';
-import { type Normalised, normalise } from './normalise.ts';
+import { type Normalised, type NormaliseInput, normalise } from './normalise.ts';
 
 /** The input of a render. */
-export interface RenderInput {
-  /** The objects of the cluster. */
-  readonly base: readonly KubeObject[];
-  /** The changed objects; without a base, all objects. */
-  readonly change: readonly KubeObject[];
-  readonly config: SluiceConfig;
-  readonly allocations: readonly Allocation[];
-  /** Allocate addresses and ports for Services without. */
-  readonly allocate: boolean;
-  /** The input is a snapshot: it has every Service and endpoint of the cluster. */
-  readonly snapshot: boolean;
+export interface RenderInput extends NormaliseInput {
   /** Warnings are errors. */
   readonly strict: boolean;
 }

@@ -9,9 +9,11 @@ export function notEmpty(value: string): string {
 /** Collects the values of an option that may be repeated. */
 export const collect = (value: string, list: readonly string[] = []): readonly string[] => [...list, notEmpty(value)];
 
-/** Parses a percentage from 1 to 100. */
-export function percent(value: string): number {
-  const number = /^\d{1,3}$/.test(value) ? Number(value) : 0;
-  if (number < 1 || number > 100) throw new InvalidArgumentError('It is not a percentage from 1 to 100.');
-  return number;
-}
+/** Makes a parser of whole numbers from 1 to `most`, at most 999,999,999. */
+export const upTo =
+  (most: number) =>
+  (value: string): number => {
+    const number = /^[1-9]\d{0,8}$/.test(value) ? Number(value) : 0;
+    if (number < 1 || number > most) throw new InvalidArgumentError(`Write a whole number from 1 to ${most}.`);
+    return number;
+  };

@@ -7,7 +7,6 @@ import {
   fileDigest,
   filesOfNode,
   isProblem,
-  isSignatureFile,
   nodeFile,
   type NodeInRelease,
   printArchive,
@@ -22,7 +21,7 @@ import type { Format } from '@sluice/cli';
 import { writeOutput } from '../../emit/file.ts';
 import { exitCodes } from '../../exit.ts';
 import { readRegular } from '../../load/regular.ts';
-import { readWholeRelease, type WholeRelease } from '../../load/whole-release.ts';
+import { readWholeRelease, type WholeRelease, withoutSignature } from '../../load/whole-release.ts';
 import { reading, Stopped, writing } from '../failure/failure.ts';
 import { clearProgress, print, progress, say } from '../output/progress.ts';
 import { printDocument, reportProblems } from '../output/output.ts';
@@ -54,7 +53,7 @@ export function packCommand(dir: string, { node, all, base, output, report }: Pa
   const isOut = writing(output, () => isStandardOutput(output));
   if (isOut) writing('standard output', () => writeOut(packed));
   else writing(output, () => writeOutput(output, packed));
-  if (![...files.keys()].some(isSignatureFile)) reportProblems([unsigned(dir)]);
+  reportProblems(withoutSignature(dir, files, 'archive', 'pack it again'));
   say(summary(output, whole.release, archive, packed));
   const digest = `sha256:${fileDigest(packed)}`;
   if (report === 'text') (isOut ? say : print)(`${digest}\n`);
@@ -166,15 +165,6 @@ function unknownNode(dir: string, node: string, why: string): Problem {
     level: 'error',
     message: `Cannot pack ${dir} for ${node}: ${why}`,
     hint: '`nodes:` in release.yaml lists the nodes of the release',
-  };
-}
-
-function unsigned(dir: string): Problem {
-  return {
-    code: 'RELEASE_UNSIGNED',
-    level: 'warning',
-    message: `Cannot find a signature in ${dir}: nodes that require one refuse this archive`,
-    hint: 'Sign the release (`sluice sign`), then pack it again',
   };
 }
 

@@ -1,8 +1,8 @@
-import { isProblem, isSignatureFile } from '@sluice/bundle';
+import { isProblem } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
 import { exitCodes } from '../../exit.ts';
-import { readWholeRelease } from '../../load/whole-release.ts';
+import { readWholeRelease, withoutSignature } from '../../load/whole-release.ts';
 import { RegistryClient } from '../../registry/client.ts';
 import { pushRelease } from '../../registry/push.ts';
 import { readReference } from '../../registry/reference.ts';
@@ -28,7 +28,7 @@ export async function pushCommand(dir: string, spec: string, { plainHttp, output
   const client = new RegistryClient(reference, { plainHttp: plainHttp === true, env: process.env });
   const { tag } = reference;
   const pushed = await atRegistry(() => pushRelease(client, release, files, tag));
-  if (![...files.keys()].some(isSignatureFile)) reportProblems([unsigned(dir)]);
+  reportProblems(withoutSignature(dir, files, 'release', 'push it again: only the signature is sent'));
   const { layers, sent, attachments } = pushed;
   say(
     `${spec}: release ${release.serial} of ${release.cluster}, ${layers} layers, ${sent} of them new; ${attachments} signatures and openings\n`,
@@ -46,14 +46,5 @@ function noTag(spec: string): Problem {
     level: 'error',
     message: `Cannot push to ${JSON.stringify(spec)}: it is not of the form REGISTRY/REPOSITORY:TAG`,
     hint: 'Write it as registry.example.com/sluice/shop:42, with the registry',
-  };
-}
-
-function unsigned(dir: string): Problem {
-  return {
-    code: 'RELEASE_UNSIGNED',
-    level: 'warning',
-    message: `Cannot find a signature in ${dir}: nodes that require one refuse this release`,
-    hint: 'Sign the release (`sluice sign`), then push it again: only the signature is sent',
   };
 }

@@ -1,7 +1,7 @@
 import { examples, findingsOption, outputOption } from '@sluice/cli';
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
 import { run } from '../options/action.ts';
-import { collect, notEmpty } from '../options/values.ts';
+import { collect, notEmpty, upTo } from '../options/values.ts';
 
 /** The options and help of the verbs with which operators move from kube-proxy. */
 
@@ -48,15 +48,10 @@ export function addCertify(program: Command): void {
     .requiredOption('--key <FILE>', 'the key to sign with', notEmpty)
     .option('--accept <ID>', 'the id of a difference that is accepted; may be repeated', collect)
     .option('--by <NAME>', 'who accepts the differences; required with --accept', notEmpty)
-    .option('--hours <HOURS>', 'how long the certificate is valid, at most 24', hours, 24)
+    .option('--hours <HOURS>', 'how long the certificate is valid, at most 24', upTo(24), 24)
     .option('--out <DIR>', 'the directory to write to', notEmpty, '.')
     .addOption(outputOption())
     .action(run(async (options, file) => (await import('../certify/certify.ts')).certifyCommand(file, options)));
-}
-
-function hours(text: string): number {
-  if (!/^(?:[1-9]|1\d|2[0-4])$/.test(text)) throw new InvalidArgumentError('Write a whole number from 1 to 24.');
-  return Number(text);
 }
 
 /** Adds `sluice adopt-plan`. */
@@ -73,15 +68,10 @@ export function addAdoptPlan(program: Command): void {
     .argument('<FILES...>', 'results of `sluice parity -o json`, one for each node')
     .option('--nodes <FILE>', 'the Nodes of the cluster, as `kubectl get nodes -o json` prints them', notEmpty)
     .option('--by <LABEL>', 'a label of Nodes that makes groups; may be repeated', collect)
-    .option('--most <COUNT>', 'how many nodes a wave may have; larger ones are in parts', count)
+    .option('--most <COUNT>', 'how many nodes a wave may have; larger ones are in parts', upTo(999_999))
     .option('--waves <FILE>', 'write the waves for `sluice release --wave` to this file', notEmpty)
     .addOption(outputOption())
     .action(
       run(async (options, files) => (await import('../adopt-plan/adopt-plan.ts')).adoptPlanCommand(files, options)),
     );
-}
-
-function count(text: string): number {
-  if (!/^[1-9]\d{0,5}$/.test(text)) throw new InvalidArgumentError('Write a number of nodes, from 1.');
-  return Number(text);
 }

@@ -2,7 +2,7 @@ import { examples, outputOption, pathOption, reportOption } from '@sluice/cli';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { run } from '../options/action.ts';
 import { plainHttpOption } from '../options/options.ts';
-import { collect, notEmpty } from '../options/values.ts';
+import { collect, notEmpty, upTo } from '../options/values.ts';
 
 /** The options and help of the verbs with which operators make and spread a release. */
 
@@ -109,14 +109,9 @@ export function addVerify(program: Command): void {
       'the keys that may sign, in the format of ssh-keygen, read more strictly',
       notEmpty,
     )
-    .option('--threshold <N>', 'the number of different principals that must have signed', count, 1)
+    .option('--threshold <N>', 'the number of different principals that must have signed', upTo(99), 1)
     .addOption(outputOption())
     .action(run(async (options, dir) => (await import('../verify/verify.ts')).verifyCommand(dir, options)));
-}
-
-function count(text: string): number {
-  if (!/^[1-9]\d?$/.test(text)) throw new InvalidArgumentError('Write a whole number from 1 to 99.');
-  return Number(text);
 }
 
 /** Adds `sluice pack`. */
@@ -185,7 +180,7 @@ export function addPromote(program: Command): void {
     .option(
       '--quorum <PERCENT>',
       'how many nodes of the open waves must report success; a single failure always stops',
-      percent,
+      upTo(100),
       100,
     )
     .option('--accept-failing', 'go on although nodes were confirmed with probes that failed before the release, too')
@@ -193,11 +188,6 @@ export function addPromote(program: Command): void {
     .option('--dry-run', 'only report whether the wave can be opened')
     .addOption(outputOption())
     .action(run(async (options, dir) => (await import('../promote/promote.ts')).promoteCommand(dir, options)));
-}
-
-function percent(text: string): number {
-  if (!/^(?:100|[1-9]\d?)$/.test(text)) throw new InvalidArgumentError('Write a whole number from 1 to 100.');
-  return Number(text);
 }
 
 /** Adds `sluice fleet`. */

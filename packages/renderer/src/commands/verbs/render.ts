@@ -2,7 +2,7 @@ import { examples, formats, outputOption, pathOption, reportOption, withLog } fr
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { run } from '../options/action.ts';
 import { withCluster, withInput } from '../options/options.ts';
-import { collect, notEmpty } from '../options/values.ts';
+import { collect, notEmpty, upTo } from '../options/values.ts';
 
 /** The options and help of the verbs with which operators render. */
 
@@ -169,7 +169,7 @@ export function addWatch(program: Command): void {
       duration,
     )
     .option('--removal-share <SHARE>', 'what takes away more than this share of all is held (default: 0.5)', share)
-    .option('--removal-least <N>', 'and at least so many (default: 10)', count)
+    .option('--removal-least <N>', 'and at least so many (default: 10)', upTo(999_999_999))
     .option(
       '--accept-removal',
       'publish at once what the first look at the cluster takes away; later removals are held',
@@ -196,11 +196,6 @@ function duration(text: string): number {
 function share(text: string): number {
   if (!/^(?:0(?:\.\d{1,6})?|1(?:\.0{1,6})?)$/.test(text))
     throw new InvalidArgumentError('Write a number from 0 to 1, as 0.5.');
-  return Number(text);
-}
-
-function count(text: string): number {
-  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('Write a whole number from 1 on.');
   return Number(text);
 }
 

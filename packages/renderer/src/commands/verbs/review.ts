@@ -1,7 +1,7 @@
 import { examples, findingsOption, outputOption } from '@sluice/cli';
 import { type Command, Option } from 'commander';
 import { run } from '../options/action.ts';
-import { collect, notEmpty, percent } from '../options/values.ts';
+import { collect, notEmpty, upTo } from '../options/values.ts';
 
 /** The options and help of the verbs with which operators review a change. */
 
@@ -149,7 +149,7 @@ export function addWhatIf(program: Command): void {
       collect,
     )
     .option('--endpoints', 'judge each endpoint in turn, too')
-    .option('--share <PERCENT>', "the most of a port's connections that one endpoint may get", percent)
+    .option('--share <PERCENT>', "the most of a port's connections that one endpoint may get", upTo(100))
     .option('-c, --config <FILE>', 'the SluiceConfig with `policy`: levels, waivers, survives.sharePercent', notEmpty)
     .option('--today <DAY>', 'the date for checking the expiry of waivers, such as 2026-12-31', notEmpty)
     .option('--exit-code', 'exit with 1 when a failure takes something from clients')

@@ -3,7 +3,7 @@ import { type BundleFiles, clusterFile, readPath } from '@sluice/bundle';
 import { compareText, type Problem } from '@sluice/netfilter';
 import { askGit, type BlobEntry, listBlobs, placeIn, readBlobs } from './objects.ts';
 import { whyGit } from './run-git.ts';
-import { type openTree, readTree } from '../tree.ts';
+import { type openTree, readTree, unreadableFile } from '../tree.ts';
 
 /**
  * Reads a bundle from a directory (`rendered`) or from a Git revision (`main:rendered`, from the object store: the work tree is not
@@ -43,10 +43,10 @@ function readRevision(revision: string, path: string): BundleFiles | Problem {
 /** Why files are not those of a bundle; undefined where they are. @param from `main:rendered` */
 export function notABundle(from: string, entries: readonly BlobEntry[]): Problem | undefined {
   const foreign = entries.find((entry) => readPath(entry.path) === undefined);
-  if (foreign) return invalid(`${from}/${foreign.path}`, 'this file is not part of a bundle');
+  if (foreign) return unreadableFile(`${from}/${foreign.path}`, 'this file is not part of a bundle');
   return entries.some((entry) => entry.path === clusterFile)
     ? undefined
-    : invalid(`${from}/${clusterFile}`, 'no such file');
+    : unreadableFile(`${from}/${clusterFile}`, 'no such file');
 }
 
 function unreadable(spec: string, why: string): Problem {
@@ -55,15 +55,5 @@ function unreadable(spec: string, why: string): Problem {
     level: 'error',
     message: `Cannot read the bundle ${spec}: ${why}`,
     hint: 'Pass a directory, or a Git revision with a directory, such as main:rendered',
-  };
-}
-
-function invalid(file: string, why: string): Problem {
-  return {
-    code: 'BUNDLE_INVALID',
-    level: 'error',
-    at: { file, line: 1, column: 1 },
-    message: `Cannot read the bundle: ${why}`,
-    hint: 'Pass a directory written by `sluice render`',
   };
 }
