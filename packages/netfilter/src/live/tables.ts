@@ -17,6 +17,23 @@ const snatPriority = 100;
 /** In modes iptables and ipvs kube-proxy accepts in it what it marked for masquerading (`pkg/proxy/iptables/proxier.go`). */
 export const forwardAccepts = 'KUBE-FORWARD';
 
+/** Whether rules of other programs, in a chain or in one that it leads to, may refuse a packet. */
+function mayRefuse({ chains }: Pick<LiveTable, 'chains'>, name: string, met = new Set<string>()): boolean {
+  if (met.has(name)) return false;
+  met.add(name);
+  const refuses = (effect: Effect): boolean => {
+    if (effect.kind === 'jump' || effect.kind === 'goto') return mayRefuse({ chains }, effect.chain, met);
+    if (effect.kind === 'sequence') return effect.effects.some(refuses);
+    return ['drop', 'reject', 'unread', 'choose'].includes(effect.kind);
+  };
+  return (
+    chains
+      .get(name)
+      ?.rules()
+      .some(({ isProxys, effect }) => !isProxys && refuses(effect)) === true
+  );
+}
+
 /** All tables of a family that packets meet, in the order of the kernel. */
 export class LiveTables {
   readonly family: Family;
@@ -71,9 +88,15 @@ export class LiveTables {
     );
   }
 
-  /** Without what a kube-proxy accepts of forwarded packets; undefined: no table has its chain for that. */
+  /** Without what a kube-proxy accepts of forwarded packets; undefined: nothing else in these tables refuses any, or none has its chain. */
   withoutForwardAccepts(): LiveTables | undefined {
-    if (!this.tables.some(({ chains }) => chains.has(forwardAccepts))) return undefined;
+    const own = this.tables.filter(({ chains }) => chains.has(forwardAccepts));
+    const isMet = own.some((table) =>
+      table.bases.some(
+        ({ hook, policy, chain }) => hook === 'FORWARD' && (policy === 'drop' || mayRefuse(table, chain)),
+      ),
+    );
+    if (!isMet) return undefined;
     const tables = this.tables.map((table): LiveTable => {
       const chain = table.chains.get(forwardAccepts);
       if (!chain) return table;

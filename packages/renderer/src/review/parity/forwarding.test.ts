@@ -17,13 +17,13 @@ const packet: Packet = {
 };
 const plugin = '-A FORWARD -d 10.244.0.0/16 -j ACCEPT\n';
 
-/** Asks a node that holds the rules of example 02, with a policy of FORWARD and these rules before all others. */
-function lostWith(policy: 'ACCEPT' | 'DROP', rules: string, desired: Mode = 'nftables') {
+/** Asks a node that holds the rules of example 02, with a policy of FORWARD and these rules before and behind all others. */
+function lostWith(policy: 'ACCEPT' | 'DROP', rules: string, desired: Mode = 'nftables', behind = '') {
   const saved = savedFiles(bundleOf('02-node-port'), 'node-1');
   const text = (saved.get(file) ?? '').replace(/^:FORWARD ACCEPT/m, `:FORWARD ${policy}`);
   saved.set(
     file,
-    text.replace(/^-A /m, () => `${rules}-A `),
+    text.replace(/^-A /m, () => `${rules}-A `).replace(/^COMMIT/m, () => `${behind}COMMIT`),
   );
   const node = observedNode(observe('node-1', saved), 'ipv4', [own]);
   return lostForwarding(node, { observed: ['iptables'], desired })(packet).map(({ what }) => what);
@@ -38,6 +38,11 @@ test.each([
   ['a network plugin accepts the packets, too', 'DROP', plugin],
 ] as const)('nothing is lost where %s', (_, policy, rules) => {
   expect(lostWith(policy, rules)).toEqual([]);
+});
+
+test('a rule of another program behind KUBE-FORWARD refuses them, too', () => {
+  expect(lostWith('ACCEPT', '', 'nftables', '-A FORWARD -j DROP\n')).toEqual(['chain KUBE-FORWARD']);
+  expect(lostWith('ACCEPT', '', 'nftables', '-A FORWARD -p icmp -j DROP\n')).toEqual([]);
 });
 
 test('modes iptables and ipvs have the chain after a move, too', () => {
