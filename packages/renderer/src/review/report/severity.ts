@@ -11,41 +11,26 @@ export const severities = [
 ] as const;
 export type Severity = (typeof severities)[number];
 
-/** What happens, as the predicate of a Service. */
-export const severityLabels = {
-  'last-endpoint': 'loses its last endpoint',
-  opens: 'opens to the outside',
-  'source-address': 'changes its source address',
-  connections: 'breaks connections or sessions',
-  closes: 'no longer answers somewhere',
-  moves: 'moves connections',
-  adds: 'adds inside the cluster',
-  settings: 'changes settings',
-} as const satisfies Record<Severity, string>;
+/** What happens: as the predicate of a Service, as that of several, and in a word or two. */
+const phrases: Readonly<Record<Severity, readonly [one: string, several: string, word: string]>> = {
+  'last-endpoint': ['loses its last endpoint', 'lose their last endpoint', 'no endpoint'],
+  opens: ['opens to the outside', 'open to the outside', 'opens'],
+  'source-address': ['changes its source address', 'change their source address', 'source address'],
+  connections: ['breaks connections or sessions', 'break connections or sessions', 'connections'],
+  closes: ['no longer answers somewhere', 'no longer answer somewhere', 'closes'],
+  moves: ['moves connections', 'move connections', 'moves'],
+  adds: ['adds inside the cluster', 'are added inside the cluster', 'adds'],
+  settings: ['changes settings', 'change settings', 'settings'],
+};
+const phrasesAt = (at: 0 | 1 | 2): Readonly<Record<Severity, string>> =>
+  Object.fromEntries(Object.entries(phrases).map(([severity, of]) => [severity, of[at]])) as Record<Severity, string>;
 
-/** The same of several. */
-export const severityPlurals = {
-  'last-endpoint': 'lose their last endpoint',
-  opens: 'open to the outside',
-  'source-address': 'change their source address',
-  connections: 'break connections or sessions',
-  closes: 'no longer answer somewhere',
-  moves: 'move connections',
-  adds: 'are added inside the cluster',
-  settings: 'change settings',
-} as const satisfies Record<Severity, string>;
-
-/** In a word or two, where there is no room for more. */
-export const severityWords = {
-  'last-endpoint': 'no endpoint',
-  opens: 'opens',
-  'source-address': 'source address',
-  connections: 'connections',
-  closes: 'closes',
-  moves: 'moves',
-  adds: 'adds',
-  settings: 'settings',
-} as const satisfies Record<Severity, string>;
+/** As the predicate of a Service. */
+export const severityLabels = phrasesAt(0);
+/** As the predicate of several. */
+export const severityPlurals = phrasesAt(1);
+/** Where there is no room for more. */
+export const severityWords = phrasesAt(2);
 
 /** Negative when `a` is worse. */
 export const compareSeverity = (a: Severity, b: Severity): number => severities.indexOf(a) - severities.indexOf(b);
