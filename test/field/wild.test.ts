@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { bundleOf } from '../../packages/renderer/src/review/example.fixture.ts';
 import { observe, savedFiles } from '../../packages/renderer/src/review/parity/observed.fixture.ts';
 import { parityOf } from '../../packages/renderer/src/review/parity/parity.ts';
-import { type Form, formsOf, observedWild, wildRules, type WildRules } from './wild.ts';
+import { type Form, formsOf, named, observedWild, wildRules, type WildRules } from './wild.ts';
 import { besideProxy } from './wild-node.ts';
 
 /** Rules of distribution firewalls and network plugins: how many of their forms are read, and parity of a node that has them. */
@@ -123,12 +123,6 @@ function reportOf(rules: WildRules, isFirst: boolean) {
   return report;
 }
 
-/** Of which programs a rule that no rule set decides is met by packets of Services, and what is named. */
-const named: Readonly<Record<string, RegExp>> = {
-  'nftables-wiki':
-    /hooks of bridge filter, netdev ingress_filter|skgid|ipsec|quota|ct bytes|ttl|length|cgroup|limit|socket|queue|synproxy|dscp/,
-  'rhel-nftables': /denylist|ct mark/,
-};
 /** These insert their jumps before those of a proxy. */
 const inserted: ReadonlySet<string> = new Set([
   'calico',

@@ -42,6 +42,12 @@ export const wildRules: readonly WildRules[] = readdirSync(folder)
     return { name: file.replace('.txt', ''), source: head.replace(/^# /, '').trim(), files: new Map(files) };
   });
 
+/** Of which programs a rule that no rule set decides is met by packets of Services, and what is named. */
+export const named: Readonly<Record<string, RegExp>> = {
+  'nftables-wiki':
+    /hooks of bridge filter, netdev ingress_filter|skgid|ipsec|quota|ct bytes|ttl|length|cgroup|limit|socket|queue|synproxy|dscp/,
+  'rhel-nftables': /denylist|ct mark/,
+};
 /** What the product reads of a rule set. */
 export function observedWild({ files }: WildRules): Observation {
   const empty = [...Object.values(fileNames), 'iptables-legacy-save.txt', 'ip6tables-legacy-save.txt'];

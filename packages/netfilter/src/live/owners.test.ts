@@ -37,6 +37,7 @@ test.each([
   ['Weave Net', '-A FORWARD -o weave -j WEAVE-NPC'],
   ['the CNI plugins', '-A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT'],
   ['the kubelet', '-A INPUT -j KUBE-FIREWALL'],
+  ['a reverse path filter', '-A PREROUTING -m rpfilter --validmark --invert -j DROP'],
 ])('knows a rule of %s: %s', (name, rule) => {
   expect(ownerOf(iptables(rule))?.name).toBe(name);
 });

@@ -201,6 +201,11 @@ const owners: readonly (readonly [RuleOwner, Signs])[] = [
     },
     { chain: /^KUBE-(?:FIREWALL|KUBELET-CANARY|IPTABLES-HINT)$/ },
   ],
+  [
+    // Of firewalld on iptables, NixOS and others, in a built-in chain and without a name.
+    { name: 'a reverse path filter', does: 'packets that came by another interface', inspect: 'ip route; ip rule' },
+    { test: / -m rpfilter .*-j DROP |^fib saddr \. (?:mark \. )?iif oif (?:0|missing) drop / },
+  ],
 ];
 
 /**
