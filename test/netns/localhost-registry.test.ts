@@ -8,7 +8,7 @@ import { RegistryClients, type RegistryCount, startRegistry, sum } from './regis
 import { SluicedNode, until } from './sluiced-node.ts';
 
 /**
- * An air-gapped node pulls its images from a registry at a node port of localhost, in mode nftables: what docs/limits.md promises for
+ * An air-gapped node pulls its images from a registry at a node port of localhost, in mode nftables: what docs/limits-modes.md promises for
  * 127.0.0.1, which the table serves, and for ::1, which `sluiced` serves.
  */
 

@@ -309,7 +309,7 @@ test.each([
   expect(refusals).toEqual(expected);
 });
 
-/** docs/limits.md: the filter does not ask the switch, so it refuses what either of both states has without endpoints. */
+/** docs/limits-modes.md: the filter does not ask the switch, so it refuses what either of both states has without endpoints. */
 test.skipIf(isGuest)(
   'while a release is on probation a frontend without endpoints in either state is refused',
   async () => {

@@ -143,6 +143,9 @@ const explanation: Section = {
     page('docs/threats.md', 'Threats', 'attacks, the defence against each, and its test'),
     page('docs/performance.md', 'Performance', 'figures, and how they were measured'),
     page('docs/limits.md', 'Limits', 'what is not supported, and what is bounded'),
+    page('docs/limits-review.md', 'Limits of reviews', 'what comparisons of bundles and nodes do not see'),
+    page('docs/limits-node.md', 'Limits of a node', 'memory, times, endpoints, drift, counters, the doctor'),
+    page('docs/limits-modes.md', 'Limits by mode', 'modes, layouts and schedulers'),
     page('docs/glossary.md', 'Glossary', 'the words of Sluice'),
   ],
 };
