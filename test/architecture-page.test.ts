@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 
@@ -12,6 +12,16 @@ test('each path that ARCHITECTURE.md names is there', () => {
   const paths = [...whole, ...short.map((words) => `packages/${words.replace('/', '/src/')}`)];
   expect(paths.length).toBeGreaterThan(30);
   expect(paths.filter((path) => !existsSync(join(root, path)))).toEqual([]);
+});
+
+test('each path that test/README.md names is there', () => {
+  const readme = readFileSync(join(root, 'test/README.md'), 'utf8');
+  const named = [...readme.matchAll(/`([a-z][^`\s]*\/[^`\s]*|[a-z-]+\.test\.ts)`/g)].map(([, words = '']) => words);
+  const bases = ['', 'test/', 'test/netns/', 'packages/applier/src/'];
+  const isThere = (words: string): boolean =>
+    bases.some((base) => globSync(`${base}${words.replace(/NN$/, '')}*`, { cwd: root }).length > 0);
+  expect(named.length).toBeGreaterThan(200);
+  expect(named.filter((words) => !isThere(words))).toEqual([]);
 });
 
 test.each(['renderer', 'applier'])('ARCHITECTURE.md names each folder of packages/%s/src', (name) => {
