@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { exportedNames, findAvoided, prose, readAvoidedForms, type Reader, sentences } from './words.ts';
+import { exportedNames, findAvoided, prose, readAvoidedForms, type Reader, sentences, walls } from './words.ts';
 
 const root = join(import.meta.dirname, '..');
 const textOf = (path: string): string => readFileSync(join(root, path), 'utf8');
@@ -47,6 +47,38 @@ test.each(kinds)('%s have no form that the glossary avoids', (_what, paths, read
   expect(paths.length).toBeGreaterThan(30);
   const found = paths.flatMap((path) => findAvoided(path, textOf(path), reader, forms));
   expect(found.map(({ at, form, say }) => `${at}: "${form}", say: ${say}`)).toEqual([]);
+});
+
+/** Pages without a wall. Of the changelog what is not released yet counts. */
+const plain = ['ARCHITECTURE.md', 'CHANGELOG.md', 'test/README.md', ...globSync('docs/limits*.md', { cwd: root })];
+
+const wallsOf = (path: string): readonly string[] => walls(path, textOf(path).split('\n## 0.1.0\n')[0] ?? '');
+
+test.each(plain)('%s has no line or cell of over 200 characters, and no sentence of over 30 words', (path) => {
+  expect(wallsOf(path)).toEqual([]);
+});
+
+test('all pages have no more of these than they had', () => {
+  expect(pages).toEqual(expect.arrayContaining(plain));
+  expect(pages.flatMap(wallsOf).length).toBeLessThanOrEqual(897);
+});
+
+test.each([
+  ['a line', 'x'.repeat(201), 'f:1: 201 characters'],
+  ['a cell', `| a | b |\n|---|---|\n| a | ${'x'.repeat(201)} | c |`, 'f:3: 201 characters'],
+  [
+    'a sentence over two lines',
+    `One.\n${'word '.repeat(15)}\n${'word '.repeat(15)}\`code of two\`. Two.`,
+    'f: 31 words: ',
+  ],
+])('%s that is too long is found', (_what, page, found) => {
+  expect(walls('f', page)).toEqual([expect.stringContaining(found)]);
+});
+
+test('code, targets of links, and sentences of several items and cells are not too long', () => {
+  const words = 'word '.repeat(16);
+  const page = `\`\`\`\n${words.repeat(3)}\n\`\`\`\n- ${words}\n- ${words}\n| ${words} | ${words} |\n[a](${'x'.repeat(201)})`;
+  expect(walls('f', page)).toEqual([]);
 });
 
 describe('an avoided form is found', () => {

@@ -54,6 +54,26 @@ export function* prose(source: string): ReturnType<Reader> {
   for (const [index, line] of text.split('\n').entries()) yield { text: line, line: index + 1 };
 }
 
+/** The most characters of a line or of a cell of a table, and the most words of a sentence, that can be read at once. */
+const readable = { characters: 200, words: 30 };
+
+/** The lines, cells and sentences of a page that are too long. Code is one word; paragraphs, items and cells end a sentence. */
+export function walls(path: string, page: string): readonly string[] {
+  const text = page
+    .replaceAll(/^```[^]*?^```$|<!--[^]*?-->|(?<=\n\n)(?: {4}.*\n)+/gm, (block) => block.replaceAll(/.+/g, ''))
+    .replaceAll(/\]\([^)]*\)/g, ']');
+  const lines = text.split('\n').flatMap((line, index) => {
+    const most = Math.max(...(line.startsWith('|') ? line.split(' | ') : [line]).map(({ length }) => length));
+    return most > readable.characters ? [`${path}:${index + 1}: ${most} characters`] : [];
+  });
+  const parts = text.replaceAll(/`[^`]*`/g, 'code').split(/\n(?=\s*(?:[-*|#]|\d+\. ))|\n\s*\n| \| /);
+  const counted = parts
+    .flatMap((part) => part.trim().split(/(?<=[.!?][*)_]*)\s+/))
+    .map((sentence) => ({ sentence, words: sentence.split(/\s+/).length }));
+  const long = counted.filter(({ words }) => words > readable.words);
+  return [...lines, ...long.map(({ sentence, words }) => `${path}: ${words} words: ${sentence}`)];
+}
+
 const blank = (text: string): string => text.replaceAll(/[^\n]/g, ' ');
 
 const lineAt = (source: string, index: number): number => source.slice(0, index).split('\n').length;
