@@ -30,6 +30,14 @@ test.each([
     'Did you mean seconds?',
   ],
   [
+    'a field of a probe',
+    'node: a\nprobes: [{name: x, attempt: 3, tcp: "10.96.0.1:80"}]\n',
+    '4:29',
+    'unknown field probes.0.attempt',
+    'Did you mean attempts?',
+  ],
+  ['a missing field', 'node: a\nprobes: [{tcp: "10.96.0.1:80"}]\n', '4:10', 'probes.0.name is missing', 'every field'],
+  [
     'an unknown field',
     'node: a\nallowpartial: true\n',
     '4:',

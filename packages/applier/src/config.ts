@@ -278,20 +278,25 @@ function innermost(issue: Issue): readonly Issue[] {
   const inner = (issue.issues ?? []) as readonly Issue[];
   if (issue.type !== 'union' || inner.length === 0) return [issue];
   const named = inner.filter((one) => !isMissingKind(one) && one.type !== 'strict_object');
-  const chosen = named.length > 0 ? named : inner.slice(0, 1);
+  // No member has it: a misspelt field, of which each member knows only that it is not its own.
+  const path = (issue.path ?? []).map(({ key }) => key);
+  const unknown = inner.find(
+    (one) => isUnknown(one) && !fieldsAt(configSchema, path).includes(String(one.path?.[0]?.key)),
+  );
+  const chosen = unknown ? [unknown] : named.length > 0 ? named : inner.slice(0, 1);
   return chosen.map((one) => ({ ...one, path: [...(issue.path ?? []), ...(one.path ?? [])] }) as Issue);
 }
 
+const isUnknown = ({ type, expected }: Issue): boolean => type === 'strict_object' && expected === 'never';
+
 /** A member of another kind, such as the http probe when the probe has `tcp`. */
-function isMissingKind(issue: Issue): boolean {
-  return issue.input === undefined;
-}
+const isMissingKind = ({ input }: Issue): boolean => input === undefined;
 
 function problemOf(issue: Issue, place: (path: readonly unknown[]) => Place): Problem {
   const path = (issue.path ?? []).map((item) => item.key);
   const field = path.map(String).join('.');
-  if (issue.type !== 'strict_object' || issue.expected !== 'never')
-    return invalid(place(path), `${field === '' ? 'it' : field}: ${issue.message}`);
+  if (issue.type === 'strict_object' && isMissingKind(issue)) return invalid(place(path), `${field} is missing`);
+  if (!isUnknown(issue)) return invalid(place(path), `${field === '' ? 'it' : field}: ${issue.message}`);
   const [key, fields] = [String(path.at(-1)), fieldsAt(configSchema, path.slice(0, -1))];
   return invalid(place(path), `unknown field ${field}`, fields.includes(key) ? undefined : nearest(key, fields));
 }

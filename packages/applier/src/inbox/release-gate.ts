@@ -11,12 +11,11 @@ import {
   unsigned,
 } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
-import type { Run } from '../kernel/command.ts';
 import { StateError } from '../state/state-error.ts';
 import type { Seal, Tree } from './files.ts';
 import { ReleaseFloor } from './release-floor.ts';
 import { loadSigners, whoSigned } from './release-signatures.ts';
-import type { Trust } from './trust.ts';
+import type { WaveParts } from './wave-gate.ts';
 
 /** The signers of a release, and whether they may sign endpoints only. */
 interface Signers {
@@ -36,14 +35,9 @@ export interface GateRules {
   readonly floor: number;
 }
 
-interface GateParts {
-  readonly run: Run;
+interface GateParts extends WaveParts {
   /** The time of day. */
   readonly nowMs: () => number;
-  /** Who may write to `allowedSigners`. */
-  readonly trust: Trust;
-  /** False for a dry run: accepted releases are not remembered. */
-  readonly remember: () => boolean;
 }
 
 type GateVerdict =
@@ -161,9 +155,7 @@ export class ReleaseGate {
   }
 }
 
-function refused(problem: Problem): GateVerdict {
-  return { kind: 'refused', problems: [problem] };
-}
+const refused = (problem: Problem): GateVerdict => ({ kind: 'refused', problems: [problem] });
 
 const noRelease: Problem = {
   code: 'RELEASE_UNSIGNED',

@@ -32,11 +32,12 @@ interface WaveRules {
   readonly allowedSigners: string | undefined;
 }
 
-interface WaveParts {
+/** What gates are made of. */
+export interface WaveParts {
   readonly run: Run;
   /** Who may write to `allowedSigners`. */
   readonly trust: Trust;
-  /** False for a dry run. */
+  /** False for a dry run: what was accepted is not remembered. */
   readonly remember: () => boolean;
 }
 

@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { networkInterfaces, release } from 'node:os';
+import { basename } from 'node:path';
 import { canonicalAddress, type Family, ipvsInterface } from '@sluice/netfilter';
 import { liberalKey, type Machine } from '@sluice/bundle';
 import type { NodeFacts } from '../ports/node-facts.ts';
@@ -51,22 +52,25 @@ export function interfaceNames(): ReadonlySet<string> {
 }
 
 /**
- * Processes of this network namespace whose program has this name, also inside containers. A kube-proxy of a cluster in containers of this
- * machine, as kind makes one, has rules of its own.
+ * Processes of this network namespace whose program has this name, also inside containers, with their command lines. A kube-proxy of a
+ * cluster in containers of this machine, as kind makes one, has rules of its own.
  */
-export function processesNamed(name: string): readonly number[] {
-  const found: number[] = [];
+export function programsNamed(name: string): readonly { readonly pid: number; readonly words: readonly string[] }[] {
+  const found: { readonly pid: number; readonly words: readonly string[] }[] = [];
   for (const entry of readdirSync('/proc')) {
     if (!/^\d+$/.test(entry)) continue;
     try {
-      const program = readFileSync(`/proc/${entry}/cmdline`, 'utf8').split('\0', 1)[0] ?? '';
-      if (program.slice(program.lastIndexOf('/') + 1) === name && isInOwnNetwork(entry)) found.push(Number(entry));
+      const words = readFileSync(`/proc/${entry}/cmdline`, 'utf8').split('\0');
+      if (basename(words[0] ?? '') === name && isInOwnNetwork(entry)) found.push({ pid: Number(entry), words });
     } catch {
       // It has ended meanwhile.
     }
   }
-  return found.toSorted((a, b) => a - b);
+  return found.toSorted((a, b) => a.pid - b.pid);
 }
+
+/** Their numbers, ascending. */
+export const processesNamed = (name: string): readonly number[] => programsNamed(name).map(({ pid }) => pid);
 
 /** Also where that cannot be seen. */
 function isInOwnNetwork(process: string): boolean {

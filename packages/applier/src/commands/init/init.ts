@@ -1,11 +1,11 @@
-import { linkSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { linkSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { reasonOf } from '@sluice/cli';
 import { CommandError } from '../../command-error.ts';
 import { nodeMisfit } from '../../config.ts';
 import type { Run } from '../../kernel/command.ts';
-import { processesNamed } from '../../kernel/facts.ts';
+import { programsNamed } from '../../kernel/facts.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { detectTools, findTool } from '../../kernel/tools.ts';
 import { kubeProxyOf } from '../../kube-proxy/kube-proxy.ts';
@@ -66,7 +66,7 @@ async function findingsOf(node: string, run: Run): Promise<NodeFindings> {
 
 /** The name that the kubelet of this machine was told, else undefined. */
 function kubeletName(): string | undefined {
-  const words = processesNamed('kubelet').flatMap((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0'));
+  const words = programsNamed('kubelet').flatMap((program) => program.words);
   const at = words.findIndex((word) => /^--?hostname-override(?:=|$)/.test(word));
   return at < 0 ? undefined : (words[at]?.split('=', 2)[1] ?? words[at + 1]);
 }
