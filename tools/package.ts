@@ -5,10 +5,12 @@ import { dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { buildAptRepository } from './package/apt.ts';
 import { buildArchive } from './package/archive.ts';
+import { buildCliArchive } from './package/cli-archive.ts';
 import { buildDeb, type PackageRelease } from './package/deb.ts';
 import { buildExecutable, filesBelow } from './package/executable.ts';
 import { buildImage } from './package/image.ts';
-import { type Arch, archNames, libatomic, nodeBinary } from './package/node.ts';
+import { brewFormula, type CliArchive, krewManifest } from './package/manifests.ts';
+import { type Arch, archNames, libatomic, nodeBinary, nodePackage, systems } from './package/node.ts';
 import { buildNodeImage, layOutPlatform, type NodePlatform } from './package/node-image/build.ts';
 import { suite } from './package/node-image/fetch.ts';
 import { licenceTexts } from './package/licences.ts';
@@ -38,13 +40,11 @@ async function main(): Promise<void> {
   }
 }
 
-async function buildAll(
-  { archs, target, nodeImage, signer }: Options,
-  release: PackageRelease,
-  work: string,
-): Promise<void> {
+async function buildAll(options: Options, release: PackageRelease, work: string): Promise<void> {
+  const { archs, target, nodeImage, signer } = options;
   const texts = licenceTexts(root, read('pnpm-lock.yaml'), thisArch());
   const platforms: NodePlatform[] = [];
+  const archives: CliArchive[] = [];
   for (const arch of archs) {
     const [executables, tree] = [join(work, arch), join(work, `${arch}.tree`)];
     await buildExecutable(root, arch, executables, release.version);
@@ -55,26 +55,50 @@ async function buildAll(
     say(target, buildDeb(root, tree, arch, release, target));
     say(target, buildArchive(root, tree, arch, release, target));
     if (arch === process.arch) say(target, buildImage(executables, join(work, 'image'), release, target));
+    if (options.cli) archives.push(...(await buildCliArchives(tree, arch, release, target)));
     if (nodeImage) platforms.push(layOutPlatform(tree, arch, join(work, `${arch}.node-image`)));
     rmSync(tree, { recursive: true });
   }
   if (nodeImage) say(target, buildNodeImage(platforms, join(work, 'node-image'), release, target));
   say(target, await buildNpmPackage(root, texts, join(work, 'npm'), release, target));
   if (signer) buildAptRepository(archs, release, target, signer);
-  writePapers([...natives(archs), ...platforms.flatMap(debianParts)], release, target);
+  if (options.url !== undefined) {
+    write(target, 'krew/sluice.yaml', krewManifest(archives, release, options.url));
+    write(target, 'homebrew/sluice.rb', brewFormula(archives, release, options.url));
+  }
+  writePapers([...natives(options), ...platforms.flatMap(debianParts)], release, target);
   signer?.detached(join(target, sums), join(target, `${sums}.asc`));
+}
+
+/** `sluice` alone, for each system with this architecture. */
+async function buildCliArchives(
+  tree: string,
+  arch: Arch,
+  release: PackageRelease,
+  target: string,
+): Promise<readonly CliArchive[]> {
+  const archives: CliArchive[] = [];
+  for (const system of systems) {
+    const name = await buildCliArchive(root, tree, { system, arch }, release, target);
+    say(target, name);
+    archives.push({ system, arch, name, sha256: sha256Of(join(target, name)) });
+  }
+  return archives;
+}
+
+function write(target: string, name: string, text: string): void {
+  mkdirSync(dirname(join(target, name)), { recursive: true });
+  writeFileSync(join(target, name), text);
+  say(target, name);
 }
 
 /** The parts list and the provenance, and the digests of all files. */
 function writePapers(parts: readonly Native[], release: PackageRelease, target: string): void {
-  const write = (name: string, text: string): void => {
-    writeFileSync(join(target, name), text);
-    say(target, name);
-  };
   const stem = `sluice-${release.version}`;
-  write(`${stem}.cdx.json`, billOfMaterials(read('pnpm-lock.yaml'), release.version, parts));
-  write(`${stem}.provenance.json`, provenance(digests(target), commit(), parts, release));
+  write(target, `${stem}.cdx.json`, billOfMaterials(read('pnpm-lock.yaml'), release.version, parts));
+  write(target, `${stem}.provenance.json`, provenance(digests(target), commit(), parts, release));
   write(
+    target,
     sums,
     Object.entries(digests(target))
       .map(([name, digest]) => `${digest}  ${name}\n`)
@@ -88,6 +112,10 @@ interface Options {
   readonly archs: readonly Arch[];
   readonly target: string;
   readonly nodeImage: boolean;
+  /** Whether there are archives of `sluice` alone. */
+  readonly cli: boolean;
+  /** Of the folder with the files of this release, for manifests that name them. */
+  readonly url: string | undefined;
   readonly signer: Signer | undefined;
 }
 
@@ -98,6 +126,9 @@ function readOptions(): Options {
       output: { type: 'string', short: 'o' },
       // Its tools are fetched, which needs a network.
       'node-image': { type: 'boolean', default: true },
+      // Node for macOS is fetched, too.
+      cli: { type: 'boolean', default: true },
+      url: { type: 'string' },
       'sign-with': { type: 'string' },
     },
     allowNegative: true,
@@ -114,8 +145,20 @@ function readOptions(): Options {
     archs: archs as Arch[],
     target: resolve(values.output ?? join(root, 'dist/release')),
     nodeImage: values['node-image'],
+    cli: values.cli,
+    url: releaseUrl(values.url, values.cli),
     signer: values['sign-with'] === undefined ? undefined : signerOf(values['sign-with']),
   };
+}
+
+function releaseUrl(url: string | undefined, cli: boolean): string | undefined {
+  if (url === undefined || (cli && URL.canParse(url) && /^https?:/.test(url))) return url;
+  throw new PackageError(
+    cli
+      ? `Cannot use ${url} as the address of a release: it is no URL of HTTP`
+      : 'Cannot name archives that are not built',
+    'Use --url=https://HOST/PATH, without --no-cli',
+  );
 }
 
 /** The architecture of the installed Node, whose licence texts are used. */
@@ -129,8 +172,6 @@ function thisArch(): Arch {
 }
 
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
-const rootPackage = (): { optionalDependencies: Record<string, string> } =>
-  JSON.parse(read('package.json')) as ReturnType<typeof rootPackage>;
 
 /** The time of every file: SOURCE_DATE_EPOCH, or the time of the commit. */
 function epoch(): number {
@@ -139,16 +180,16 @@ function epoch(): number {
   throw new PackageError(`Cannot use the time "${text}"`, 'Set SOURCE_DATE_EPOCH to seconds since 1970');
 }
 
-function natives(archs: readonly Arch[]): readonly Native[] {
-  const sha256 = (path: string): string => createHash('sha256').update(readFileSync(path)).digest('hex');
+const sha256Of = (path: string): string => createHash('sha256').update(readFileSync(path)).digest('hex');
+
+function natives({ archs, cli }: Options): readonly Native[] {
   return archs.flatMap((arch) => {
-    const name = `node-linux-${arch}`;
-    const version = rootPackage().optionalDependencies[name] ?? '';
-    const library = libatomic(arch);
-    return [
-      { name, version, purl: `pkg:npm/${name}@${version}`, sha256: sha256(nodeBinary(root, arch)) },
-      { name: 'libatomic', version: '1', purl: `pkg:generic/libatomic@1?arch=${arch}`, sha256: sha256(library) },
-    ];
+    const nodes = systems.slice(0, cli ? undefined : 1).map((system) => {
+      const { name, version } = nodePackage(root, arch, system);
+      return { name, version, purl: `pkg:npm/${name}@${version}`, sha256: sha256Of(nodeBinary(root, arch, system)) };
+    });
+    const purl = `pkg:generic/libatomic@1?arch=${arch}`;
+    return [...nodes, { name: 'libatomic', version: '1', purl, sha256: sha256Of(libatomic(arch)) }];
   });
 }
 
@@ -171,12 +212,8 @@ function commit(): string | undefined {
 
 /** SHA-256 of every file, by its path. */
 function digests(target: string): Readonly<Record<string, string>> {
-  const digest = (name: string): string =>
-    createHash('sha256')
-      .update(readFileSync(join(target, name)))
-      .digest('hex');
   const names = filesBelow(target).filter((name) => !name.startsWith('.'));
-  return Object.fromEntries(names.map((name) => [name, digest(name)]));
+  return Object.fromEntries(names.map((name) => [name, sha256Of(join(target, name))]));
 }
 
 function say(target: string, name: string): void {

@@ -15,7 +15,7 @@ test('npm installs the package without a network, and its program renders an exa
   if (packages.whyNot) return context.skip(packages.whyNot);
   const cwd = scratch();
   writeFileSync(join(cwd, 'package.json'), '{"name":"pipeline","version":"1.0.0","private":true}\n');
-  execaSync('npm', ['install', '--offline', '--no-audit', '--no-fund', artefact('.tgz')], { cwd });
+  execaSync('npm', ['install', '--offline', '--no-audit', '--no-fund', artefact(`sluice-cli-${version}.tgz`)], { cwd });
   const sluice = (...argv: readonly string[]) =>
     execaSync(join(cwd, 'node_modules/.bin/sluice'), argv, {
       cwd,

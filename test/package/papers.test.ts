@@ -13,7 +13,7 @@ test('the parts list and the licence texts name the same parts, each with a text
   const parts = list.components.map(({ purl }) => decodeURIComponent(/^pkg:[a-z]+\/([^?]+)/.exec(purl)?.[1] ?? purl));
   const texts = readFileSync(join(unpackDeb('amd64'), doc, 'THIRD-PARTY-LICENSES'), 'utf8').split(/^=+\n(.+)\n=+\n/m);
   const named = texts.filter((_text, index) => index % 2 === 1).map((name) => name.replace(/\(.*$/, ''));
-  const npm = parts.filter((part) => !/^(node-linux-|libatomic@|debian\/)/.test(part));
+  const npm = parts.filter((part) => !/^(node-(bin-)?(linux|darwin)-|libatomic@|debian\/)/.test(part));
   expect(named.toSorted()).toEqual(['Node.js', 'libatomic', ...npm].toSorted());
   expect(texts.filter((text, index) => index % 2 === 0 && index > 0 && text.trim().length < 200)).toEqual([]);
 });

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { execaSync } from 'execa';
 import { expect, test } from 'vitest';
 import { NodeImage, noNodeImageBecause } from './node-image.fixture.ts';
-import { epoch, version } from './setup.ts';
+import { epoch, url, version } from './setup.ts';
 import { packages, scratch } from './unpack.fixture.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -46,7 +46,19 @@ test('another directory, umask, locale and time zone give the same bytes', (cont
   const script = 'umask 077 && exec "$0" "$@"';
   execaSync(
     'sh',
-    ['-c', script, process.execPath, join(copy, 'tools/package.ts'), '--arch', 'x64', '-o', target, ...nodeImage],
+    [
+      '-c',
+      script,
+      process.execPath,
+      join(copy, 'tools/package.ts'),
+      '--arch',
+      'x64',
+      '-o',
+      target,
+      '--url',
+      url,
+      ...nodeImage,
+    ],
     {
       env: {
         SOURCE_DATE_EPOCH: String(epoch),
@@ -57,8 +69,8 @@ test('another directory, umask, locale and time zone give the same bytes', (cont
       },
     },
   );
-  const ours = (file: string): readonly string[] => lines(file).filter((line) => /amd64|linux-x64/.test(line));
-  expect(ours(join(target, 'SHA256SUMS'))).toHaveLength(3);
+  const ours = (file: string): readonly string[] => lines(file).filter((line) => /amd64|(linux|darwin)-x64/.test(line));
+  expect(ours(join(target, 'SHA256SUMS'))).toHaveLength(5);
   expect(ours(join(target, 'SHA256SUMS'))).toEqual(ours(join(packages.folder, 'SHA256SUMS')));
   if (noNodeImageBecause) return;
   const [theirs, again] = [packages.folder, target].map((folder) => {

@@ -26,6 +26,8 @@ const root = join(import.meta.dirname, '../..');
 /** Any time and version, as long as they are fixed. */
 export const epoch = 1_750_000_000;
 export const version = '0.2.0-dev.7+g0123456';
+/** Where a maintainer puts the files of this release. */
+export const url = 'https://downloads.example.com/sluice/';
 
 function reasonAgainst(): string {
   if (process.arch !== 'x64') return 'packages are built on x64';
@@ -65,7 +67,7 @@ export default function setup(project: TestProject): () => void {
   const options = [
     '--sign-with',
     signer,
-    ...(isWhole ? [] : ['--arch', 'x64']),
+    ...(isWhole ? ['--url', url] : ['--arch', 'x64', '--no-cli']),
     ...(noNodeImage ? ['--no-node-image'] : []),
   ];
   if (whyNot === '') {

