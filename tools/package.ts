@@ -5,6 +5,7 @@ import { dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { buildAptRepository } from './package/apt.ts';
 import { buildArchive } from './package/archive.ts';
+import { buildChart } from './package/chart.ts';
 import { buildCliArchive } from './package/cli-archive.ts';
 import { buildDeb, type PackageRelease } from './package/deb.ts';
 import { buildExecutable, filesBelow } from './package/executable.ts';
@@ -61,6 +62,7 @@ async function buildAll(options: Options, release: PackageRelease, work: string)
   }
   if (nodeImage) say(target, buildNodeImage(platforms, join(work, 'node-image'), release, target));
   say(target, await buildNpmPackage(root, texts, join(work, 'npm'), release, target));
+  for (const name of buildChart(root, join(work, 'chart'), release, target)) say(target, name);
   if (signer) buildAptRepository(archs, release, target, signer);
   if (options.url !== undefined) {
     write(target, 'krew/sluice.yaml', krewManifest(archives, release, options.url));

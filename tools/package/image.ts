@@ -30,7 +30,7 @@ export interface Platform {
   readonly base: string;
 }
 
-const types = {
+export const types = {
   layer: 'application/vnd.oci.image.layer.v1.tar+gzip',
   config: 'application/vnd.oci.image.config.v1+json',
   manifest: 'application/vnd.oci.image.manifest.v1+json',
@@ -78,12 +78,27 @@ export function writeImage(
   const manifests = platforms.map((platform) => manifestBlob(title, platform, work, layout, release));
   const [first] = manifests;
   const named =
-    first !== undefined && manifests.length === 1 ? first : blob(layout, types.index, json(indexOf(manifests)));
-  const annotations = { 'org.opencontainers.image.ref.name': tagVersion(release.version) };
+    first !== undefined && manifests.length === 1 ? first : addBlob(layout, types.index, json(indexOf(manifests)));
+  writeLayout(layout, named, tagVersion(release.version), release, file);
+  rmSync(work, { recursive: true });
+}
+
+/**
+ * Completes a folder with blobs as an image layout, and writes it as a tar file.
+ * @param named the manifest or index that the layout is of
+ * @param tag its name
+ */
+export function writeLayout(
+  layout: string,
+  named: BlobDescriptor,
+  tag: string,
+  release: PackageRelease,
+  file: string,
+): void {
+  const annotations = { 'org.opencontainers.image.ref.name': tag };
   writeFileSync(join(layout, 'oci-layout'), json({ imageLayoutVersion: '1.0.0' }));
   writeFileSync(join(layout, 'index.json'), json(indexOf([{ ...named, annotations }])));
   tarContents(layout, release.epoch, file);
-  rmSync(work, { recursive: true });
 }
 
 function manifestBlob(
@@ -97,8 +112,8 @@ function manifestBlob(
   mkdirSync(work, { recursive: true });
   tarContents(root, release.epoch, join(work, 'layer.tar'), open);
   const layerTar = readFileSync(join(work, 'layer.tar'));
-  const layer = blob(layout, types.layer, withoutClock(gzipSync(layerTar)));
-  const config = blob(layout, types.config, json(configOf(digestOf(layerTar), platform, title, release)));
+  const layer = addBlob(layout, types.layer, withoutClock(gzipSync(layerTar)));
+  const config = addBlob(layout, types.config, json(configOf(digestOf(layerTar), platform, title, release)));
   const manifest = {
     schemaVersion: 2,
     mediaType: types.manifest,
@@ -111,13 +126,14 @@ function manifestBlob(
       'org.opencontainers.image.base.name': base,
     },
   };
-  return { ...blob(layout, types.manifest, json(manifest)), platform: { architecture, os: 'linux' } };
+  return { ...addBlob(layout, types.manifest, json(manifest)), platform: { architecture, os: 'linux' } };
 }
 
-const json = (value: object): Buffer => Buffer.from(JSON.stringify(value));
+export const json = (value: object): Buffer => Buffer.from(JSON.stringify(value));
 const created = ({ epoch }: PackageRelease): string => new Date(epoch * 1000).toISOString();
 
-function blob(layout: string, mediaType: string, bytes: Buffer): BlobDescriptor {
+/** Adds bytes to the blobs of a layout. */
+export function addBlob(layout: string, mediaType: string, bytes: Buffer): BlobDescriptor {
   const folder = join(layout, 'blobs/sha256');
   mkdirSync(folder, { recursive: true });
   const digest = digestOf(bytes);
