@@ -17,6 +17,7 @@ import { suite } from './package/node-image/fetch.ts';
 import { licenceTexts } from './package/licences.ts';
 import { buildNpmPackage } from './package/npm.ts';
 import { provenance } from './package/provenance.ts';
+import { buildRpm, buildRpmRepository } from './package/rpm.ts';
 import { PackageError, requireTools, run } from './package/run.ts';
 import { billOfMaterials, type Native } from './package/sbom.ts';
 import { type Signer, signerOf } from './package/sign.ts';
@@ -54,6 +55,7 @@ async function buildAll(options: Options, release: PackageRelease, work: string)
     chmodSync(join(executables, licences), 0o644);
     layOut(root, executables, tree);
     say(target, buildDeb(root, tree, arch, release, target));
+    say(target, buildRpm(root, tree, arch, release, target));
     say(target, buildArchive(root, tree, arch, release, target));
     if (arch === process.arch) say(target, buildImage(executables, join(work, 'image'), release, target));
     if (options.cli) archives.push(...(await buildCliArchives(tree, arch, release, target)));
@@ -63,7 +65,10 @@ async function buildAll(options: Options, release: PackageRelease, work: string)
   if (nodeImage) say(target, buildNodeImage(platforms, join(work, 'node-image'), release, target));
   say(target, await buildNpmPackage(root, texts, join(work, 'npm'), release, target));
   for (const name of buildChart(root, join(work, 'chart'), release, target)) say(target, name);
-  if (signer) buildAptRepository(archs, release, target, signer);
+  if (signer) {
+    buildAptRepository(archs, release, target, signer);
+    buildRpmRepository(release, target, signer);
+  }
   if (options.url !== undefined) {
     write(target, 'krew/sluice.yaml', krewManifest(archives, release, options.url));
     write(target, 'homebrew/sluice.rb', brewFormula(archives, release, options.url));

@@ -47,7 +47,7 @@ function controlFile(root: string, tree: string, arch: Arch, version: string): s
 }
 
 /** The package's maintainer: DEBFULLNAME and DEBEMAIL, as in Debian's own tools, or the author in package.json. */
-function maintainer(root: string): string {
+export function maintainer(root: string): string {
   const { DEBFULLNAME: name, DEBEMAIL: address } = process.env;
   if (name === undefined && address === undefined)
     return (JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { author: string }).author;

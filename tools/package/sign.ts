@@ -1,5 +1,5 @@
 /** Signatures of a release, with an OpenPGP key that the caller has. */
-import { run } from './run.ts';
+import { findTool, run } from './run.ts';
 
 /** Signs files with one key. Signatures have the time at which they were made: they alone differ between two builds. */
 export interface Signer {
@@ -9,6 +9,10 @@ export interface Signer {
   readonly detached: (file: string, target: string) => void;
   /** Writes the public key as apt reads it. */
   readonly publicKey: (target: string) => void;
+  /** Writes the public key as text, as dnf reads it. */
+  readonly armouredKey: (target: string) => void;
+  /** Puts signatures into a package of rpm. */
+  readonly rpm: (file: string) => void;
 }
 
 /** @param key a fingerprint, key id or address in the key ring of `GNUPGHOME`, or else of `HOME` */
@@ -24,5 +28,11 @@ export function signerOf(key: string): Signer {
     inline: (file, target) => gpg(...sha, '--output', target, '--clear-sign', file),
     detached: (file, target) => gpg(...sha, '--armor', '--output', target, '--detach-sign', file),
     publicKey: (target) => gpg('--output', target, '--export', key),
+    armouredKey: (target) => gpg('--armor', '--output', target, '--export', key),
+    rpm: (file) => {
+      const defines = [`_gpg_name ${key}`, `__gpg ${findTool('gpg')}`].flatMap((one) => ['--define', one]);
+      // Without the variable it looks for a terminal.
+      run('rpmsign', [...defines, '--addsign', file], { environment: { ...environment, GPG_TTY: '' } });
+    },
   };
 }
