@@ -5,19 +5,21 @@ import type { TestContext } from 'vitest';
 import { pinnedIn } from '../parity/binaries.ts';
 import { build, findGo, type GoProgram, pathOf } from '../parity/build.ts';
 
-/** helm and kubeconform, built from the Go module proxy, and the schemas of Kubernetes 1.37. */
+/** helm, kubeconform and krew, built from the Go module proxy, and the schemas of Kubernetes 1.37. */
 
 const module = join(import.meta.dirname, 'programs');
-const program = (name: string, root: string, path: string): GoProgram => ({
+const program = (name: string, root: string, path: string, folder = module): GoProgram => ({
   name,
-  module,
+  module: folder,
   package: `${root}/${path}`,
-  version: pinnedIn(module, root),
+  version: pinnedIn(folder, root),
 });
 
 const programs = {
   helm: program('helm', 'helm.sh/helm/v3', 'cmd/helm'),
   kubeconform: program('kubeconform', 'github.com/yannh/kubeconform', 'cmd/kubeconform'),
+  // Of modules that are years older than those of helm.
+  krew: program('krew', 'sigs.k8s.io/krew', 'cmd/krew', join(import.meta.dirname, 'krew')),
 } as const;
 
 /** A program; skips the test by name where it is not there and cannot be built. */

@@ -14,6 +14,7 @@ import { basename, join } from 'node:path';
 import { execaSync } from 'execa';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
+import { need } from '../deploy/programs.ts';
 import { url, version } from './setup.ts';
 import { artefact, packages, scratch } from './unpack.fixture.ts';
 
@@ -22,6 +23,7 @@ import { artefact, packages, scratch } from './unpack.fixture.ts';
 const example = join(import.meta.dirname, '../../examples/01-cluster-ip');
 const platforms = ['linux-x64', 'linux-arm64', 'darwin-x64', 'darwin-arm64'] as const;
 const archiveOf = (platform: string): string => artefact(`-${platform}.tar.gz`);
+const folderOf = (platform: string): string => basename(archiveOf(platform), '.tar.gz');
 const shared = [
   'integrations/github/action.yml',
   'integrations/github/comment.sh',
@@ -44,7 +46,7 @@ function unpack(platform: string): string {
   const folder = scratch();
   execaSync('tar', ['-xzf', archiveOf(platform), '-C', folder]);
   const names = readdirSync(folder);
-  expect(names).toEqual([basename(archiveOf(platform), '.tar.gz')]);
+  expect(names).toEqual([folderOf(platform)]);
   return join(folder, ...names);
 }
 
@@ -165,11 +167,34 @@ test('the manifest of krew has the form that krew asks for, and names the archiv
           selector: { matchLabels: { os, arch: architecture[arch] } },
           uri: addressOf(platform),
           sha256: sha256Of(archiveOf(platform)),
-          bin: `${basename(archiveOf(platform), '.tar.gz')}/bin/sluice`,
+          bin: `${folderOf(platform)}/bin/sluice`,
         };
       }),
     },
   });
+});
+
+test('krew installs each archive by the manifest, and refuses another one', { timeout: 600_000 }, async (context) => {
+  if (packages.whyNot) return context.skip(packages.whyNot);
+  const krew = await need(context, 'krew');
+  const home = scratch();
+  const manifest = join(packages.folder, 'krew/sluice.yaml');
+  const install = (platform: string, archive: string) => {
+    const [os = '', arch = ''] = platform.replace('x64', 'amd64').split('-');
+    const env = { PATH: '/usr/bin:/bin', HOME: home, KREW_ROOT: join(home, platform), KREW_OS: os, KREW_ARCH: arch };
+    const argv = ['install', '--manifest', manifest, '--archive', archiveOf(archive)];
+    return execaSync(krew, argv, { env, extendEnv: false, reject: false, all: true });
+  };
+  const refused = install('linux-arm64', 'linux-x64');
+  expect(refused.exitCode).not.toBe(0);
+  expect(refused.all).toContain('checksum does not match');
+  for (const platform of platforms) {
+    const { exitCode, all } = install(platform, platform);
+    expect({ exitCode, all }).toMatchObject({ exitCode: 0 });
+    const program = realpathSync(join(home, platform, 'bin/kubectl-sluice'));
+    expect(program).toBe(join(home, platform, 'store/sluice', `v${version}`, folderOf(platform), 'bin/sluice'));
+  }
+  expect(run(join(home, 'linux-x64/bin/kubectl-sluice'), ['--version']).stdout).toBe(version);
 });
 
 test('the formula of Homebrew names the archives, and is Ruby', (context) => {
