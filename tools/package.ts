@@ -9,11 +9,10 @@ import { buildChart } from './package/chart.ts';
 import { buildCliArchive } from './package/cli-archive.ts';
 import { buildDeb, type PackageRelease } from './package/deb.ts';
 import { buildExecutable, filesBelow } from './package/executable.ts';
-import { buildImage } from './package/image.ts';
 import { brewFormula, type CliArchive, krewManifest } from './package/manifests.ts';
 import { type Arch, archNames, libatomic, nodeBinary, nodePackage, systems } from './package/node.ts';
-import { buildNodeImage, layOutPlatform, type NodePlatform } from './package/node-image/build.ts';
-import { suite } from './package/node-image/fetch.ts';
+import { buildImages, type ImageParts, layOutImages } from './package/images/build.ts';
+import { suite } from './package/images/fetch.ts';
 import { licenceTexts } from './package/licences.ts';
 import { buildNpmPackage } from './package/npm.ts';
 import { provenance } from './package/provenance.ts';
@@ -26,7 +25,7 @@ import { buildVersion } from './version.ts';
 
 const root = join(import.meta.dirname, '..');
 
-/** Executable → tree → packages, one architecture after the other; then the image of nodes, the SBOM and the sums. */
+/** Executable → tree → packages, one architecture after the other; then the images, the SBOM and the sums. */
 async function main(): Promise<void> {
   const options = readOptions();
   const { target } = options;
@@ -43,9 +42,9 @@ async function main(): Promise<void> {
 }
 
 async function buildAll(options: Options, release: PackageRelease, work: string): Promise<void> {
-  const { archs, target, nodeImage, signer } = options;
+  const { archs, target, signer } = options;
   const texts = licenceTexts(root, read('pnpm-lock.yaml'), thisArch());
-  const platforms: NodePlatform[] = [];
+  const parts: ImageParts[] = [];
   const archives: CliArchive[] = [];
   for (const arch of archs) {
     const [executables, tree] = [join(work, arch), join(work, `${arch}.tree`)];
@@ -57,12 +56,11 @@ async function buildAll(options: Options, release: PackageRelease, work: string)
     say(target, buildDeb(root, tree, arch, release, target));
     say(target, buildRpm(root, tree, arch, release, target));
     say(target, buildArchive(root, tree, arch, release, target));
-    if (arch === process.arch) say(target, buildImage(executables, join(work, 'image'), release, target));
     if (options.cli) archives.push(...(await buildCliArchives(tree, arch, release, target)));
-    if (nodeImage) platforms.push(layOutPlatform(tree, arch, join(work, `${arch}.node-image`)));
+    if (options.images) parts.push(layOutImages(tree, arch, join(work, `${arch}.images`)));
     rmSync(tree, { recursive: true });
   }
-  if (nodeImage) say(target, buildNodeImage(platforms, join(work, 'node-image'), release, target));
+  if (options.images) for (const name of buildImages(parts, join(work, 'images'), release, target)) say(target, name);
   say(target, await buildNpmPackage(root, texts, join(work, 'npm'), release, target));
   for (const name of buildChart(root, join(work, 'chart'), release, target)) say(target, name);
   if (signer) {
@@ -73,7 +71,7 @@ async function buildAll(options: Options, release: PackageRelease, work: string)
     write(target, 'krew/sluice.yaml', krewManifest(archives, release, options.url));
     write(target, 'homebrew/sluice.rb', brewFormula(archives, release, options.url));
   }
-  writePapers([...natives(options), ...platforms.flatMap(debianParts)], release, target);
+  writePapers([...natives(options), ...parts.flatMap(debianParts)], release, target);
   signer?.detached(join(target, sums), join(target, `${sums}.asc`));
 }
 
@@ -118,7 +116,7 @@ const sums = 'SHA256SUMS';
 interface Options {
   readonly archs: readonly Arch[];
   readonly target: string;
-  readonly nodeImage: boolean;
+  readonly images: boolean;
   /** Whether there are archives of `sluice` alone. */
   readonly cli: boolean;
   /** Of the folder with the files of this release, for manifests that name them. */
@@ -131,8 +129,8 @@ function readOptions(): Options {
     options: {
       arch: { type: 'string', default: archNames.join(',') },
       output: { type: 'string', short: 'o' },
-      // Its tools are fetched, which needs a network.
-      'node-image': { type: 'boolean', default: true },
+      // Their tools are fetched, which needs a network.
+      images: { type: 'boolean', default: true },
       // Node for macOS is fetched, too.
       cli: { type: 'boolean', default: true },
       url: { type: 'string' },
@@ -151,7 +149,7 @@ function readOptions(): Options {
   return {
     archs: archs as Arch[],
     target: resolve(values.output ?? join(root, 'dist/release')),
-    nodeImage: values['node-image'],
+    images: values.images,
     cli: values.cli,
     url: releaseUrl(values.url, values.cli),
     signer: values['sign-with'] === undefined ? undefined : signerOf(values['sign-with']),
@@ -200,8 +198,8 @@ function natives({ archs, cli }: Options): readonly Native[] {
   });
 }
 
-/** The packages of Debian inside the image of nodes. */
-function debianParts({ debianArch, packages }: NodePlatform): readonly Native[] {
+/** The packages of Debian inside the images. */
+function debianParts({ debianArch, packages }: ImageParts): readonly Native[] {
   return packages.map(({ name, version, sha256 }) => {
     const purl = `pkg:deb/debian/${encodeURIComponent(name)}@${encodeURIComponent(version)}?arch=${debianArch}&distro=${suite}`;
     return { name, version, purl, sha256 };

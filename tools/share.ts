@@ -51,7 +51,7 @@ const guards: readonly (readonly [touched: RegExp, files: readonly string[]])[] 
   [/^packages\/renderer\/src\/(commands\/watch|cluster)\//, ['test/netns/watch', 'test/cluster/']],
   [/^integrations\/(prometheus|grafana)\/|^packages\/applier\/src\/status\//, ['test/monitoring/']],
   [/^deploy\/mover\.yaml$/, ['test/parity/adopt-daemonset']],
-  [/^deploy\//, ['test/deploy/', 'test/package/pod']],
+  [/^deploy\//, ['test/deploy/', 'test/package/pod', 'test/package/chart']],
   [/ipvs/, ['test/vm/inside/']],
   [/^docs\/runbooks\/|^test\/runbooks\//, ['test/runbooks/runbooks']],
   [/^docs\/|^tools\/docs\//, ['test/docs/', 'test/runbooks/tutorial']],

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { fetchPackages, suite } from '../../tools/package/node-image/fetch.ts';
+import { fetchPackages, suite } from '../../tools/package/images/fetch.ts';
 import { cacheFolder } from '../parity/build.ts';
 
 /** A directory with the files of packages, or why there is none. */

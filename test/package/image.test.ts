@@ -1,14 +1,37 @@
 // @module-tag all
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { execaSync } from 'execa';
 import { expect, test } from 'vitest';
-import { inImage, noImageBecause, unpackImage } from './image.fixture.ts';
+import { inImage, noImageBecause, openImage, unpackImage } from './image.fixture.ts';
 import { version } from './setup.ts';
 
-test('the image has one layer and runs as a user without files', (context) => {
+const qemu = '/usr/bin/qemu-aarch64-static';
+const example = join(import.meta.dirname, '../../examples/01-cluster-ip');
+
+test('the image has one layer for each architecture, and runs as a user without files', (context) => {
   if (noImageBecause) return context.skip(noImageBecause);
-  const { layers, config } = unpackImage();
-  expect(layers).toHaveLength(1);
-  expect(config).toMatchObject({ User: '65532:65532', Entrypoint: ['/usr/bin/sluice'] });
+  const image = openImage();
+  expect([...image.manifests.keys()]).toEqual(['amd64', 'arm64']);
+  for (const architecture of ['amd64', 'arm64'])
+    expect(image.config(architecture)).toMatchObject({
+      architecture,
+      config: { User: '65532:65532', Entrypoint: ['/usr/bin/sluice'] },
+    });
+});
+
+test('for arm64, programs start with their own libraries, and render an example', (context) => {
+  if (noImageBecause) return context.skip(noImageBecause);
+  if (!existsSync(qemu)) return context.skip(`${qemu} is missing: apt-get install qemu-user-static`);
+  const root = openImage().unpack('arm64');
+  const start = (path: string, ...argv: readonly string[]): string =>
+    execaSync(qemu, ['-L', root, join(root, path), ...argv]).stdout;
+  expect(start('usr/bin/sluice', '--version')).toBe(version);
+  expect(start('usr/bin/git', '--version')).toContain('git version');
+  expect(start('usr/bin/dash', '-c', 'echo $((6 * 7))')).toBe('42');
+  const out = join(root, 'work/out');
+  start('usr/bin/sluice', 'render', '-f', join(example, 'in'), '-o', out);
+  execaSync('diff', ['-r', '-x', '.sluice-complete', join(example, 'out'), out]);
 });
 
 test.for([

@@ -5,15 +5,15 @@ import { join } from 'node:path';
 import type { BlobDescriptor } from '../../tools/package/image.ts';
 import { packages, scratch } from './unpack.fixture.ts';
 
-/** The reason why there is no image of nodes here; empty if there is one. */
-export const noNodeImageBecause = packages.whyNot || packages.noNodeImage;
+/** The reason why there are no images here; empty if there are. */
+export const noImagesBecause = packages.whyNot || packages.noImages;
 
 export interface PlatformDescriptor extends BlobDescriptor {
   readonly platform?: { readonly architecture: string; readonly os: string };
 }
 
 /** An unpacked layout: the descriptors of its images, and a way to their files. */
-export class NodeImage {
+export class ImageLayout {
   private readonly layout = scratch();
 
   constructor(tar: string) {
@@ -60,7 +60,11 @@ export class NodeImage {
 /** The fields that tests read. */
 export interface ImageConfig {
   readonly architecture: string;
-  readonly config: { readonly Env: readonly string[] };
+  readonly config: {
+    readonly User: string;
+    readonly Entrypoint: readonly string[];
+    readonly Env: readonly string[];
+  };
 }
 
 interface Index {

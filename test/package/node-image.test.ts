@@ -4,7 +4,7 @@ import { cpSync, existsSync, lstatSync, readdirSync, readFileSync, realpathSync,
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
-import { NodeImage, noNodeImageBecause, runIn } from './node-image.fixture.ts';
+import { ImageLayout, noImagesBecause, runIn } from './layout.fixture.ts';
 import { artefact } from './unpack.fixture.ts';
 import { version } from './setup.ts';
 
@@ -14,10 +14,10 @@ const checkout = join(import.meta.dirname, '../..');
 const noRoot = process.getuid?.() === 0 ? '' : 'namespaces need root';
 const qemu = '/usr/bin/qemu-aarch64-static';
 
-let image: NodeImage;
+let image: ImageLayout;
 beforeEach((context) => {
-  if (noNodeImageBecause) context.skip(noNodeImageBecause);
-  image = new NodeImage(artefact('-image.tar'));
+  if (noImagesBecause) context.skip(noImagesBecause);
+  image = new ImageLayout(artefact(`sluice-node-${version}-image.tar`));
 });
 
 /** EM_X86_64 and EM_AARCH64 of elf.h. */

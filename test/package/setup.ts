@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { reaches } from '@sluice/testing';
 import type { TestProject } from 'vitest/node';
-import { fetchPackages } from '../../tools/package/node-image/fetch.ts';
+import { fetchPackages } from '../../tools/package/images/fetch.ts';
 import { makeKeyRing, signer } from './key.fixture.ts';
 import { debianTools, findTool, PackageError } from '../../tools/package/run.ts';
 
@@ -15,8 +15,8 @@ declare module 'vitest' {
     readonly packages: {
       readonly folder: string;
       readonly whyNot: string;
-      /** Why there is no image of nodes in it; empty if there is one. */
-      readonly noNodeImage: string;
+      /** Why there are no images in it; empty if there are. */
+      readonly noImages: string;
     };
   }
 }
@@ -38,7 +38,7 @@ function reasonAgainst(): string {
 }
 
 /** Fetches one small package. */
-function reasonAgainstNodeImage(folder: string): string {
+function reasonAgainstImages(folder: string): string {
   try {
     fetchPackages('amd64', ['base-files'], join(folder, 'fetched'));
     return '';
@@ -55,20 +55,20 @@ export default function setup(project: TestProject): () => void {
   // To reuse packages of an earlier build with the same time: a build is slow.
   const built = process.env['SLUICE_PACKAGES'];
   if (built !== undefined) {
-    project.provide('packages', { folder: built, whyNot: '', noNodeImage: '' });
+    project.provide('packages', { folder: built, whyNot: '', noImages: '' });
     return () => {};
   }
   const folder = mkdtempSync(join(tmpdir(), 'sluice-packages-'));
   const whyNot = reasonAgainst();
   // Tier test installs one package; the second architecture would double the time.
   const isWhole = reaches('all') || (process.env['SLUICE_FILES'] ?? '') !== '';
-  const noNodeImage = whyNot || (isWhole ? reasonAgainstNodeImage(folder) : 'the image of nodes is built in tier all');
+  const noImages = whyNot || (isWhole ? reasonAgainstImages(folder) : 'images are built in tier all');
   let endKeyRing = (): void => {};
   const options = [
     '--sign-with',
     signer,
     ...(isWhole ? ['--url', url] : ['--arch', 'x64', '--no-cli']),
-    ...(noNodeImage ? ['--no-node-image'] : []),
+    ...(noImages ? ['--no-images'] : []),
   ];
   if (whyNot === '') {
     const ring = join(folder, 'gnupg');
@@ -78,7 +78,7 @@ export default function setup(project: TestProject): () => void {
       env: { ...process.env, SOURCE_DATE_EPOCH: String(epoch), SLUICE_VERSION: version, GNUPGHOME: ring },
     });
   }
-  project.provide('packages', { folder: join(folder, 'release'), whyNot, noNodeImage });
+  project.provide('packages', { folder: join(folder, 'release'), whyNot, noImages });
   return () => {
     endKeyRing();
     rmSync(folder, { recursive: true, force: true });

@@ -6,7 +6,6 @@ import { gzipSync } from 'node:zlib';
 import { tarContents } from './archive.ts';
 import type { PackageRelease } from './deb.ts';
 import { tagVersion } from '../version.ts';
-import { layOutImage, takenFrom, user, writable } from './image-root.ts';
 import { withoutClock } from './tree.ts';
 
 /** The reference to a blob in a manifest. */
@@ -38,29 +37,6 @@ export const types = {
 } as const;
 
 const digestOf = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex');
-
-/**
- * Writes sluice-VERSION-image-ARCH.tar and returns its name. It has one layer, and runs as a user that owns no file.
- * @param executables the folder that `buildExecutable` filled for the architecture of the build machine
- * @param work a folder for intermediate files, which is removed
- */
-export function buildImage(executables: string, work: string, release: PackageRelease, target: string): string {
-  const [architecture, root] = [process.arch === 'x64' ? 'amd64' : process.arch, join(work, 'root')];
-  layOutImage(executables, root);
-  const name = `sluice-${release.version}-image-${architecture}.tar`;
-  const platform = { architecture, root, open: writable, config: sluiceConfig, base: takenFrom() };
-  writeImage('sluice', [platform], join(work, 'image'), release, join(target, name));
-  rmSync(work, { recursive: true });
-  return name;
-}
-
-const sluiceConfig = {
-  User: `${user}:${user}`,
-  // The image has no templates of git (examples of hooks); without this git would warn at each clone.
-  Env: ['PATH=/usr/bin', 'HOME=/work', 'LANG=C.UTF-8', 'GIT_TEMPLATE_DIR='],
-  Entrypoint: ['/usr/bin/sluice'],
-  WorkingDir: '/work',
-};
 
 /**
  * Writes an image layout as a tar file. Several platforms are behind one index, which is the one image of the layout: tools that copy an

@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from 'node:path';
 import { PackageError } from '../run.ts';
 
-/** The Debian release of the image's tools. */
+/** The Debian release of the images' tools. */
 export const suite = 'trixie';
 
 const keyring = '/usr/share/keyrings/debian-archive-keyring.gpg';
@@ -77,7 +77,7 @@ function apt(debianArch: string, work: string, argv: readonly string[]): void {
   }
 }
 
-const withoutHint = 'Check the network, or build without the image of nodes: --no-node-image';
+const withoutHint = 'Check the network, or build without images: --no-images';
 
 /** The mirrors of this machine, but with one suite. */
 function sourcesText(): string {

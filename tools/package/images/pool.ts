@@ -35,7 +35,7 @@ export function copyFiles(pool: Pool, paths: readonly string[], folder: string, 
     const from = join(pool.root, path);
     const found = lstatSync(from, { throwIfNoEntry: false });
     if (found === undefined)
-      throw new PackageError(`Cannot build the image of nodes: no package has ${path}`, 'Name its package in root.ts');
+      throw new PackageError(`Cannot build an image: no package has ${path}`, 'Name its package in plans.ts');
     if (!found.isSymbolicLink()) copyAs(from, join(folder, path), found.mode & 0o111 ? 0o755 : 0o644);
     else {
       mkdirSync(dirname(join(folder, path)), { recursive: true });
@@ -81,5 +81,5 @@ function libraryPath(pool: Pool, folders: readonly string[], name: string): stri
   if (name.startsWith('/')) return `usr${name}`;
   const path = folders.map((folder) => `${folder}/${name}`).find((one) => pool.owners.has(one));
   if (path !== undefined) return path;
-  throw new PackageError(`Cannot build the image of nodes: no package has ${name}`, 'Name its package in root.ts');
+  throw new PackageError(`Cannot build an image: no package has ${name}`, 'Name its package in plans.ts');
 }
