@@ -102,7 +102,7 @@ prepare_runbooks() {
 prepare_package() {
   if [ "$(id -u)" != 0 ]; then return 0; fi
   missing=''
-  for wanted in binutils:strip patchelf:patchelf zstd:zstd dpkg-dev:dpkg-scanpackages rpm:rpmbuild createrepo-c:createrepo_c gnupg:gpg debootstrap:debootstrap openssh-client:ssh-keygen curl:curl procps:pgrep \
+  for wanted in binutils:strip patchelf:patchelf zstd:zstd dpkg-dev:dpkg-scanpackages rpm:rpmbuild createrepo-c:createrepo_c ruby:ruby gnupg:gpg debootstrap:debootstrap openssh-client:ssh-keygen curl:curl procps:pgrep \
     binutils-aarch64-linux-gnu:aarch64-linux-gnu-strip qemu-user-static:qemu-aarch64-static; do
     command -v "${wanted#*:}" >/dev/null 2>&1 || missing="$missing ${wanted%%:*}"
   done

@@ -21,7 +21,7 @@ import type { Signer } from './sign.ts';
 /** Folders that are the package's own; others belong to packages of the system. */
 const ownFolders = ['usr/lib/sluice', 'usr/share/sluice', 'usr/share/doc/sluice'];
 
-/** Fixed values of what rpmbuild would take from the machine. zstd is read since RHEL 8. */
+/** Fixed values of what rpmbuild would take from the machine. zstd is read since RHEL 8.2. */
 const settings = {
   _buildhost: 'reproducible',
   use_source_date_epoch_as_buildtime: '1',
