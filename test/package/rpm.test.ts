@@ -37,7 +37,8 @@ afterAll(() => {
 });
 
 const inside = (...argv: readonly string[]) => {
-  const clean = ['/usr/bin/env', '-i', 'PATH=/usr/sbin:/usr/bin:/sbin:/bin'];
+  // Debian's rpm has its database below HOME.
+  const clean = ['/usr/bin/env', '-i', 'PATH=/usr/sbin:/usr/bin:/sbin:/bin', 'HOME=/root'];
   return execaSync('unshare', ['-m', '-n', 'chroot', root, ...clean, ...argv], { reject: false, all: true });
 };
 const dnf = (...argv: readonly string[]) => inside('dnf', '-y', ...argv);
@@ -64,7 +65,7 @@ function systemctlCalls(): string {
 
 beforeAll(() => {
   if (whyNot) return;
-  execaSync('cp', ['-a', rootOf(['dnf']), root]);
+  execaSync('cp', ['-a', rootOf(['dnf', 'gnupg']), root]);
   for (const path of ['etc/pki/rpm-gpg', 'etc/yum.repos.d', 'run/systemd/system'])
     mkdirSync(join(root, path), { recursive: true });
   writeFileSync(join(root, 'usr/bin/systemctl'), '#!/bin/sh\necho "$*" >>/calls\n');
