@@ -4,6 +4,7 @@ import { cpSync, existsSync, lstatSync, readdirSync, readFileSync, realpathSync,
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
+import { openImage } from './image.fixture.ts';
 import { ImageLayout, noImagesBecause, runIn } from './layout.fixture.ts';
 import { artefact } from './unpack.fixture.ts';
 import { version } from './setup.ts';
@@ -48,17 +49,19 @@ describe.each(['amd64', 'arm64'] as const)('the files for %s', (architecture) =>
       expect(paths).toContain(join(root, 'usr/sbin', name));
   });
 
-  test('have a licence for each Debian package, which the parts list names', () => {
-    const root = image.unpack(architecture);
-    const named = readdirSync(join(root, 'var/lib/dpkg/status.d'));
+  test('of both images have a licence for each Debian package, which the parts list names', () => {
+    const roots = [image, openImage()].map((one) => one.unpack(architecture));
+    const namesIn = (root: string): readonly string[] => readdirSync(join(root, 'var/lib/dpkg/status.d'));
     const { components } = JSON.parse(readFileSync(artefact('.cdx.json'), 'utf8')) as {
       components: { purl: string }[];
     };
     const purls = components.map(({ purl }) => purl).filter((purl) => purl.includes(`?arch=${architecture}&`));
-    expect(purls.map((purl) => decodeURIComponent(/^pkg:deb\/debian\/(.+)@/.exec(purl)?.[1] ?? purl))).toEqual(named);
-    expect(named).toEqual(expect.arrayContaining(['iptables', 'nftables', 'ipset', 'libc6', 'ca-certificates']));
-    for (const name of named)
-      expect(readFileSync(join(root, 'usr/share/doc', name, 'copyright'), 'utf8').length).toBeGreaterThan(200);
+    const listed = purls.map((purl) => decodeURIComponent(/^pkg:deb\/debian\/(.+)@/.exec(purl)?.[1] ?? purl));
+    expect(listed).toEqual([...new Set(roots.flatMap(namesIn))].toSorted());
+    expect(listed).toEqual(expect.arrayContaining(['iptables', 'nftables', 'ipset', 'libc6', 'ca-certificates']));
+    for (const root of roots)
+      for (const name of namesIn(root))
+        expect(readFileSync(join(root, 'usr/share/doc', name, 'copyright'), 'utf8').length).toBeGreaterThan(200);
   });
 });
 
