@@ -97,7 +97,7 @@ test('its main container takes the Lease, follows the cluster, commits changes a
   const [file, argv, options] = inImage(image, [...image.config.Entrypoint, ...args], more);
   const watching = execa(file, argv, { ...options, reject: false });
   try {
-    await until(() => git('log', '--format=%s').includes('watch: '));
+    await until(() => git('log', '--format=%s').startsWith('sluice: initial render of 1 Service for 1 node\n'));
     api.put('services', serviceOf('b', 2));
     await until(() => git('log', '--format=%s').startsWith('watch: Service shop/b\n'));
   } finally {
