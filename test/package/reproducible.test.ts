@@ -23,7 +23,9 @@ function copyOfCheckout(): string {
     '--exclude-standard',
     '--deduplicate',
   ]);
-  const wanted = stdout.split('\0').filter((path) => /^(packages|tools|packaging|deploy|docs|[^/]+$)/.test(path));
+  const wanted = stdout
+    .split('\0')
+    .filter((path) => /^(packages|tools|packaging|deploy|docs|integrations|[^/]+$)/.test(path));
   for (const path of wanted) {
     mkdirSync(dirname(join(copy, path)), { recursive: true });
     cpSync(join(root, path), join(copy, path), { force: true });
@@ -69,7 +71,9 @@ test('another directory, umask, locale and time zone give the same bytes', (cont
       },
     },
   );
-  const ours = (file: string): readonly string[] => lines(file).filter((line) => /amd64|(linux|darwin)-x64/.test(line));
+  // Repositories, which have folders, are there with a key alone.
+  const ours = (file: string): readonly string[] =>
+    lines(file).filter((line) => /^[^/]+(amd64|(linux|darwin)-x64)[^/]+$/.test(line));
   expect(ours(join(target, 'SHA256SUMS'))).toHaveLength(4);
   expect(ours(join(target, 'SHA256SUMS'))).toEqual(ours(join(packages.folder, 'SHA256SUMS')));
   // Signatures of rpm are inside its packages.
@@ -81,10 +85,11 @@ test('another directory, umask, locale and time zone give the same bytes', (cont
   expect(headerOf(target)).toBe(headerOf(packages.folder));
   if (noImagesBecause) return;
   for (const title of ['sluice', 'sluice-node']) {
-    const [theirs, again] = [packages.folder, target].map((folder) =>
-      new ImageLayout(join(folder, `${title}-${version}-image.tar`)).manifests.get('amd64'),
+    const [theirs, again] = [packages.folder, target].map(
+      (folder) => new ImageLayout(join(folder, `${title}-${version}-image.tar`)).manifests.get('amd64')?.digest,
     );
-    expect(again).toEqual(theirs);
+    expect(again).toMatch(/^sha256:/);
+    expect(again).toBe(theirs);
   }
 }, 300_000);
 
