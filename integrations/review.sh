@@ -34,6 +34,7 @@ strict=''
 [ "${SLUICE_STRICT:-}" = 1 ] && strict=--strict
 worst=0
 gates=''
+gated=''
 
 say() { printf 'sluice: %s\n' "$*" >&2; }
 
@@ -86,7 +87,7 @@ compare() {
   # Exit code 2 with a result: not everything could be compared, which the file lists.
   if [ -z "$told" ]; then
     say "$file: ERROR (exit code $code)"
-    worst=2
+    worst=2 gated=ERROR
     return
   fi
   results="$results- $told
@@ -101,11 +102,32 @@ compare() {
   mv "$out/parity-$name.junit" "$out/parity-$name.junit.xml"
   if [ "$code" -ne 1 ]; then
     say "observed: $told: good"
+    gated=${gated:-good}
     return
   fi
   say "observed: $told: BAD"
+  [ "$gated" = ERROR ] || gated=BAD
   cat "$out/parity-$name.txt" >&2
   [ "$worst" -gt 1 ] || worst=1
+}
+
+# alike: the results of observed nodes, those with the same one in a line, differences first. parity-NODE.txt are of all.
+alike() {
+  for how in different incomplete equivalent; do printf '%s' "$results" | grep -E "^- [-a-z0-9.]+: $how"; done | awk '
+    {
+      node = substr($2, 1, length($2) - 1)
+      result = substr($0, length($1 $2) + 3)
+      if (!(result in count)) order[++kinds] = result
+      count[result]++
+      if (count[result] <= 5) names[result] = names[result] (count[result] > 1 ? ", " : "") node
+    }
+    END {
+      for (at = 1; at <= kinds && at <= 3; at++) {
+        more = count[order[at]] - 5
+        print "- " substr(order[at], 1, 200) " – " names[order[at]] (more > 0 ? " and " more " more" : "")
+      }
+      if (kinds > 3) print "- and " kinds - 3 " other results"
+    }'
 }
 
 # The commit that the change started from: later commits on the target are not part of it.
@@ -156,30 +178,32 @@ if [ -n "$observed" ]; then
   for file in "$observed"/*.json; do
     if [ ! -f "$file" ]; then
       say "$observed has no NODE.json"
-      worst=2
+      worst=2 gated=ERROR
     elif is_plain "${file##*/}"; then
       compare "$file"
     else
       say "$observed has a file that is not named NODE.json: $(printf %s "${file##*/}" | tr -c 'A-Za-z0-9._-' '?')"
-      worst=2
+      worst=2 gated=ERROR
     fi
   done
-  # Beside the 60,000 characters of the report a comment has room for some; parity-NODE.txt are of all.
-  if [ -f "$out/comment.md" ]; then
-    printf '\n#### Observed nodes, against the rules of this change\n\n' >>"$out/comment.md"
-    printf '%s' "$results" | sed -e '20q' | cut -c 1-200 >>"$out/comment.md"
-    more=$(printf '%s' "$results" | sed -e '1,20d' | wc -l)
-    [ "$more" -eq 0 ] || printf -- '- and %d more\n' "$more" >>"$out/comment.md"
-  fi
 fi
 
-# Below the headline, the verdict of each gate, and how many observed nodes ended how.
+# What the comment says of all gates, in a line below its headline, and of observed nodes, folded at its end.
 if [ -f "$out/comment.md" ]; then
-  for how in equivalent different incomplete; do
+  told=''
+  for how in different incomplete equivalent; do
     count=$(printf '%s' "$results" | grep -cE "^- [-a-z0-9.]+: $how")
-    [ "$count" -eq 0 ] || gates="$gates, parity $count $how"
+    [ "$count" -eq 0 ] || told="$told${told:+, }$count $how"
   done
-  awk -v gates="Gates: $gates" 'NR == 2 { $0 = $0 "\n\n" gates } 1' "$out/comment.md" >"$out/.stderr" &&
+  if [ -n "$told" ]; then
+    {
+      printf '\n<details><summary>Observed nodes, against the rules of this change: %s</summary>\n\n' "$told"
+      alike
+      printf '\n</details>\n'
+    } >>"$out/comment.md"
+  fi
+  compared=$gated${gated:+${told:+: }}$told
+  awk -v gates="Gates: $gates, parity ${compared:-not run}" 'NR == 2 { $0 = $0 "\n\n" gates } 1' "$out/comment.md" >"$out/.stderr" &&
     cat "$out/.stderr" >"$out/comment.md"
 fi
 rm -f "$out/.stderr"

@@ -31,10 +31,10 @@ test('the pull request of the example passes, and the comment describes its chan
   expect(comment.slice(1, 4)).toEqual([
     '### Sluice: shop/web opens to the outside',
     '',
-    'Gates: render good, policy good, prove good, cost good',
+    'Gates: render good, policy good, prove good, cost good, parity not run',
   ]);
   expect(comment.length).toBeLessThan(60);
-  expect(comment).toContain('  - is added – `shop/search`');
+  expect(comment).toContain('- ➕ is added – `shop/search`');
   expect(comment.join('\n')).toMatch(/^- \*\*waived\*\* `NODE_PORT_OPENED` .* `shop\/web`$/m);
   expect(comment.join('\n')).toContain('[The full report](<https://ci.example/7>)');
   expect(review.file('policy.txt')).toMatch(/waived: shop\/web: Node port \d+ of .* will open/);
@@ -161,7 +161,9 @@ describe.each(atTier({ quick: [], all: ['observed'] }))('nodes in %s', (folder) 
     await repository.commit('shop: search, and a node port for web');
     const told = await repository.review({ SLUICE_OBSERVED: folder });
     expect(told).toMatchObject({ exit: 0, output: expect.stringMatching(/^sluice: observed: node-1: different: /m) });
-    expect(told.file('comment.md')).toMatch(/^#### Observed nodes.*\n\n- node-1: different: /m);
+    expect(told.file('comment.md')).toMatch(
+      /^<details><summary>Observed nodes.*: 1 different<\/summary>\n\n- different: .* – node-1$/m,
+    );
     expect(told.file('comment.md')).toMatch(/^Gates: render good, .*, parity 1 different$/m);
     expect(told.file('parity-node-1.txt')).toContain('shop/search');
     expect(told.file('parity-node-1.sarif')).toBe('');

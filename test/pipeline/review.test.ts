@@ -61,13 +61,45 @@ test.each([
   expect(output).toContain('sluice: observed: node-1: equivalent');
 });
 
-test('a comment gets 20 results of at most 200 characters, and the count of the rest', async () => {
+test('a comment names observed nodes by their results, the worst first, and how many there are of each', async () => {
   for (let n = 0; n < 23; n++) observe(`node-${n}.json`);
   expect((await review(`different: ${'1 rule, '.repeat(100)}`)).exit).toBe(0);
   const lines = read('out/comment.md').slice(report.length).trim().split('\n');
-  expect(lines).toHaveLength(4 + 20 + 1);
-  expect(lines[0]).toBe('Gates: render good, policy good, prove good, cost good, parity 23 different');
-  expect(lines[2]).toBe('#### Observed nodes, against the rules of this change');
-  expect(Math.max(...lines.map((line) => line.length))).toBe(200);
-  expect(lines.at(-1)).toBe('- and 3 more');
+  expect(lines.slice(0, 3)).toEqual([
+    'Gates: render good, policy good, prove good, cost good, parity 23 different',
+    '',
+    '<details><summary>Observed nodes, against the rules of this change: 23 different</summary>',
+  ]);
+  expect(lines.slice(4)).toEqual([
+    `- ${`different: ${'1 rule, '.repeat(100)}`.slice(0, 200)} – node-0, node-1, node-10, node-11, node-12 and 18 more`,
+    '',
+    '</details>',
+  ]);
+});
+
+test('results of many kinds are cut, after those that differ', async () => {
+  for (let n = 0; n < 8; n++) observe(`node-${n}.json`);
+  const result =
+    '$(case $2 in *[0-1].json) echo equivalent ;; *) basename $2 .json | sed s/node-/different:\\ / ;; esac)';
+  await review(result);
+  const comment = read('out/comment.md');
+  expect(comment).toContain('parity 6 different, 2 equivalent\n');
+  expect(comment).toContain(
+    '\n- different: 2 – node-2\n- different: 3 – node-3\n- different: 4 – node-4\n- and 4 other results\n',
+  );
+});
+
+test.each([
+  [{ SLUICE_OBSERVED: '' }, 'parity not run'],
+  [{ SLUICE_PARITY: 'gate' }, 'parity good: 1 equivalent'],
+])('the line of the gates with %j ends with %s', async (env, end) => {
+  observe('node-1.json');
+  await review('equivalent', env);
+  expect(read('out/comment.md')).toContain(`\n\nGates: render good, policy good, prove good, cost good, ${end}\n`);
+});
+
+test('a file that cannot be compared is an error in the line of the gates', async () => {
+  observe('node-1.json');
+  expect((await review('nothing')).exit).toBe(2);
+  expect(read('out/comment.md')).toContain(', parity ERROR\n');
 });

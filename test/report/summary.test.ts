@@ -25,9 +25,11 @@ test('the summary leads with the severities, worst first', () => {
     '- ➕ **1 adds inside the cluster**',
     '- ⬜ **1 changes settings**',
   ]);
-  expect(lines[lines.indexOf('- 🛑 **1 loses its last endpoint**') + 1]).toBe(
-    '  - has no endpoint left: connections are rejected – `payments/ledger` http 80/TCP',
-  );
+  const details = lines.indexOf('<details><summary>What changes</summary>');
+  expect(lines.slice(details + 1, details + 3)).toEqual([
+    '',
+    '- 🛑 has no endpoint left: connections are rejected – `payments/ledger` http 80/TCP',
+  ]);
   expect(lines.at(-1)).toBe('[The full report](<https://ci.example/report>)');
 });
 
@@ -62,12 +64,12 @@ describe('whatever changes', () => {
   const text = reportSummary({ ...report, effects, policy: { ...report.policy!, findings } }, options);
 
   test('it stays under its lines, and names what is left out', () => {
-    expect(linesOf(text).length).toBeLessThan(summaryLinesMax);
+    expect(linesOf(text).length).toBeLessThanOrEqual(summaryLinesMax);
     expect(text.length).toBeLessThan(60_000);
     expect(text).toMatch(/… and \d+ more sentences/);
     expect(text).toMatch(/… and \d+ more rules/);
     expect(text).toContain('(10000) – ');
-    expect(text).toContain('⬜ **10000 change settings**\n  - does thing 0 (10000) – ');
+    expect(text).toContain('- ⬜ does thing 0 (10000) – ');
     expect(text).toContain(' and 9994 more');
   });
 });
@@ -85,6 +87,7 @@ test.each(['](https://x.example)', '<img src=x onerror=alert(1)>', '`| a |`', '@
     const outside = reportSummary({ ...report, effects }, { bundle: 'rendered' })
       .split('\n')
       .slice(1)
+      .filter((line) => !/^<details><summary>[A-Z][a-z ]+(: \d+ [a-z0-9, ]+)?<\/summary>$|^<\/details>$/.test(line))
       .join('\n')
       .replaceAll(/(?<!\\)`[^`\n]*`/g, '');
     expect(outside).not.toMatch(/(?<!\\)<(?!u200b)|(?<!\\)\]\(|@(?!\u200B)/);

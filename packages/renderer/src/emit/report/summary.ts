@@ -1,7 +1,7 @@
 import { code, plain } from '@sluice/cli';
 import type { Effect, EffectSubject } from '../../review/report/effect.ts';
 import type { ChangeReport } from '../../review/report/report.ts';
-import { severities, severityLabels, severityPlurals } from '../../review/report/severity.ts';
+import { type Severity, severities, severityLabels, severityPlurals } from '../../review/report/severity.ts';
 import { verdictText } from '../../review/report/words.ts';
 import { countText } from '../policy/report.ts';
 import { belowHeadline, headline, severityCounts } from './effects-view.ts';
@@ -9,14 +9,13 @@ import { findingGroups } from './findings.ts';
 import { commentMark, urlOf } from './markdown.ts';
 import { shapes } from './shapes.ts';
 
-/** The maximum number of lines of a summary, whatever the change. */
-export const summaryLinesMax = 60;
+/** The maximum number of lines of a summary; a comment has 60 with the observed nodes, which a pipeline adds. */
+export const summaryLinesMax = 49;
 /** Sentences: those of each severity for which there is room anyway, and of all together. */
-const sentencesMin = 3;
+const sentencesMin = 2;
 const sentencesMax = sentencesMin * severities.length;
-/** Groups of findings. */
-const findingsMax = 8;
-/** Names behind a sentence, and the characters of a name. */
+/** Groups of findings, names behind a sentence, and the characters of a name. */
+const findingsMax = 6;
 const namesMax = 6;
 const nameCharactersMax = 130;
 
@@ -27,7 +26,7 @@ interface SummaryOptions {
   readonly reportUrl?: string;
 }
 
-/** Prints the report for the description of a pull request: severities with their sentences and the first of their names, the policy. */
+/** Prints the report for the description of a pull request: severities; folded, their sentences with the first names, and the policy. */
 export function reportSummary(report: ChangeReport, { bundle, reportUrl }: SummaryOptions): string {
   const { effects, diff, policy } = report;
   const below = belowHeadline(report);
@@ -35,36 +34,39 @@ export function reportSummary(report: ChangeReport, { bundle, reportUrl }: Summa
     commentMark,
     `### Sluice: ${plain(shortened(headline(effects) || verdictText(diff), 400))}`,
     ...(below === '' ? [] : ['', plain(below)]),
-    ...(effects.length === 0 ? [] : ['', ...severityLines(effects)]),
-    ...(policy === undefined ? [] : ['', ...policyLines(policy, bundle)]),
+    ...(effects.length === 0 ? [] : ['', ...severityLines(effects), ...folded('What changes', sentenceLines(effects))]),
+    ...(policy === undefined ? [] : folded(`Policy: ${countText(policy)}`, policyLines(policy, bundle))),
     ...(reportUrl === undefined ? [] : ['', `[The full report](<${urlOf(reportUrl)}>)`]),
   ].join('\n')}\n`;
 }
 
-/** A line for each severity, worst first, with its sentences below it. */
+/** Lines of a list behind a title; a title alone where there are none. */
+const folded = (title: string, lines: readonly string[]): readonly string[] =>
+  lines.length === 0 ? ['', title] : ['', `<details><summary>${title}</summary>`, '', ...lines, '', '</details>'];
+
+/** A line for each severity, worst first. */
 function severityLines(effects: readonly Effect[]): readonly string[] {
   const counts = severityCounts(effects);
-  const groups = [...Map.groupBy(effects, ({ severity }) => severity)];
-  let spare = sentencesMax - groups.reduce((sum, [, own]) => sum + Math.min(own.length, sentencesMin), 0);
-  return groups.flatMap(([severity, own]) => {
-    const room = Math.min(own.length, sentencesMin + spare);
-    spare -= Math.max(0, room - sentencesMin);
-    const rest = own.length - room;
-    const label = counts[severity] === 1 ? severityLabels[severity] : severityPlurals[severity];
-    return [
-      `- ${shapes[severity].sign} **${counts[severity]} ${label}**`,
-      ...own.slice(0, room).map(sentenceLine),
-      ...(rest > 0 ? [`  - … and ${rest} more sentences`] : []),
-    ];
-  });
+  const label = (severity: Severity): string => (counts[severity] === 1 ? severityLabels : severityPlurals)[severity];
+  return severities
+    .filter((severity) => counts[severity] > 0)
+    .map((severity) => `- ${shapes[severity].sign} **${counts[severity]} ${label(severity)}**`);
 }
 
-function sentenceLine({ sentence, subjects }: Effect): string {
-  const count = subjects.length === 1 ? '' : ` (${subjects.length})`;
-  const names = subjects.slice(0, namesMax).map((subject) => subjectText(subject, subjects.length === 1));
-  const more = subjects.length > namesMax ? ` and ${subjects.length - namesMax} more` : '';
-  return `  - ${plain(sentence)}${count} – ${names.join(', ')}${more}`;
+/** The first sentences of each severity, and further ones while there is room. */
+function sentenceLines(effects: readonly Effect[]): readonly string[] {
+  const ranked = [...Map.groupBy(effects, ({ severity }) => severity).values()]
+    .flatMap((own) => own.map((effect, at) => ({ effect, rank: Math.max(at, sentencesMin - 1) })))
+    .toSorted((a, b) => a.rank - b.rank);
+  const shown = new Set(ranked.slice(0, sentencesMax).map(({ effect }) => effect));
+  const lines = effects.filter((effect) => shown.has(effect)).map(sentenceLine);
+  return [...lines, ...restLine(effects.length - lines.length, 'sentences')];
 }
+
+const sentenceLine = ({ severity, sentence, subjects }: Effect): string =>
+  `- ${shapes[severity].sign} ${plain(sentence)}${subjects.length === 1 ? '' : ` (${subjects.length})`} – ${firstOf(
+    subjects.map((subject) => subjectText(subject, subjects.length === 1)),
+  )}`;
 
 /** Details stand behind a name that is alone. */
 function subjectText({ name, details }: EffectSubject, isAlone: boolean): string {
@@ -78,18 +80,16 @@ function policyLines(policy: NonNullable<ChangeReport['policy']>, bundle: string
     const own = policy.findings.filter(
       (one) => one.code === rule && (one.waived === undefined ? one.level : 'waived') === level,
     );
-    const subjects = [...new Set(own.map(({ subject }) => subject))];
-    const names = subjects.slice(0, namesMax).map((subject) => code(shortened(subject, nameCharactersMax)));
-    const more = subjects.length > namesMax ? ` and ${subjects.length - namesMax} more` : '';
-    return `- **${level}** ${code(rule)} ${withCode(title)} – ${names.join(', ')}${more}`;
+    const names = [...new Set(own.map(({ subject }) => code(shortened(subject, nameCharactersMax))))];
+    return `- **${level}** ${code(rule)} ${withCode(title)} – ${firstOf(names)}`;
   });
-  const rest = groups.length - lines.length;
-  return [
-    `Policy: **${countText(policy)}**`,
-    ...(lines.length === 0 ? [] : ['', ...lines]),
-    ...(rest > 0 ? [`- … and ${rest} more rules`] : []),
-  ];
+  return [...lines, ...restLine(groups.length - lines.length, 'rules')];
 }
+
+const restLine = (rest: number, what: string): readonly string[] => (rest > 0 ? [`- … and ${rest} more ${what}`] : []);
+
+const firstOf = (names: readonly string[]): string =>
+  `${names.slice(0, namesMax).join(', ')}${names.length > namesMax ? ` and ${names.length - namesMax} more` : ''}`;
 
 /** A title of the policy, in which code stands between backticks. */
 const withCode = (title: string): string =>
