@@ -3,8 +3,8 @@ import { linksOf } from './markdown.ts';
 import { indexSource, sections, sitePath } from './pages.ts';
 
 /**
- * A page as the site has it: links to other pages lead to them, links to files that are not on the site are their text alone, and
- * comments, which are for the tests of runbooks, are gone.
+ * A page as the site has it: links to other pages lead to them, pictures are shown, links to files that are not on the site are their text
+ * alone, and comments, which are for the tests of runbooks, are gone.
  * @param source of the page, below the checkout
  */
 export function assemble(text: string, source: string): string {
@@ -12,11 +12,21 @@ export function assemble(text: string, source: string): string {
   let done = 0;
   for (const { start, end, label, target } of linksOf(text)) {
     result += text.slice(done, start);
-    const there = onSite(source, target);
+    const there = text[start - 1] === '!' ? pictureOnSite(source, target) : onSite(source, target);
     result += there === undefined ? label : `[${label}](${there})`;
     done = end;
   }
   return (result + text.slice(done)).replace(/^<!--[^]*?-->\n/gm, '');
+}
+
+/** Pictures of pages; `build.ts` puts the folder where the site finds it. */
+export const picturesSource = 'docs/pictures';
+
+function pictureOnSite(source: string, target: string): string {
+  const named = posix.join(dirname(source), target);
+  if (posix.dirname(named) !== picturesSource)
+    throw new Error(`Cannot show ${target} of ${source}: it is not in ${picturesSource}`);
+  return `/pictures/${posix.basename(named)}`;
 }
 
 /** Where a link leads on the site; undefined where the site does not have it. */

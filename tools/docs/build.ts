@@ -2,10 +2,10 @@
  * `./dev docs`: gathers the pages and has VitePress make a static site of them in `dist/docs`. What else the command line says goes to
  * VitePress, such as `--base /sluice/`; with `--serve` the site is served on this machine then.
  */
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { execa } from 'execa';
-import { assemble } from './assemble.ts';
+import { assemble, picturesSource } from './assemble.ts';
 import { allPages } from './pages.ts';
 
 const root = join(import.meta.dirname, '..', '..');
@@ -26,6 +26,7 @@ export async function buildSite(outDir: string, options: readonly string[] = [])
 
 function gatherPages(folder: string): void {
   rmSync(folder, { recursive: true, force: true });
+  cpSync(join(root, picturesSource), join(folder, 'public/pictures'), { recursive: true });
   for (const { source, path } of allPages) {
     const file = join(folder, `${path}.md`);
     mkdirSync(dirname(file), { recursive: true });
