@@ -1,6 +1,7 @@
 import { api, openStage, type Stage } from './stage.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ask, meet, waitForAnswer } from './look.ts';
+import { describeKept } from './keep.ts';
 import type { DemoNode } from './node.ts';
 import { waitFor } from './wait.ts';
 
@@ -9,12 +10,16 @@ const applyMs = 30_000;
 const rollBackMs = 40_000;
 /** Two scans of the bundle directory: enough for a mistake to show. */
 const quarantineMs = 2_000;
+/** A port on which no pod listens. */
+const wrongPort = 9443;
 
 export interface DemoOptions {
   /** Receives the story, a line at a time. */
   readonly say: (line: string) => void;
   /** Skips steps that show nothing new. */
   readonly short: boolean;
+  /** Leaves the cluster for a second terminal at the end, until the demo is interrupted. */
+  readonly keep?: boolean;
   /** Interrupts the demo, which then cleans up. */
   readonly signal: AbortSignal;
 }
@@ -23,28 +28,39 @@ export interface DemoOptions {
  * The main job from end to end: manifests in, rules in two kernels, a change, a change that breaks health, its rollback.
  * @throws when anything does not happen that should, or when it is interrupted; nothing is left behind either way
  */
-export async function runDemo({ say, short, signal }: DemoOptions): Promise<void> {
+export async function runDemo(options: DemoOptions): Promise<void> {
+  const { say, signal } = options;
   say(
     'Two nodes, three pods with HTTP servers, a client pod and a client outside, each a network namespace of its own …',
   );
   await using stage = await openStage();
-  await Promise.race([tell(stage, { say, short, signal }), interruption(signal)]);
+  await Promise.race([tell(stage, options), interruption(signal)]);
+  if (options.keep === true) await kept(stage, options);
   say('The demo is finished, and has left nothing on this machine.');
 }
 
-async function tell(stage: Stage, { say, short, signal }: DemoOptions): Promise<void> {
+async function tell(stage: Stage, { say, short, keep, signal }: DemoOptions): Promise<void> {
   try {
     await renderFirst(stage, say);
     await startSluiced(stage, say);
     await reachService(stage, say);
     if (!short) await changeManifest(stage, say);
     await breakHealth(stage, say);
-    await stopSluiced(stage, say);
+    if (keep !== true) await stopSluiced(stage, say);
   } catch (error) {
     if (signal.aborted) return;
     for (const node of stage.nodes) say(`--- log of sluiced on ${node.host.name}:\n${await node.stop()}`);
     throw error;
   }
+}
+
+/** Mends the manifest, and waits for the end. */
+async function kept(stage: Stage, { say, signal }: DemoOptions): Promise<void> {
+  stage.edit('api.yaml', `port: ${wrongPort}\n`, `port: ${api.targetPort}\n`);
+  await stage.render();
+  await confirmed(stage);
+  for (const line of await describeKept(stage)) say(line);
+  if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve));
 }
 
 /** Rejects as soon as the demo is interrupted. */
@@ -118,17 +134,16 @@ async function changeManifest(stage: Stage, say: Say): Promise<void> {
 }
 
 async function breakHealth(stage: Stage, say: Say): Promise<void> {
-  const wrong = 9443;
   say(
-    `\n5. A bad change: the endpoints get port ${wrong}, on which no server listens. sluiced applies it, then probes:`,
+    `\n5. A bad change: the endpoints get port ${wrongPort}, on which no server listens. sluiced applies it, then probes:`,
   );
   const before = await Promise.all(stage.nodes.map((node) => node.rules()));
-  stage.edit('api.yaml', `port: ${api.targetPort}\n`, `port: ${wrong}\n`);
+  stage.edit('api.yaml', `port: ${api.targetPort}\n`, `port: ${wrongPort}\n`);
   await stage.render();
   const bad = await stage.versions();
   await Promise.all(
     stage.nodes.map((node, index) =>
-      rollBack(node, { wrong, bad: bad.get(node.host.name) ?? '', before: before[index] ?? '' }, say),
+      rollBack(node, { bad: bad.get(node.host.name) ?? '', before: before[index] ?? '' }, say),
     ),
   );
   await meet(stage.cluster, 'client', api.clusterIP, api.port, api.pods);
@@ -137,17 +152,16 @@ async function breakHealth(stage: Stage, say: Say): Promise<void> {
 }
 
 interface BadRelease {
-  readonly wrong: number;
   readonly bad: string;
   readonly before: string;
 }
 
 /** Watches one node apply the bad release and roll back by itself. */
-async function rollBack(node: DemoNode, { wrong, bad, before }: BadRelease, say: Say): Promise<void> {
+async function rollBack(node: DemoNode, { bad, before }: BadRelease, say: Say): Promise<void> {
   const { name } = node.host;
   const inQuarantine = async (): Promise<boolean> => Object.hasOwn((await node.status()).quarantined, bad);
   const seen = await waitFor(`the bad rules reach ${name}`, applyMs, async () => {
-    if ((await node.rules()).includes(`:${wrong}`)) return 'the bad rules are in the kernel';
+    if ((await node.rules()).includes(`:${wrongPort}`)) return 'the bad rules are in the kernel';
     // On a slow machine the rollback may be over before the first look.
     return (await inQuarantine()) ? 'the bad rules were in the kernel' : undefined;
   });

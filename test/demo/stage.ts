@@ -23,6 +23,8 @@ export const api = {
 
 /** The environment of the demo: a cluster, a working copy of an example, a sluiced per node. */
 export interface Stage extends AsyncDisposable {
+  /** The working copy: `in`, `sluice.yaml`, and the bundle `rendered`. */
+  readonly dir: string;
   readonly cluster: Cluster;
   readonly nodes: readonly DemoNode[];
   /** Replaces text in a manifest of the working copy. */
@@ -57,6 +59,7 @@ export async function openStage(): Promise<Stage> {
   const probe = { name: 'api', http: `http://${api.clusterIP}:${api.port}/` };
   const nodes = cluster.spec.nodes.map(({ name }) => new DemoNode(cluster.host(name), dir, bundle, probe));
   return {
+    dir,
     cluster,
     nodes,
     edit: (file, from, to) => replaceIn(join(manifests, file), from, to),

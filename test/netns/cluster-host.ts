@@ -82,7 +82,7 @@ export class Host {
 
   /** Runs a program inside to its end; failure and time-out are results, not errors. Paths in it must be absolute. */
   async exec(argv: readonly string[], options: ExecOptions = {}): Promise<ExecResult> {
-    const [program, args] = this.#inside(argv);
+    const [program, args] = this.inside(argv);
     const { exitCode, stdout, stderr, timedOut } = await execa(program, args, {
       reject: false,
       timeout: options.timeoutMs ?? commandTimeoutMs,
@@ -103,7 +103,7 @@ export class Host {
     // nsenter forks and passes no signal on: the program's own process number is kept in the machine's private /run.
     const pidFile = `/run/daemon-${++this.#lastId}.pid`;
     const wrapper = ['sh', '-c', 'echo $$ > "$0" && exec "$@"', pidFile];
-    const [program, args] = this.#inside([...wrapper, ...argv]);
+    const [program, args] = this.inside([...wrapper, ...argv]);
     const child = execa(program, args, {
       reject: false,
       all: true,
@@ -144,7 +144,8 @@ export class Host {
     await this.#process;
   }
 
-  #inside(argv: readonly string[]): readonly [program: string, args: readonly string[]] {
+  /** What runs a command inside, as a program with its arguments. */
+  inside(argv: readonly string[]): readonly [program: string, args: readonly string[]] {
     const { pid } = this;
     const { namespaces = [], starter = [] } = this.#options;
     const own = [`--target=${pid}`, ...namespaces, '--net', '--mount', `--pid=/proc/${pid}/ns/pid_for_children`, '--'];

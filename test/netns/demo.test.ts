@@ -2,8 +2,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { execa } from 'execa';
 import { beforeEach, expect, test } from 'vitest';
 import { runDemo } from '../demo/demo.ts';
+import { waitFor } from '../demo/wait.ts';
 import { readRunbook } from '../runbooks/runbook.ts';
 import { matches } from '../scripts/script.ts';
 import { needKernel } from './privileges.ts';
@@ -30,6 +32,41 @@ test('an interrupted demo reports it and leaves nothing behind', async () => {
   };
   const before = scratchDirectories();
   await expect(runDemo({ say, short: true, signal: interrupted.signal })).rejects.toThrow('interrupted');
+  expect(scratchDirectories()).toEqual(before);
+});
+
+test('a kept cluster takes what it proposes to try in a second terminal, and leaves nothing when it ends', {
+  timeout: 240_000,
+}, async () => {
+  const before = scratchDirectories();
+  const ended = new AbortController();
+  const story: string[] = [];
+  const ready = Promise.withResolvers<void>();
+  const say = (line: string): void => {
+    story.push(line);
+    if (line.includes('Ctrl-C here ends everything')) ready.resolve();
+  };
+  const demo = runDemo({ say, short: true, keep: true, signal: ended.signal });
+  await Promise.race([demo, ready.promise]);
+  const proposed = story.flatMap((line) => /^\n? {3,5}((?:cd|sed|\.\/on) .*)$/.exec(line)?.[1] ?? []);
+  const [enter = 'false', ask = '', flush = '', repair = '', release = '', status = ''] = proposed;
+  const typed = async (command: string) => await execa('sh', ['-c', `${enter} && ${command}`], { reject: false });
+  const until = (command: string, text: string): Promise<true> =>
+    waitFor(`${command} prints ${text}`, 60_000, async () =>
+      (await typed(command)).stdout.includes(text) ? true : undefined,
+    );
+  expect(proposed).toHaveLength(6);
+  expect((await typed(ask)).stdout).toMatch(/^\{"answer":"api-[12]","seenAs":"10\.244\.2\.9"\}$/);
+  expect((await typed(repair)).stdout).toBe('');
+  expect(await typed(flush)).toMatchObject({ exitCode: 0, stderr: '' });
+  await until(repair, 'rules were changed');
+  expect(await typed(release)).toMatchObject({ exitCode: 0 });
+  await until(status, 'BUNDLE_QUARANTINED');
+  await until(ask, '"answer"');
+  expect(await typed('./on nowhere ls')).toMatchObject({ exitCode: 2, stdout: '' });
+  ended.abort();
+  await demo;
+  expect(story.at(-1)).toContain('has left nothing on this machine');
   expect(scratchDirectories()).toEqual(before);
 });
 
