@@ -2,6 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { modeFacts, modes } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
+import { kubeProxyVersions } from '../packages/renderer/src/render/model/version.ts';
 import { fieldEffects } from '../packages/renderer/src/load/schema/effect.ts';
 import { kubeProxySchema } from '../packages/renderer/src/load/schema/kubeproxy.ts';
 import { knownFields } from '../packages/renderer/src/render/read/known-fields.ts';
@@ -9,6 +10,7 @@ import { type Column, columns } from './matrix/columns.ts';
 import { fieldRows } from './matrix/fields.ts';
 import { nodeColumns, promises } from './matrix/promises.ts';
 import type { Cell, FieldRow } from './matrix/rows.ts';
+import { differenceBy, versionRows } from './matrix/versions.ts';
 import { withoutMeaning } from './matrix/without-meaning.ts';
 
 /**
@@ -84,6 +86,24 @@ function printCell(cell: Cell, notes: string[]): string {
   return `${name} (${notes.indexOf(note) + 1})`;
 }
 
+/** From which version on a field is read as it is by default, or that all versions read it so. */
+function versionCell(field: string): string {
+  const row = versionRows.find((one) => one.field === field);
+  if (row === undefined) return 'all';
+  const { since } = differenceBy(row.by);
+  return `[since ${since}](#fields-by-version-of-kube-proxy)`;
+}
+
+/** Fields of a KubeProxyConfiguration that change no rule, with the reason. */
+const notFollowed: Readonly<Record<string, string>> = Object.fromEntries(
+  [...fieldEffects(kubeProxySchema)].flatMap(([field, effect]) => {
+    if (effect.kind === 'followed') return [];
+    const kind =
+      effect.kind === 'none' ? '' : 'a warning where it is not the default, as nodes with Sluice do otherwise: ';
+    return [[`KubeProxyConfiguration ${field}`, `${kind}${effect.why}`]];
+  }),
+);
+
 function printPage(): string {
   const notes: string[] = [];
   const header = (first: string, names: readonly string[]): string =>
@@ -93,27 +113,34 @@ function printPage(): string {
       const cell = cellOf(row, column);
       return 'file' in cell && cell.file === 'test/matrix-fields.test.ts' ? 'yes' : printCell(cell, notes);
     });
-    return `| \`${row.field}\` | ${cells.join(' | ')} |\n`;
+    return `| \`${row.field}\` | ${[...cells, versionCell(row.field)].join(' | ')} |\n`;
   });
   const promiseLines = promises.map(
     ({ promise, cells }) =>
       `| ${promise} | ${nodeColumns.map((name) => printCell(cells[name], notes)).join(' | ')} |\n`,
   );
-  const lines = Map.groupBy(Object.entries(withoutMeaning), ([, why]) => why);
-  return `# Features by mode
+  const versionLines = versionRows.map(({ field, by }) => {
+    const { since, now, before } = differenceBy(by);
+    return `| \`${field}\` | ${since} | ${now} | ${before} |\n`;
+  });
+  const lines = Map.groupBy(Object.entries({ ...withoutMeaning, ...notFollowed }), ([, why]) => why);
+  return `# Fields by mode and version
 
-Every field of the input and every promise of a node, in each mode and layout, with the test that shows it. A cell without a test fails the
-build; so does a field that the code reads and that is not here. The table is \`test/matrix\`.
+Every field of the input and every promise of a node, in each mode and layout, with the test that shows it, and by version of kube-proxy. A
+cell without a test fails the build; so does a field that the code reads and that is not here. The table is \`test/matrix\`.
 
 ## Fields
 
 **yes**: \`test/matrix-fields.test.ts\` renders a cluster with the field and without it, and asks where connections end. Where packets show
-a field only with time, it asks the view of Services, the sysctls or the time-outs.
+a field only with time, it asks the view of Services, the sysctls or the time-outs. The last column says which versions of kube-proxy,
+${kubeProxyVersions[0]} to ${kubeProxyVersions.at(-1)}, read it so; \`test/matrix-versions.test.ts\` asks them.
 
-${header(
-  'field',
-  columns.map(({ name }) => name),
-)}${fieldLines.join('')}
+${header('field', [...columns.map(({ name }) => name), 'versions'])}${fieldLines.join('')}
+## Fields by version of kube-proxy
+
+A profile names its version; [the rest](kube-proxy-versions.md) of what versions do differently is about no field.
+
+${header('field', ['since', 'kube-proxy does', 'before'])}${versionLines.join('')}
 ## Promises of a node
 
 The number is that of the test below. Columns of mode ipvs are shown in an emulated guest or on the fake kernel, which passes the same

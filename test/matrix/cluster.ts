@@ -106,7 +106,7 @@ const isMapping = (value: Json): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** The bundle of the cluster in a mode. @throws Error with the problems, if it cannot be rendered */
-function bundleOf(inputs: readonly Input[], { mode }: Column): ReadonlyMap<string, string> {
+function bundleOf(inputs: readonly Input[], { mode, kubeProxyVersion }: Column): ReadonlyMap<string, string> {
   const objectOf = (part: 'service' | 'slice' | 'proxy'): Json =>
     inputs.reduce<Json>(
       (json, input) => merged(json, input[part]),
@@ -124,7 +124,13 @@ function bundleOf(inputs: readonly Input[], { mode }: Column): ReadonlyMap<strin
   const loaded = load([{ file: 'cluster.yaml', text: documents.map((one) => stringify(one)).join('---\n') }]);
   const profiles = inputs.flatMap((input) => input.profiles ?? []);
   const head = { apiVersion: 'sluice.dev/v1alpha1', kind: 'SluiceConfig', clusterName: 'matrix' };
-  const sluice = stringify({ ...head, profiles: [...profiles, { name: 'default' }] });
+  const sluice = stringify({
+    ...head,
+    profiles: [...profiles, { name: 'default' }].map((profile) => ({
+      ...profile,
+      ...(kubeProxyVersion === undefined ? {} : { kubeProxyVersion }),
+    })),
+  });
   const { config, problems } = readConfig({
     kubeProxy: loaded.kubeProxy,
     sluice: { file: 'sluice.yaml', text: sluice },

@@ -1,4 +1,5 @@
 import type { Mode } from '@sluice/netfilter';
+import type { KubeProxyVersion } from '../../packages/renderer/src/render/model/version.ts';
 
 /** What forwards packets on a node, and what keeps it: a column of the table of features. */
 export interface Column {
@@ -6,6 +7,8 @@ export interface Column {
   readonly mode: Mode;
   /** Of mode iptables. */
   readonly layout: 'tree' | 'flat';
+  /** That the rules follow; absent: the default one. */
+  readonly kubeProxyVersion?: KubeProxyVersion;
 }
 
 /** The data planes. Mode iptables has two layouts, and a node two rule stores, which read the same text. */

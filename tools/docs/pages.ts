@@ -113,7 +113,11 @@ const reference: Section = {
     page('docs/reference/sysctls.md', 'Sysctls', 'that a profile may set, with their ranges'),
     page('docs/kube-proxy-config.md', 'KubeProxyConfiguration', 'what becomes of each field'),
     page('docs/conformance.md', "Kubernetes' own tests", 'each test of sig-network, with kube-proxy and with Sluice'),
-    page('docs/matrix.md', 'Features by mode', 'every field and every promise, with its test in each mode'),
+    page(
+      'docs/matrix.md',
+      'Fields by mode and version',
+      'every field of a Service, slice or KubeProxyConfiguration and every promise, with its test in each mode',
+    ),
     page('docs/kube-proxy-versions.md', 'Versions of kube-proxy', 'what they do differently'),
     page('docs/kube-proxy-metrics.md', 'Metrics of kube-proxy', 'which ones a node has, and what answers the others'),
     page('docs/policy.md', 'Policy rules', 'what `sluice policy` looks for'),
