@@ -16,8 +16,15 @@ export function assemble(text: string, source: string): string {
     result += there === undefined ? label : `[${label}](${there})`;
     done = end;
   }
-  return (result + text.slice(done)).replace(/^<!--[^]*?-->\n/gm, '');
+  const page = (result + text.slice(done)).replace(/^<!--[^]*?-->\n/gm, '');
+  return hasWideTable(page) ? `---\naside: false\n---\n${page}` : page;
 }
+
+/** Tables of so many columns need the room of the outline. */
+const wideColumns = 6;
+
+const hasWideTable = (text: string): boolean =>
+  [...text.matchAll(/^\|(?:-+\|)+$/gm)].some(([line]) => line.split('|').length - 2 >= wideColumns);
 
 /** Pictures of pages; `build.ts` puts the folder where the site finds it. */
 export const picturesSource = 'docs/pictures';

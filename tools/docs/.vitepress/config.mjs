@@ -4,6 +4,29 @@ import { sections } from '../pages.ts';
 // Two gates of a sluice.
 const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path fill="#3451b2" d="M1 1h3v14H1zM12 1h3v14h-3zM5 3h6v4H5zM5 9h6v6H5z"/></svg>`;
 
+/** Writes the name of its column into each cell of a table: on a telephone it stands before the text. */
+function labelCells({ tokens }) {
+  let names = [];
+  let column = 0;
+  for (const [at, { type }] of tokens.entries()) {
+    if (type === 'thead_open') names = [];
+    if (type === 'th_open') names.push(tokens[at + 1].content.replaceAll('`', ''));
+    if (type === 'tr_open') column = 0;
+    if (type !== 'td_open') continue;
+    tokens[at].attrSet('data-label', names[column++] ?? '');
+    for (const child of tokens[at + 1].children ?? []) child.meta = { isInCell: true };
+  }
+}
+
+/** Code in a cell may break where its parts end. */
+function breakCode(md) {
+  const whole = md.renderer.rules.code_inline;
+  md.renderer.rules.code_inline = (tokens, at, ...rest) => {
+    const html = whole(tokens, at, ...rest);
+    return tokens[at].meta?.isInCell ? html.replace(/(?<=>[^<]*[./_:=,)\]}|?+*-])(?=[^<\s])/g, '<wbr>') : html;
+  };
+}
+
 /** Pages are gathered in `build/pages` by `build.ts`; a link that leads nowhere ends the build. */
 export default {
   title: 'Sluice',
@@ -19,6 +42,8 @@ export default {
     // Pages hold no HTML; `<NAME>` in a text is a text.
     config: (md) => {
       md.set({ html: false });
+      md.core.ruler.push('labels', labelCells);
+      breakCode(md);
     },
   },
   themeConfig: {
