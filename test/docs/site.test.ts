@@ -67,7 +67,7 @@ describe.skipIf(!existsSync(generator))('(needs ./dev docs) the site', () => {
       [1280, 'light'],
       [1280, 'dark'],
     ])(
-      'at %i pixels, %s, no page complains, leaves its origin or is wider than the window',
+      'at %i pixels, %s, no page complains, leaves its origin, cuts a table, lacks a picture or hides where the reader is',
       { timeout: 2 * buildMs },
       async (width, scheme) => {
         for (const { path } of allPages) {
@@ -75,11 +75,12 @@ describe.skipIf(!existsSync(generator))('(needs ./dev docs) the site', () => {
           const seen = {
             path,
             beside: Math.max(0, Number(await tab.run(`document.documentElement.scrollWidth - innerWidth`))),
+            wrong: await tab.run(wrongInPage),
             isDark: await tab.run(`document.documentElement.classList.contains('dark')`),
             complaints: tab.complaints(),
             foreign: tab.requests().filter(isForeign),
           };
-          expect(seen).toEqual({ path, beside: 0, isDark: scheme === 'dark', complaints: [], foreign: [] });
+          expect(seen).toEqual({ path, beside: 0, wrong: [], isDark: scheme === 'dark', complaints: [], foreign: [] });
         }
       },
     );
@@ -99,8 +100,38 @@ describe.skipIf(!existsSync(generator))('(needs ./dev docs) the site', () => {
       expect(tab.complaints()).toEqual([]);
       expect(tab.requests().filter(isForeign)).toEqual([]);
     });
+
+    test.each([
+      ['rollback', 'how-to/rollback'],
+      ['BUNDLE_QUARANTINED', 'reference/alarms'],
+      ['helm', 'how-to/chart'],
+      ['metallb', 'how-to/vip'],
+      ['externalTrafficPolicy', 'reference/matrix'],
+      ['argo', 'how-to/argo-cd-and-flux'],
+      ['lost key', 'how-to/key-rotation'],
+      ['NODE_HELD', 'reference/alarms'],
+    ])('search for %s has %s among the first three', async (word, page) => {
+      await tab.open(`${site.origin}/`, 1280, 'light');
+      const found = (await tab.run(search(word))) as readonly string[];
+      expect(found.slice(0, 3).map((link) => new URL(link).pathname)).toContain(`/${page}.html`);
+    });
   });
 });
+
+/** What a reader would miss: cells and pictures beyond the text, pictures that did not come, the page in the list of pages. */
+const wrongInPage = `(() => {
+  const text = document.querySelector('.vp-doc').getBoundingClientRect();
+  const cells = [...document.querySelectorAll('.vp-doc td, .vp-doc table, .vp-doc img')];
+  const cut = cells.filter((cell) => cell.getBoundingClientRect().right > text.right + 1 || cell.scrollWidth > cell.clientWidth + 1);
+  const missing = [...document.images].filter((image) => !image.complete || image.naturalWidth === 0);
+  const active = document.querySelector('.VPSidebarItem.is-link.is-active > .item')?.getBoundingClientRect();
+  const isHidden = document.querySelector('.VPSidebar') !== null && !(active && active.top >= 0 && active.bottom <= innerHeight);
+  return [
+    ...cut.map((cell) => 'cut: ' + cell.textContent.slice(0, 60)),
+    ...missing.map((image) => 'missing: ' + image.src),
+    ...(isHidden ? ['not in the list of pages'] : []),
+  ];
+})()`;
 
 const linksIn = (text: string): readonly string[] =>
   [...text.matchAll(/<a\b[^>]*\bhref="([^"]*)"/g)]

@@ -1,6 +1,6 @@
 import { dirname, posix } from 'node:path';
 import { linksOf } from './markdown.ts';
-import { indexSource, sections, sitePath } from './pages.ts';
+import { indexSource, landing, sections, sitePath } from './pages.ts';
 
 /**
  * A page as the site has it: links to other pages lead to them, pictures are shown, links to files that are not on the site are their text
@@ -46,18 +46,33 @@ function onSite(source: string, target: string): string | undefined {
   return `/${place}.md${anchor === undefined ? '' : `#${anchor}`}`;
 }
 
-/** `docs/README.md`: the way to all pages. */
+/** `docs/README.md`: what Sluice is, and the way to all pages. */
 export function indexPage(): string {
+  const doors = landing.doors.map(
+    ({ title, about, source }) => `- **[${title}](${posix.relative(dirname(indexSource), source)})**: ${about}\n`,
+  );
+  return `# Sluice\n\n${landing.what}\n\n${doors.join('')}\n${belowDoors()}`;
+}
+
+/** The first page of the site: the same with doors to click. */
+export function homePage(): string {
+  const [text = '', ...rest] = landing.what.split('. ');
+  const hero = { name: 'Sluice', text, tagline: rest.join('. ').replaceAll('`', '') };
+  const features = landing.doors.map(({ title, about, source }) => ({
+    title,
+    details: about,
+    link: `/${sitePath(source)}`,
+  }));
+  return `---\n${JSON.stringify({ layout: 'home', hero, features })}\n---\n\n${assemble(belowDoors(), indexSource)}`;
+}
+
+function belowDoors(): string {
   const parts = sections.map(({ title, about, pages }) => {
     const lines = pages.map(({ source, title: name, about: what }) => {
       return `- [${name}](${posix.relative(dirname(indexSource), source)}): ${what}\n`;
     });
     return `## ${title}\n\n${about}\n\n${lines.join('')}`;
   });
-  return `# Sluice
-
-Kube-proxy as files. The renderer, \`sluice\`, turns Services and their endpoints into rules for every node, as text that can be reviewed in Git.
-The applier, \`sluiced\`, puts them into a node's kernel at once or not at all, watches health, and puts the old rules back where a probe fails.
-
-${parts.join('\n')}`;
+  const why = landing.why.map((reason) => `- ${reason}\n`).join('');
+  return `## Why\n\n${why}\n${landing.picture}\n\n${parts.join('\n')}`;
 }

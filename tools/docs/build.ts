@@ -5,8 +5,8 @@
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { execa } from 'execa';
-import { assemble, picturesSource } from './assemble.ts';
-import { allPages } from './pages.ts';
+import { assemble, homePage, picturesSource } from './assemble.ts';
+import { allPages, indexSource } from './pages.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 const vitepress = join(import.meta.dirname, 'node_modules/vitepress/bin/vitepress.js');
@@ -30,7 +30,10 @@ function gatherPages(folder: string): void {
   for (const { source, path } of allPages) {
     const file = join(folder, `${path}.md`);
     mkdirSync(dirname(file), { recursive: true });
-    writeFileSync(file, assemble(readFileSync(join(root, source), 'utf8'), source));
+    writeFileSync(
+      file,
+      source === indexSource ? homePage() : assemble(readFileSync(join(root, source), 'utf8'), source),
+    );
   }
 }
 

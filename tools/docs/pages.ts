@@ -254,6 +254,36 @@ export const sections: readonly Section[] = [tutorial, howTo, reference, explana
 /** The page that leads to all others: the index of `docs` on a Git forge, and the first page of the site. */
 export const indexSource = 'docs/README.md';
 
+/** What the first page says before it lists all others. */
+export const landing = {
+  what: `Kube-proxy as files. The renderer, \`sluice\`, turns Services and their endpoints into rules for every node, as text that can be reviewed in Git.
+The applier, \`sluiced\`, puts them into a node's kernel at once or not at all, watches health, and puts the old rules back where a probe fails.`,
+  why: [
+    '**A change is read before it is made.** One changed endpoint on 1,000 nodes is a diff of one file, and a report says what it does to traffic, the worst first.',
+    '**A bad change takes itself back.** A release whose probe fails is rolled back. Where `sluiced` dies on probation, the kernel falls back to the old rules by itself.',
+    '**Packets end as with kube-proxy** 1.28 to 1.38, in modes iptables, ipvs and nftables: [every field](matrix.md), each version [compared](kube-proxy-versions.md#last-compared) with the real one.',
+  ],
+  picture:
+    '![A report: tiles with the number of Services of each severity, and sentences with the Services for which they hold](pictures/report-changes.png)',
+  doors: [
+    {
+      title: 'Try it',
+      about: 'A small cluster on one machine, in a minute: rules, a bad change, its rollback.',
+      source: 'docs/demo.md',
+    },
+    {
+      title: 'Move from kube-proxy',
+      about: 'Node by node, with a proof before it and an undo after it.',
+      source: 'docs/adopt.md',
+    },
+    {
+      title: 'Review in Git',
+      about: 'A comment on each pull request, gates in the pipeline, Argo CD and Flux beside it.',
+      source: 'docs/review.md',
+    },
+  ],
+} as const;
+
 /** Files and folders that a page stands for on the site. */
 const shownBy: Readonly<Record<string, string>> = {
   'docs/sluiced.yaml': 'docs/reference/sluiced-yaml.md',

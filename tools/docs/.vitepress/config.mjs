@@ -18,12 +18,13 @@ function labelCells({ tokens }) {
   }
 }
 
-/** Code in a cell may break where its parts end. */
+/** A long word of code in a cell may break where its parts end. */
 function breakCode(md) {
   const whole = md.renderer.rules.code_inline;
   md.renderer.rules.code_inline = (tokens, at, ...rest) => {
     const html = whole(tokens, at, ...rest);
-    return tokens[at].meta?.isInCell ? html.replace(/(?<=>[^<]*[./_:=,)\]}|?+*-])(?=[^<\s])/g, '<wbr>') : html;
+    if (!tokens[at].meta?.isInCell) return html;
+    return html.replace(/(?<=>|\s)[^<>\s]{16,}/g, (word) => word.replace(/[./_:=,)\]}|?+*](?!$)/g, '$&<wbr>'));
   };
 }
 
