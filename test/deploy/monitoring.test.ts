@@ -1,11 +1,9 @@
 // @module-tag all
-import { mkdirSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { execaSync } from 'execa';
-import { expect, test, type TestContext } from 'vitest';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
-import { needOperatorSchemas } from './operator-schemas.ts';
-import { need, needSchemas } from './programs.ts';
+import { judged } from './resource-schemas.ts';
 
 /** What `integrations/prometheus` has for the operator of Prometheus, against the schemas of its resources. */
 
@@ -20,16 +18,6 @@ const rule = stringify({
   spec: parse(readFileSync(join(integration, 'rules.yaml'), 'utf8')) as object,
 });
 
-async function checked(context: TestContext, text: string): Promise<string> {
-  const kubeconform = await need(context, 'kubeconform');
-  const schemas = needSchemas(context);
-  const cache = dirname(dirname(schemas));
-  mkdirSync(cache, { recursive: true });
-  const locations = [schemas, needOperatorSchemas(context, cache)].flatMap((one) => ['-schema-location', one]);
-  const args = ['-strict', '-summary', ...locations, '-kubernetes-version', '1.37.0', '-'];
-  return execaSync(kubeconform, args, { input: text, reject: false }).stdout;
-}
-
 test.for([
   ['servicemonitor.yaml', monitors, 'Valid: 4, Invalid: 0, Errors: 0, Skipped: 0'],
   ['rules.yaml below a PrometheusRule', rule, 'Valid: 1, Invalid: 0, Errors: 0, Skipped: 0'],
@@ -37,5 +25,5 @@ test.for([
   ['an interval that is none', monitors.replace('interval: 30s', 'interval: often'), 'Valid: 3, Invalid: 1'],
   ['a rule with a misspelt field', rule.replace('annotations:', 'annotation:'), 'Valid: 0, Invalid: 1'],
 ] as const)('kubeconform judges %s', { timeout: 120_000 }, async ([, text, expected], context) => {
-  expect(await checked(context, text)).toContain(expected);
+  expect(await judged(context, text, ['Prometheus’ operator'])).toContain(expected);
 });

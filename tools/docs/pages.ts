@@ -61,6 +61,11 @@ const howTo: Section = {
     page('docs/render.md', 'Render', 'manifests become a bundle'),
     page('docs/cluster.md', 'From a cluster', 'a snapshot, or following the API server'),
     page('docs/review.md', 'Review', 'what a change does, before a node makes it'),
+    page(
+      'docs/argo-cd-and-flux.md',
+      'Argo CD and Flux',
+      'what to point them at, what never to let them apply, drift and health',
+    ),
     page('docs/release.md', 'Release', 'make, sign, verify, open waves'),
     page('docs/apply.md', 'Apply', 'a node takes a bundle, by hand or by the daemon'),
     page('docs/runbooks/first-install.md', 'First install on a node', 'from signed rules to a node that runs them'),
@@ -265,7 +270,7 @@ The applier, \`sluiced\`, puts them into a node's kernel at once or not at all, 
   ],
   picture:
     '![A report: tiles with the number of Services of each severity, and sentences with the Services for which they hold](pictures/report-changes.png)',
-  doors: [
+  starts: [
     {
       title: 'Try it',
       about: 'A small cluster on one machine, in a minute: rules, a bad change, its rollback.',
