@@ -103,11 +103,12 @@ describe.skipIf(!existsSync(generator))('(needs ./dev docs) the site', () => {
 
     test.each([
       ['rollback', 'how-to/rollback'],
-      ['BUNDLE_QUARANTINED', 'reference/alarms'],
+      ['BUNDLE_QUARANTINED', 'reference/problems'],
       ['helm', 'how-to/chart'],
       ['metallb', 'how-to/vip'],
       ['externalTrafficPolicy', 'reference/matrix'],
       ['argo', 'how-to/argo-cd-and-flux'],
+      ['FRONTEND_OVERLAP', 'reference/policy'],
       ['lost key', 'how-to/key-rotation'],
       ['NODE_HELD', 'reference/alarms'],
     ])('search for %s has %s among the first three', async (word, page) => {

@@ -48,25 +48,25 @@ function onSite(source: string, target: string): string | undefined {
 
 /** `docs/README.md`: what Sluice is, and the way to all pages. */
 export function indexPage(): string {
-  const doors = landing.doors.map(
+  const starts = landing.starts.map(
     ({ title, about, source }) => `- **[${title}](${posix.relative(dirname(indexSource), source)})**: ${about}\n`,
   );
-  return `# Sluice\n\n${landing.what}\n\n${doors.join('')}\n${belowDoors()}`;
+  return `# Sluice\n\n${landing.what}\n\n${starts.join('')}\n${belowStarts()}`;
 }
 
-/** The first page of the site: the same with doors to click. */
+/** The first page of the site: the same with links to click. */
 export function homePage(): string {
   const [text = '', ...rest] = landing.what.split('. ');
   const hero = { name: 'Sluice', text, tagline: rest.join('. ').replaceAll('`', '') };
-  const features = landing.doors.map(({ title, about, source }) => ({
+  const features = landing.starts.map(({ title, about, source }) => ({
     title,
     details: about,
     link: `/${sitePath(source)}`,
   }));
-  return `---\n${JSON.stringify({ layout: 'home', hero, features })}\n---\n\n${assemble(belowDoors(), indexSource)}`;
+  return `---\n${JSON.stringify({ layout: 'home', hero, features })}\n---\n\n${assemble(belowStarts(), indexSource)}`;
 }
 
-function belowDoors(): string {
+function belowStarts(): string {
   const parts = sections.map(({ title, about, pages }) => {
     const lines = pages.map(({ source, title: name, about: what }) => {
       return `- [${name}](${posix.relative(dirname(indexSource), source)}): ${what}\n`;
