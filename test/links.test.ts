@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { assemble } from '../tools/docs/assemble.ts';
+import { assemble, assembleAll } from '../tools/docs/assemble.ts';
 import { anchorsOf, linksOf } from '../tools/docs/markdown.ts';
 import { allPages } from '../tools/docs/pages.ts';
 
@@ -74,7 +74,7 @@ describe('the site', () => {
   const forDevelopers = ['docs/nightly.md'];
 
   test('has every page of docs', () => {
-    const sources = new Set(allPages.map(({ source }) => source));
+    const sources = new Set(allPages.flatMap(({ sources: own }) => own));
     const left = files.filter(
       (file) => file.startsWith('docs/') && !sources.has(file) && !forDevelopers.includes(file),
     );
@@ -83,6 +83,17 @@ describe('the site', () => {
 
   test('has no two pages at one place', () => {
     expect(new Set(allPages.map(({ path }) => path)).size).toBe(allPages.length);
+  });
+
+  test('puts files on one page, with the headings of the later ones a level lower, and code as it is', () => {
+    const first = ['docs/adopt.md', '# Moving\n\n## One node\n'] as const;
+    const later = ['docs/runbooks/adopt-node.md', '# By one command\n\n```sh\n# a comment\n```\n\n## Gates\n'] as const;
+    expect(assembleAll([first, later])).toBe(
+      '# Moving\n\n## One node\n\n## By one command\n\n```sh\n# a comment\n```\n\n### Gates\n',
+    );
+    expect(assemble('[by hand](runbooks/from-kube-proxy.md)', 'docs/adopt.md')).toBe(
+      '[by hand](/how-to/adopt.md#moving-a-node-from-kube-proxy)',
+    );
   });
 
   test('leads links to its own pages, and leaves those to other files as text', () => {

@@ -16,7 +16,17 @@ export function assemble(text: string, source: string): string {
     result += there === undefined ? label : `[${label}](${there})`;
     done = end;
   }
-  const page = (result + text.slice(done)).replace(/^<!--[^]*?-->\n/gm, '');
+  return (result + text.slice(done)).replace(/^<!--[^]*?-->\n/gm, '');
+}
+
+/** Several files as one page: the headings of all but the first are one level lower, those of code are none. */
+export function assembleAll(texts: readonly (readonly [source: string, text: string])[]): string {
+  const lowered = (text: string): string =>
+    text
+      .split(/(^```[^]*?^```$)/m)
+      .map((part, at) => (at % 2 === 1 ? part : part.replace(/^#(?=#* )/gm, '##')))
+      .join('');
+  const page = texts.map(([source, text], at) => assemble(at === 0 ? text : lowered(text), source)).join('\n');
   return hasWideTable(page) ? `---\naside: false\n---\n${page}` : page;
 }
 
@@ -43,7 +53,9 @@ function onSite(source: string, target: string): string | undefined {
   const named = posix.join(dirname(source), path).replace(/\/$/, '');
   const place = sitePath(named) ?? sitePath(`${named}/README.md`);
   if (place === undefined) return undefined;
-  return `/${place}.md${anchor === undefined ? '' : `#${anchor}`}`;
+  const [page = '', top] = place.split('#');
+  const at = anchor ?? top;
+  return `/${page}.md${at === undefined ? '' : `#${at}`}`;
 }
 
 /** `docs/README.md`: what Sluice is, and the way to all pages. */

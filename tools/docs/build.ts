@@ -5,7 +5,7 @@
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { execa } from 'execa';
-import { assemble, homePage, picturesSource } from './assemble.ts';
+import { assembleAll, homePage, picturesSource } from './assemble.ts';
 import { allPages, indexSource } from './pages.ts';
 
 const root = join(import.meta.dirname, '..', '..');
@@ -27,13 +27,11 @@ export async function buildSite(outDir: string, options: readonly string[] = [])
 function gatherPages(folder: string): void {
   rmSync(folder, { recursive: true, force: true });
   cpSync(join(root, picturesSource), join(folder, 'public/pictures'), { recursive: true });
-  for (const { source, path } of allPages) {
+  for (const { sources, path } of allPages) {
     const file = join(folder, `${path}.md`);
     mkdirSync(dirname(file), { recursive: true });
-    writeFileSync(
-      file,
-      source === indexSource ? homePage() : assemble(readFileSync(join(root, source), 'utf8'), source),
-    );
+    const texts = sources.map((source) => [source, readFileSync(join(root, source), 'utf8')] as const);
+    writeFileSync(file, sources[0] === indexSource ? homePage() : assembleAll(texts));
   }
 }
 

@@ -9,6 +9,8 @@ export interface Page {
   readonly title: string;
   /** What a reader finds there, for the index. */
   readonly about: string;
+  /** Files that the site has on the same page, below it; a Git forge has each by itself, as their commands are tested apart. */
+  readonly below?: readonly { readonly source: string; readonly anchor: string }[];
 }
 
 export interface Section {
@@ -51,11 +53,17 @@ const howTo: Section = {
   pages: [
     page('docs/install.md', 'Install', 'from the checkout or a package'),
     page('docs/release-process.md', 'Make a release', 'version, packages, signatures, provenance'),
-    page(
-      'docs/adopt.md',
-      'Moving from kube-proxy',
-      'with a proof before it, and an undo; kubeadm, RKE2, kOps, k3s, Talos',
-    ),
+    {
+      ...page(
+        'docs/adopt.md',
+        'Moving from kube-proxy',
+        'by one command or by hand, with a proof before it, and an undo; kubeadm, RKE2, kOps, k3s, Talos',
+      ),
+      below: [
+        { source: 'docs/runbooks/adopt-node.md', anchor: 'moving-a-node-with-sluiced-adopt' },
+        { source: 'docs/runbooks/from-kube-proxy.md', anchor: 'moving-a-node-from-kube-proxy' },
+      ],
+    },
     page('docs/daemonset.md', 'As a DaemonSet', 'sluiced in pods: privileges, and what differs from units'),
     { ...page('deploy/chart/README.md', 'The Helm chart', 'its values, and Secrets with credentials'), name: 'chart' },
     page('docs/render.md', 'Render', 'manifests become a bundle'),
@@ -69,12 +77,6 @@ const howTo: Section = {
     page('docs/release.md', 'Release', 'make, sign, verify, open waves'),
     page('docs/apply.md', 'Apply', 'a node takes a bundle, by hand or by the daemon'),
     page('docs/runbooks/first-install.md', 'First install on a node', 'from signed rules to a node that runs them'),
-    page(
-      'docs/runbooks/adopt-node.md',
-      'Adopt a node',
-      'from kube-proxy by one command, and back; what to disable in kubeadm, k3s, RKE2, kOps and Talos',
-    ),
-    page('docs/runbooks/from-kube-proxy.md', 'From kube-proxy', 'a node that runs kube-proxy, and the rollback'),
     page('docs/runbooks/carry.md', 'Carry releases', 'by Git, rsync, a registry or files'),
     page('docs/runbooks/air-gapped.md', 'Air-gapped sites', 'releases on a stick, and evidence back'),
     page('docs/runbooks/rollback.md', 'Rollback', 'back to an earlier generation, on one node and on all'),
@@ -302,12 +304,21 @@ export function sitePath(source: string): string | undefined {
   return places.get(shownBy[source] ?? source);
 }
 
+const ofSections = sections.flatMap(({ folder, pages }) =>
+  pages.map(({ source, name, below = [] }) => ({ source, path: `${folder}/${name}`, below })),
+);
+
 const places: ReadonlyMap<string, string> = new Map([
   [indexSource, 'index'],
-  ...sections.flatMap(({ folder, pages }) => pages.map(({ source, name }) => [source, `${folder}/${name}`] as const)),
+  ...ofSections.map(({ source, path }) => [source, path] as const),
+  ...ofSections.flatMap(({ path, below }) => below.map(({ source, anchor }) => [source, `${path}#${anchor}`] as const)),
 ]);
 
-/** Every page: where it comes from, where it goes. */
-export const allPages: readonly { readonly source: string; readonly path: string }[] = [...places].map(
-  ([source, path]) => ({ source, path }),
-);
+/** Every page: which files it is made of, where it goes. */
+export const allPages: readonly { readonly sources: readonly [string, ...string[]]; readonly path: string }[] = [
+  { sources: [indexSource], path: 'index' },
+  ...ofSections.map(({ source, path, below }) => ({
+    sources: [source, ...below.map((one) => one.source)] as [string, ...string[]],
+    path,
+  })),
+];
