@@ -1,36 +1,9 @@
+import { breakCode, labelCells, withCodeHeadings } from '../cells.ts';
 import { slug } from '../markdown.ts';
 import { sections } from '../pages.ts';
 
 // Two gates of a sluice.
 const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path fill="#3451b2" d="M1 1h3v14H1zM12 1h3v14h-3zM5 3h6v4H5zM5 9h6v6H5z"/></svg>`;
-
-/** Writes the name of its column into each cell of a table: on a telephone it stands before the text. A row of a code gets an anchor. */
-function labelCells({ tokens }) {
-  const codes = new Set();
-  let names = [];
-  let column = 0;
-  for (const [at, { type }] of tokens.entries()) {
-    if (type === 'thead_open') names = [];
-    if (type === 'th_open') names.push(tokens[at + 1].content.replaceAll('`', ''));
-    if (type === 'tr_open') column = 0;
-    if (type !== 'td_open') continue;
-    const [, code] = /^`([A-Z]+(?:_[A-Z]+)+)`/.exec(tokens[at + 1].content) ?? [];
-    if (column === 0 && code !== undefined && !codes.has(code)) tokens[at - 1].attrSet('id', code.toLowerCase());
-    if (column === 0) codes.add(code);
-    tokens[at].attrSet('data-label', names[column++] ?? '');
-    for (const child of tokens[at + 1].children ?? []) child.meta = { isInCell: true };
-  }
-}
-
-/** A long word of code in a cell may break where its parts end. */
-function breakCode(md) {
-  const whole = md.renderer.rules.code_inline;
-  md.renderer.rules.code_inline = (tokens, at, ...rest) => {
-    const html = whole(tokens, at, ...rest);
-    if (!tokens[at].meta?.isInCell) return html;
-    return html.replace(/(?<=>|\s)[^<>\s]{16,}/g, (word) => word.replace(/[./_:=,)\]}|?+*](?!$)/g, '$&<wbr>'));
-  };
-}
 
 /**
  * How the site is searched: all words have to be found, BUNDLE_QUARANTINED by both of its parts; headings count most, and a row that
@@ -40,10 +13,7 @@ const search = {
   provider: 'local',
   options: {
     miniSearch: { searchOptions: { combineWith: 'AND', boost: { title: 8, text: 2, titles: 1 } } },
-    _render: (source, env, md) =>
-      md
-        .render(source, env)
-        .replaceAll(/<tr id="(\w+)">/g, (row, id) => `<h3>${id.toUpperCase()} <a href="#${id}">#</a></h3>${row}`),
+    _render: (source, env, md) => withCodeHeadings(String(md.render(source, env))),
   },
 };
 
@@ -63,7 +33,9 @@ export default {
     config: (md) => {
       md.set({ html: false });
       md.core.ruler.push('labels', labelCells);
-      breakCode(md);
+      const code = md.renderer.rules.code_inline;
+      md.renderer.rules.code_inline = (tokens, at, ...rest) =>
+        breakCode(String(code(tokens, at, ...rest)), tokens[at]);
     },
   },
   themeConfig: {
