@@ -65,7 +65,7 @@ test.each(plain)('%s has no line or cell of over 200 characters, and no sentence
 
 test('all pages have no more of these than they had', () => {
   expect(pages).toEqual(expect.arrayContaining(plain));
-  expect(pages.flatMap(wallsOf).length).toBeLessThanOrEqual(874);
+  expect(pages.flatMap(wallsOf).length).toBeLessThanOrEqual(861);
 });
 
 test.each([
