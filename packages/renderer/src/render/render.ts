@@ -1,7 +1,6 @@
 import { type Problem, compareProblems } from '@sluice/netfilter';
 import type { Allocation } from './allocate/allocation.ts';
 import { type Assembled, assemble } from './assemble.ts';
-import type { SluiceConfig } from './model/config.ts';
 import { Memo } from './model/memo.ts';
 import { type Normalised, type NormaliseInput, normalise } from './normalise.ts';
 
