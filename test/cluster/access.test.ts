@@ -194,7 +194,7 @@ describe('kubeconfigs', () => {
   });
 
   test.each<[string, () => string, AccessOptions, RegExp]>([
-    ['a missing file', () => '/nowhere', {}, /ENOENT/],
+    ['a missing file', () => '/nowhere', {}, /Cannot read the kubeconfig \/nowhere: no such file or directory/],
     ['invalid YAML', () => write('bad', '{'), {}, /Cannot read the kubeconfig .*bad/],
     ['an unknown context', () => server.kubeconfig({ token }), { context: 'y' }, /context "y"/],
     ['no current context', () => part('none', { clusters: [], users: [], contexts: [] }), {}, /a current context/],

@@ -69,7 +69,9 @@ function readConfig(file: string): JsonObject {
   try {
     config = parse(readFileSync(file, 'utf8'));
   } catch (error) {
-    throw unreadable(file, error instanceof Error ? error.message : String(error));
+    // Of an error of the system its words alone: `ENOENT: no such file or directory, open '/x'`.
+    const why = error instanceof Error ? error.message : String(error);
+    throw unreadable(file, why.replace(/^E[A-Z]+: (.*), \w+(?: '.*')?$/, '$1'));
   }
   if (!isMap(config)) throw unreadable(file, 'it is not a map');
   const dir = dirname(file);

@@ -1,4 +1,4 @@
-import { lstatSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, lstatSync, readdirSync, readFileSync } from 'node:fs';
 import {
   bundleLimits,
   fileDigest,
@@ -47,7 +47,7 @@ export function readReleaseDirectory(dir: string): ReleaseDirectory | Problem {
     digests.set(path, fileDigest(bytes));
   }
   const [sums, release] = [readBytes(dir, sumsFile), readBytes(dir, releaseFile)];
-  if (sums === undefined) return noRelease(dir, `${sumsFile} is missing`);
+  if (sums === undefined) return noRelease(dir, existsSync(dir) ? `${sumsFile} is missing` : 'no such directory');
   if (release === undefined) return noRelease(dir, `${releaseFile} is missing`);
   digests.set(releaseFile, fileDigest(release));
   const waves = readBytes(dir, wavesFile);

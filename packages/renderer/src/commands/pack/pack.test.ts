@@ -232,6 +232,7 @@ describe('sluice pack', () => {
 
   test.each([
     ['a directory that is not a release', () => [example, '--all'], 'RELEASE_INVALID'],
+    ['a directory that is not there', () => [at('none'), '--all'], 'as a release: no such directory'],
     ['neither a node nor all', () => [at('new')], 'INPUT_EMPTY'],
     ['a node that the release does not have', () => [at('new'), '--node', 'nobody'], 'BUNDLE_UNKNOWN_NODE'],
     ['a node with a name that every object has', () => [at('new'), '--node', 'constructor'], 'BUNDLE_UNKNOWN_NODE'],
