@@ -127,6 +127,37 @@ test('after a boot without an API server an undo brings the rules of generation 
   expect(sorted(await rulesOf(machine, 'nft'))).toEqual(sorted(rules));
 });
 
+test('a removal names the adoption, and a purge lets kube-proxy serve from the next boot on', {
+  timeout: 300_000,
+}, async (context) => {
+  if (whyNot() !== '') return context.skip(whyNot());
+  const files = { 'etc/systemd/system/kube-proxy.service': unitText };
+  await using proxy = await ProxyMachine.boot(program(), files, [unit]);
+  const { machine } = proxy;
+  const before = await proxy.state();
+  expect(await proxy.adopt(...adoptUnit)).toMatchObject({ exitCode: 0 });
+  const rules = await rulesOf(machine, 'nft');
+  expect(await machine.run('dpkg', '--remove', 'sluice')).toMatchObject({
+    exitCode: 0,
+    stderr: expect.stringMatching(/this node was moved from kube-proxy.*[^]*sluiced adopt --undo/),
+  });
+  await expectAway(proxy, 'a removal');
+  expect(await rulesOf(machine, 'nft')).toBe(rules);
+  expect(await machine.get(vip)).toMatch(/10\.244\.0\.[23]:8080/);
+  expect(await machine.run('dpkg', '--purge', 'sluice')).toMatchObject({
+    exitCode: 0,
+    stdout: expect.stringContaining(`${unit} may start again: it serves from the next boot on`),
+  });
+  await expectAway(proxy, 'a purge');
+  expect(await rulesOf(machine, 'nft')).toBe(rules);
+  await proxy.bootAgain();
+  proxy.startApi();
+  await proxy.untilWritten();
+  expect(await rulesOf(machine, 'nft')).not.toContain('SLU');
+  expect(await machine.get(vip)).toMatch(/10\.244\.0\.[23]:8080/);
+  expect(await proxy.state()).toEqual(before);
+});
+
 /** Units that cannot be stopped alone or kept away, by a file that makes them so. */
 const refused: readonly (readonly [file: string, text: string, why: string])[] = [
   [
