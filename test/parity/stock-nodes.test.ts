@@ -24,7 +24,7 @@ const known: Readonly<Record<string, RegExp>> = {
   'istio-sidecar': /--uid-owner 1337/,
   // Which of two tables of one priority is first, the kernel does not say: one drops what the other rejects.
   'alpine-awall': /^the order of rules: .*nft ip kube-proxy/,
-  // It admits no pods of IPv6, refuses addresses of a list and drops what belongs to no connection; nobody known wrote it.
+  // It admits no pods of IPv6, refuses addresses of a list and drops what belongs to no connection; no known program wrote it.
   'debian-nftables':
     /^the order of rules: |^foreign-rule: .*: (?:ip saddr @blackhole drop|policy drop of nft inet filter forward|ct state invalid drop)$/,
 };
@@ -37,7 +37,7 @@ const loaders: readonly (readonly [file: string, command: string])[] = [
   ['nft.txt', 'nft -f -'],
 ];
 
-/** Keeps the tables that are there, and writes a script that makes the kernel so again. */
+/** Keeps what the kernel has; `restore` gives it back. */
 const remember = `
   nft list tables >/run/stock.tables
   iptables-nft-save >/run/stock.v4

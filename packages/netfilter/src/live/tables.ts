@@ -17,14 +17,14 @@ const snatPriority = 100;
 /** In modes iptables and ipvs kube-proxy accepts in it what it marked for masquerading (`pkg/proxy/iptables/proxier.go`). */
 export const forwardAccepts = 'KUBE-FORWARD';
 
-/** Whether rules of other programs, in a chain or in one that it leads to, may refuse a packet. */
+/** Whether rules of other programs, in a chain or in one that it leads to, may refuse a packet, or mark it for others that do. */
 function mayRefuse({ chains }: Pick<LiveTable, 'chains'>, name: string, met = new Set<string>()): boolean {
   if (met.has(name)) return false;
   met.add(name);
   const refuses = (effect: Effect): boolean => {
     if (effect.kind === 'jump' || effect.kind === 'goto') return mayRefuse({ chains }, effect.chain, met);
     if (effect.kind === 'sequence') return effect.effects.some(refuses);
-    return ['drop', 'reject', 'unread', 'choose'].includes(effect.kind);
+    return !['none', 'return', 'accept'].includes(effect.kind);
   };
   return (
     chains

@@ -50,7 +50,7 @@ function askAll(): readonly unknown[] {
   ];
 }
 
-/** Whatever `sluice at` and `sluice bisect` read. */
+/** Whatever `sluice trace --at` and `sluice bisect` read. */
 function historyOf(dir: string): unknown {
   const history = new BundleHistory(dir);
   const head = history.resolve('2100-01-01');

@@ -45,6 +45,12 @@ test('a rule of another program behind KUBE-FORWARD refuses them, too', () => {
   expect(lostWith('ACCEPT', '', 'nftables', '-A FORWARD -p icmp -j DROP\n')).toEqual([]);
 });
 
+test('a mark by which another table drops them counts, too', () => {
+  const drop = '*mangle\n:POSTROUTING ACCEPT [0:0]\n-A POSTROUTING -m mark --mark 0x1/0x1 -j DROP\n';
+  const marked = `-A FORWARD -j MARK --set-xmark 0x1/0x1\nCOMMIT\n${drop}`;
+  expect(lostWith('ACCEPT', '', 'nftables', marked)).toEqual(['chain KUBE-FORWARD']);
+});
+
 test('modes iptables and ipvs have the chain after a move, too', () => {
   expect(lostWith('DROP', '', 'ipvs')).toEqual([]);
 });
