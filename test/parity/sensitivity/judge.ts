@@ -35,6 +35,7 @@ const suspectsAtOnce = 12;
 /** One of three endpoints is missed once in 10^5. */
 const timesForgotten = 30;
 const triesOfClient = 4;
+const clientsOfTime = 24;
 /** Behind the affinity time of a mistake in it: one second. */
 const pauseMs = 1_700;
 
@@ -111,22 +112,37 @@ export class PacketJudge {
     return undefined;
   }
 
-  /** Clients of Services with affinity, before and after a pause. */
+  /**
+   * Clients of Services with affinity, before and after a pause. One frontend of a Service at a time: lists of `xt_recent` belong to
+   * endpoints, so what a client met at another frontend moves it at this one, too.
+   */
   async #differentTime(): Promise<string | undefined> {
     const asked = this.#questions.filter(
       (question) => question.stays && question.sources.length > 1 && this.#usual.get(question)!.answers.size > 1,
     );
+    const ofService = Map.groupBy(asked, ({ about, sources }) => `${about} ${sources[0]}`);
+    const turns = Math.max(0, ...[...ofService.values()].map(({ length }) => length));
+    for (let turn = 0; turn < turns; turn++) {
+      const found = await this.#moved([...ofService.values()].flatMap((frontends) => frontends.slice(turn, turn + 1)));
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+
+  async #moved(asked: readonly Question[]): Promise<string | undefined> {
+    await this.#node.forgetClients();
     const probes = (): readonly Probe[] =>
-      asked.flatMap((question) => Array.from({ length: 24 }, (_, n) => this.#probe(question, n)));
+      asked.flatMap((question) => Array.from({ length: clientsOfTime }, (_, n) => this.#probe(question, n)));
     const [one, two] = [probes(), probes()];
     const before = await this.#node.send(one);
     await sleep(pauseMs);
     const after = await this.#node.send(two);
     for (const [at, question] of asked.entries()) {
-      const moved = Array.from({ length: 24 }, (_, n) => at * 24 + n).filter(
+      const moved = Array.from({ length: clientsOfTime }, (_, n) => at * clientsOfTime + n).filter(
         (n) => wordsOf(one[n]!, before[n]!) !== wordsOf(two[n]!, after[n]!),
       );
-      if (moved.length >= certain) return `${titleOf(question)}: ${moved.length} of 24 clients moved after a pause`;
+      if (moved.length >= certain)
+        return `${titleOf(question)}: ${moved.length} of ${clientsOfTime} clients moved after a pause`;
     }
     return undefined;
   }
