@@ -95,6 +95,7 @@ export function compareFamily({ view, node: { name, file, profile }, seen, famil
   const plainSources = sourcesOf(view, node, family, []).filter(({ network }) => network === undefined);
   const outside = plainSources.find((source) => source.class === 'outside');
   const others = othersOf(destinations, { outside, own, observed, tracer, programs });
+  const [second] = unicastBeside(observed, own);
   const compareAt = (destination: Destination, address: string): void => {
     const claim = claims.get(placeOf(destination));
     const program = programs.of(destination, address);
@@ -125,6 +126,8 @@ export function compareFamily({ view, node: { name, file, profile }, seen, famil
     };
     if (isOtherAddress) for (const source of plainSources) toCase(source);
     else forEachSource(view, node, family, program, tracer, observed, destination, address, toCase);
+    // To a process of the node its own packets come from its first address as from the endpoint itself, which is masqueraded in any case.
+    if (second !== undefined && own !== undefined && isEndpoint(claim, own)) toCase({ class: 'node', address: second });
   };
   for (const destination of destinations) {
     const address = addressOf(destination, family, own);
@@ -323,6 +326,14 @@ function unreadServers(
     .map((key) => ({ rule: undefined, what: `virtual server ${key}`, why }));
 }
 
+/** The addresses of a node besides its own, without loopback and link-local ones. */
+const unicastBeside = ({ addresses }: ObservedNode, own: string | undefined): readonly string[] =>
+  addresses.filter((text) => parseAddress(text) && text !== own && !/^(?:127\.|::1$|fe[89ab])/.test(text));
+
+/** Whether a cluster IP has an endpoint at an address. */
+const isEndpoint = (claim: Claim | undefined, address: string): boolean =>
+  claim?.role === 'cluster' && claim.declared.notes.endpoints.some(({ text }) => addressOfEndpoint(text) === address);
+
 /** Up to so many each one is tried with each node port. Nodes have a few: of the bridge of pods, of tunnels, of a DNS cache. */
 const allMax = 8;
 
@@ -332,14 +343,11 @@ const allMax = 8;
  * @param treatmentAt how packets to node ports there are treated, in words that are equal for addresses that are treated alike
  */
 function otherAddresses(
-  { addresses }: ObservedNode,
+  observed: ObservedNode,
   own: string | undefined,
   treatmentAt: (address: string) => string,
 ): readonly string[] {
-  const others = addresses.filter((text) => {
-    const address = parseAddress(text);
-    return address && text !== own && !/^(?:127\.|::1$|fe[89ab])/.test(text);
-  });
+  const others = unicastBeside(observed, own);
   if (others.length <= allMax) return others;
   const first = new Map<string, string>();
   for (const address of others) {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { bundleOf } from '../example.fixture.ts';
-import { nftJson, observe, type SavedFiles, savedFiles } from './observed.fixture.ts';
+import { bundleOf, edited } from '../example.fixture.ts';
+import { edit, nftJson, observe, type SavedFiles, savedFiles } from './observed.fixture.ts';
 import { parityOf } from './parity.ts';
 
 /** Rules of other programs that drop or turn packets of a Service, in forms that are easily overlooked. */
@@ -310,4 +310,22 @@ test('a table that is dormant drops nothing, and serves nothing', () => {
     saved.set('nft.json', nftJson([{ table: { family: 'inet', name: 'other', flags: 'dormant' } }, ...rest]));
   };
   expect(resultWith(asleep)).toBe('equivalent');
+});
+
+test('a lost masquerade to a process of the node, which its first address alone does not show', () => {
+  const files = edited(bundleOf('02-node-port'), 'profiles/default/services/shop/audit.iptables', (text) =>
+    text.replaceAll('10.244.1.6', '192.0.2.11'),
+  );
+  const result = (addresses: readonly string[], isLost: boolean): string => {
+    const saved = savedFiles(files, node);
+    const more = addresses.map((one) => `    inet ${one}/24 scope global eth0\n`).join('');
+    saved.set('ip-addr.txt', (saved.get('ip-addr.txt') ?? '').replace('3: eth1', `${more}3: eth1`));
+    if (isLost) edit(/^-A KUBE-SVC-ZUB5EQEG77H2CZNE .*-j KUBE-MARK-MASQ\n/m, '')(saved);
+    const report = parityOf(files, observe(node, saved), node);
+    if (!('result' in report)) throw new Error(report[0]?.message);
+    return [report.result, ...report.differences.map(({ packet }) => `${packet.from} to ${packet.to}`)].join(' ');
+  };
+  expect(result([], false)).toBe('equivalent');
+  expect(result(['192.0.2.111'], false)).toBe('equivalent');
+  expect(result(['192.0.2.111'], true)).toBe('different 192.0.2.111 to 10.96.0.21');
 });
