@@ -55,7 +55,7 @@ export class PacketJudge {
   async learn(): Promise<void> {
     for (let at = 0; at < this.#questions.length; at += questionsAtOnce) {
       const some = this.#questions.slice(at, at + questionsAtOnce);
-      const asked = await this.#ask(some, triesToLearn);
+      const asked = await this.#askInTurns(some, triesToLearn);
       for (const [index, one] of asked.entries()) this.#usual.set(some[index]!, one);
       await this.forget();
     }
@@ -89,7 +89,9 @@ export class PacketJudge {
    */
   async difference(shares: boolean, time: boolean): Promise<string | undefined> {
     const first = await this.#ask(this.#questions, triesAtFirst, shortQuietMs);
-    const suspects = this.#questions.filter((question, at) => isSuspect(this.#usual.get(question)!, first[at]!));
+    const suspected = this.#questions.filter((question, at) => isSuspect(this.#usual.get(question)!, first[at]!));
+    // Last what no Service answers: a difference at a frontend says more.
+    const suspects = suspected.toSorted((a, b) => Number(isUnassigned(a)) - Number(isUnassigned(b)));
     // On a busy machine an answer may be late, so that many questions are suspect.
     for (let at = 0; at < suspects.length; at += suspectsAtOnce) {
       const found = await this.#certain(suspects.slice(at, at + suspectsAtOnce), triesToLearn, this.#usual);
@@ -104,7 +106,7 @@ export class PacketJudge {
     tries: number,
     usual: ReadonlyMap<Question, Asked>,
   ): Promise<string | undefined> {
-    const again = await this.#ask(questions, tries);
+    const again = await this.#askInTurns(questions, tries);
     for (const [at, question] of questions.entries()) {
       const why = differenceOf(question, usual.get(question)!, again[at]!);
       if (why !== undefined) return `${titleOf(question)}: ${why}`;
@@ -112,18 +114,13 @@ export class PacketJudge {
     return undefined;
   }
 
-  /**
-   * Clients of Services with affinity, before and after a pause. One frontend of a Service at a time: lists of `xt_recent` belong to
-   * endpoints, so what a client met at another frontend moves it at this one, too.
-   */
+  /** Clients of Services with affinity, before and after a pause. */
   async #differentTime(): Promise<string | undefined> {
     const asked = this.#questions.filter(
       (question) => question.stays && question.sources.length > 1 && this.#usual.get(question)!.answers.size > 1,
     );
-    const ofService = Map.groupBy(asked, ({ about, sources }) => `${about} ${sources[0]}`);
-    const turns = Math.max(0, ...[...ofService.values()].map(({ length }) => length));
-    for (let turn = 0; turn < turns; turn++) {
-      const found = await this.#moved([...ofService.values()].flatMap((frontends) => frontends.slice(turn, turn + 1)));
+    for (const turn of turnsOf(asked)) {
+      const found = await this.#moved(turn);
       if (found !== undefined) return found;
     }
     return undefined;
@@ -179,6 +176,16 @@ export class PacketJudge {
     return { answers, moved };
   }
 
+  async #askInTurns(questions: readonly Question[], tries: number): Promise<readonly Asked[]> {
+    const found = new Map<Question, Asked>();
+    for (const turn of turnsOf(questions)) {
+      if (turn.some(({ stays }) => stays)) await this.#node.forgetClients();
+      const asked = await this.#ask(turn, tries);
+      for (const [at, question] of turn.entries()) found.set(question, asked[at]!);
+    }
+    return questions.map((question) => found.get(question)!);
+  }
+
   async #ask(questions: readonly Question[], tries: number, quietMs?: number): Promise<readonly Asked[]> {
     // With affinity each client asks twice.
     const clientOf = (n: number, { stays, sources }: Question): number =>
@@ -211,6 +218,24 @@ export class PacketJudge {
 }
 
 const firstSport = 10_000;
+
+/**
+ * Questions in turns, each of which asks one frontend of a Service with affinity: lists of `xt_recent` belong to endpoints, so an endpoint
+ * that a client met at one frontend is the one that it meets at another, too.
+ */
+function turnsOf(questions: readonly Question[]): readonly (readonly Question[])[] {
+  const turns: Question[][] = [];
+  const asked = new Map<string, number>();
+  for (const question of questions) {
+    const client = `${question.about} ${question.sources[0]}`;
+    const turn = question.stays ? (asked.get(client) ?? 0) : 0;
+    if (question.stays) asked.set(client, turn + 1);
+    (turns[turn] ??= []).push(question);
+  }
+  return turns;
+}
+
+const isUnassigned = ({ frontend }: Question): boolean => frontend === 'unassigned port';
 
 /** A later packet of a connection is the answer to its first. @returns undefined: no wire takes the packet */
 function questionOf({ from, in: via = '', to, port, protocol, state }: ParityPacket): Question | undefined {

@@ -28,6 +28,10 @@ function isHidden({ differences }: ParityReport): boolean {
 const isOfOrder = ({ coverage: { notCovered } }: ParityReport): boolean =>
   notCovered.every(({ matters, what }) => !matters || what === 'the order of rules');
 
+/** Whether a rule of another program refuses only what no Service answers: it does so whatever the proxy is, and parity leaves it out. */
+const isBesideServices = (kind: string, shown: string | undefined): boolean =>
+  kind.startsWith('foreign') && / unassigned port [^|]*→ (?:drop|reject) ×\d+$/.test(shown ?? '');
+
 type Column = `${'differs' | 'same'} ${Said}` | 'refused' | 'not here';
 
 /** Counts of mistakes by kind. */
@@ -43,7 +47,8 @@ export class Tally {
   judged({ dump, kind, what, said, shown, report }: Judged): void {
     this.note(kind, `${shown === undefined ? 'same' : 'differs'} ${said}`);
     const isExcused = said === 'found' ? isHidden(report) : isOfOrder(report);
-    const isWrong = shown === undefined ? said !== 'silent' && !isExcused : said === 'silent';
+    const isMissed = said === 'silent' && !isBesideServices(kind, shown);
+    const isWrong = shown === undefined ? said !== 'silent' && !isExcused : isMissed;
     if (!isWrong && said !== 'undecided') return;
     const [claim] = report.differences;
     const gaps = report.coverage.notCovered.flatMap(({ matters, what: rule, why }) =>
