@@ -1,5 +1,6 @@
 export * from './rulefile.ts';
 export * from './read-rulefile.ts';
+export { describeLines, describeRules, virtualLines, withoutGuard } from './describe.ts';
 export * from './documents.ts';
 export * from './eligibility.ts';
 export * from './node.ts';

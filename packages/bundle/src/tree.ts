@@ -74,6 +74,12 @@ export function readPath(path: string): BundlePath | undefined {
   return undefined;
 }
 
+/** `shop/web`, of the path of a Service's file; of another path empty. */
+export function serviceOf(path: string): string {
+  const what = readPath(path);
+  return what?.kind === 'service' ? `${what.namespace}/${what.name}` : '';
+}
+
 /** True for paths that are allowed in a bundle directory but not part of the tree digest. */
 export function isOutsideTree(path: string): boolean {
   return path === '.git' || path.startsWith('.git/') || path.startsWith('.sluice-') || isReleaseFile(path);

@@ -1,4 +1,4 @@
-import { type BundleFiles, changedFiles, readPath, withFilesOf } from '@sluice/bundle';
+import { type BundleFiles, changedFiles, withFilesOf, serviceOf } from '@sluice/bundle';
 import { anyAddress, compareText, planeOf } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import type { Generation } from '../ports/journal.ts';
@@ -36,7 +36,7 @@ export class ActiveFiles {
   ): BundleFiles | undefined {
     const files = this.#of(active);
     if (!files) return undefined;
-    const changed = changedFiles(files, offered).filter((path) => serviceOf(path) !== undefined);
+    const changed = changedFiles(files, offered).filter((path) => serviceOf(path) !== '');
     if (new Set(changed.map(serviceOf)).size > limits.firstEndpointServicesMax) return undefined;
     const moved = new Set(changed.filter((path) => !sameFrontends(path, files, offered)).map(serviceOf));
     const taken = changed.filter((path) => !moved.has(serviceOf(path)));
@@ -51,7 +51,7 @@ export class ActiveFiles {
   withoutPending(offered: BundleFiles, frontends: readonly string[], active: Generation): BundleFiles | undefined {
     const files = this.#of(active);
     if (!files) return undefined;
-    const changed = changedFiles(files, offered).filter((path) => serviceOf(path) !== undefined);
+    const changed = changedFiles(files, offered).filter((path) => serviceOf(path) !== '');
     const wanted = new Set(frontends.flatMap(frontendKeys));
     const waiting = new Set(
       changed
@@ -75,7 +75,7 @@ export class ActiveFiles {
   withLost(offered: BundleFiles, emptied: readonly string[], active: Generation): BundleFiles | undefined {
     const files = this.#of(active);
     if (!files) return undefined;
-    const changed = changedFiles(files, offered).filter((path) => serviceOf(path) !== undefined);
+    const changed = changedFiles(files, offered).filter((path) => serviceOf(path) !== '');
     const [there, gone] = [changed.filter((path) => offered.has(path)), changed.filter((path) => !offered.has(path))];
     const taken = new Set(there.flatMap((path) => placesIn(offered.get(path) ?? '')));
     const stays = new Set([...offered.keys()].map(serviceOf));
@@ -127,12 +127,6 @@ const sameFrontends = (path: string, a: BundleFiles, b: BundleFiles): boolean =>
     [...new Set(frontendsIn(files.get(path) ?? ''))].toSorted(compareText).join();
   return a.has(path) && b.has(path) && frontends(a) === frontends(b);
 };
-
-/** `namespace/name` of a file of any tool and profile. */
-function serviceOf(path: string): string | undefined {
-  const kind = readPath(path);
-  return kind?.kind === 'service' ? `${kind.namespace}/${kind.name}` : undefined;
-}
 
 /** The keys of a frontend in files. It may be a node port, which in mode ipvs has an address of the node, and in files has none. */
 function frontendKeys(frontend: string): readonly string[] {

@@ -1,4 +1,4 @@
-import { readPath, type RuleFile, type VirtualFile } from '@sluice/bundle';
+import { type RuleFile, type VirtualFile } from '@sluice/bundle';
 import { hasLines } from '@sluice/netfilter';
 import { commentBlockOf } from './header.ts';
 import { ReviewStopped } from './node.ts';
@@ -7,12 +7,6 @@ import type { BundleView } from './view.ts';
 
 /** The part of a view in which files are read. */
 export type ViewedFiles = Pick<BundleView, 'files' | 'memory'>;
-
-/** `shop/web`, of the path of a Service file. */
-export function serviceOf(path: string): string {
-  const what = readPath(path);
-  return what?.kind === 'service' ? `${what.namespace}/${what.name}` : '';
-}
 
 /**
  * The rules in a file of a view.

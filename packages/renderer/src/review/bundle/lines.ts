@@ -1,13 +1,3 @@
-/** A line of a file without its guard. */
-export function withoutGuard(line: string): string {
-  return line.startsWith('@') ? line.slice(line.indexOf(' ') + 1) : line;
-}
-
-/** The lines of an `.ipset`, `.ipvs` or `.nft` file without guards, comments left out. */
-export function virtualLines(text: string): readonly string[] {
-  return text.split('\n').flatMap((line) => (line === '' || line.startsWith('#') ? [] : withoutGuard(line)));
-}
-
 /** The parts of an entry of a set: `10.96.0.10,tcp:80,198.51.100.0/24`. */
 interface EntryParts {
   /** An address; in a set of ports, a port. */

@@ -1,5 +1,5 @@
+import { virtualLines } from '@sluice/bundle';
 import { anyAddress, type Family, type NftElement, readFrontendKey, readNftLine } from '@sluice/netfilter';
-import { virtualLines } from './lines.ts';
 import type { FileReach } from './reach.ts';
 import type { TextReach } from './text-reach.ts';
 

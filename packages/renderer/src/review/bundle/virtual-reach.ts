@@ -1,5 +1,6 @@
 import { type Family, findSet, lineFamily, type TransportProtocol, type VirtualTool } from '@sluice/netfilter';
-import { readEntry, virtualLines } from './lines.ts';
+import { virtualLines } from '@sluice/bundle';
+import { readEntry } from './lines.ts';
 import type { FileReach } from './reach.ts';
 
 interface VirtualReach {

@@ -14,8 +14,7 @@ import {
   serviceKeyOf,
   serviceOfKey,
 } from '@sluice/netfilter';
-import { type BundleFiles, nodeFile, readPath } from '@sluice/bundle';
-import { withoutGuard } from '../bundle/lines.ts';
+import { type BundleFiles, nodeFile, readPath, withoutGuard } from '@sluice/bundle';
 import { layoutOf, logicalName, meaningOf } from './chain-names.ts';
 import { explainService } from './service.ts';
 import { searchTree } from './tree.ts';

@@ -1,7 +1,6 @@
+import { withoutGuard, serviceOf } from '@sluice/bundle';
 import type { BundleFiles } from '@sluice/bundle';
 import { compareText, readListName } from '@sluice/netfilter';
-import { serviceOf } from '../bundle/files.ts';
-import { withoutGuard } from '../bundle/lines.ts';
 import type { Explanation } from './explanation.ts';
 
 /** What each set and map of mode nftables holds; `4` and `6` are the families. */

@@ -1,7 +1,6 @@
+import { withoutGuard, serviceOf } from '@sluice/bundle';
 import type { BundleFiles } from '@sluice/bundle';
 import { compareText, findSet, knownSet, readSetLine } from '@sluice/netfilter';
-import { serviceOf } from '../bundle/files.ts';
-import { withoutGuard } from '../bundle/lines.ts';
 import type { Explanation } from './explanation.ts';
 
 /** A search in `.ipset` or `.ipvs` files. */

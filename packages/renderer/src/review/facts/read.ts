@@ -1,22 +1,15 @@
-import { readPath, serviceFile } from '@sluice/bundle';
+import { describeLines, describeRules, readPath, serviceFile, serviceOf } from '@sluice/bundle';
 import {
   families,
   type BundleTool,
-  type DescribedFrontend,
   type Family,
   hasLines,
   isBesideServers,
   modeFacts,
-  nftFamily,
-  onAllNodes,
   perObject,
-  planeOf,
-  type ServiceLines,
-  type TableName,
 } from '@sluice/netfilter';
-import { rulesAt, serviceOf, type ViewedFiles } from '../bundle/files.ts';
-import { commentBlockOf, type HeaderNotes, notesFor, notesOf } from '../bundle/header.ts';
-import { virtualLines } from '../bundle/lines.ts';
+import { rulesAt, type ViewedFiles } from '../bundle/files.ts';
+import { commentBlockOf, notesFor, notesOf } from '../bundle/header.ts';
 import type { Memory } from '../bundle/memory.ts';
 import { toolAt, tools } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';
@@ -85,27 +78,13 @@ export function factsIn(view: BundleView, { profile, service, family }: ServiceP
 
 /** Rules name their ports themselves. */
 function factsOfRules(view: ViewedFiles, path: string, family: Family): ServiceFacts {
-  const { header, sections } = rulesAt(view, path);
-  const of = (table: TableName): readonly string[] =>
-    sections.flatMap((section) => (section.table === table ? section.rules.map(({ text }) => text) : []));
-  const frontends = describe(family, { mode: 'iptables', rules: { filter: of('filter'), nat: of('nat') } });
-  return factsOf(serviceOf(path), family, frontends, { ...notesOf(header), ports: [] });
+  const file = rulesAt(view, path);
+  return factsOf(serviceOf(path), family, describeRules(family, file), { ...notesOf(file.header), ports: [] });
 }
 
 /** @param path of an `.ipvs` or `.nft` file */
 function factsOfLines({ files }: ViewedFiles, path: string, family: Family): ServiceFacts {
-  const text = files.get(path) ?? '';
-  const notesIn = (from: string): HeaderNotes => notesFor(family, notesOf(commentBlockOf(from)));
-  if (path.endsWith('.nft')) {
-    const nft = virtualLines(text).filter((line) => nftFamily(line) === family);
-    return factsOf(serviceOf(path), family, describe(family, { mode: 'nftables', nft }), notesIn(text));
-  }
-  const ipset = files.get(path.replace(/ipvs$/, 'ipset')) ?? '';
-  const lines = { mode: 'ipvs', ipset: virtualLines(ipset), ipvs: virtualLines(text) } as const;
-  return factsOf(serviceOf(path), family, describe(family, lines), notesIn(text === '' ? ipset : text));
-}
-
-function describe(family: Family, lines: ServiceLines): readonly DescribedFrontend[] {
-  const state = onAllNodes(family, lines);
-  return planeOf(state).read(state).describe(family);
+  const [text, ipset] = [path, path.replace(/ipvs$/, 'ipset')].map((one) => files.get(one) ?? '') as [string, string];
+  const notes = notesFor(family, notesOf(commentBlockOf(text === '' ? ipset : text)));
+  return factsOf(serviceOf(path), family, describeLines(family, path, text, ipset), notes);
 }

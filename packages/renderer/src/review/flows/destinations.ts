@@ -1,4 +1,4 @@
-import { baseFile } from '@sluice/bundle';
+import { baseFile, serviceOf } from '@sluice/bundle';
 import {
   compareText,
   type Family,
@@ -13,7 +13,6 @@ import {
   type TransportProtocol,
 } from '@sluice/netfilter';
 import { baseRulesOf } from './base-rules.ts';
-import { serviceOf } from '../bundle/files.ts';
 import type { Destination } from './flow.ts';
 import { nftStateOf } from './nft-state.ts';
 import { addressAt, numberOf, sizeOf } from './numbers.ts';

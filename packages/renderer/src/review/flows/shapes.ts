@@ -1,3 +1,4 @@
+import { serviceOf } from '@sluice/bundle';
 import {
   hasLines,
   networkOf,
@@ -10,7 +11,6 @@ import {
 } from '@sluice/netfilter';
 import { baseRulesOf } from './base-rules.ts';
 import { addressOf, keyOf } from './destinations.ts';
-import { serviceOf } from '../bundle/files.ts';
 import type { Destination } from './flow.ts';
 import { factOf, nodeOf } from '../bundle/node.ts';
 import { toolAt } from '../bundle/tools.ts';

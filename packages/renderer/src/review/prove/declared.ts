@@ -1,7 +1,8 @@
+import { serviceOf } from '@sluice/bundle';
 import { type Family, type Mode, modeFacts, perKey } from '@sluice/netfilter';
 import type { Destination } from '../flows/flow.ts';
 import { type HeaderNotes, notesFor, notesOf, type PortNote } from '../bundle/header.ts';
-import { commentBlockAt, serviceOf } from '../bundle/files.ts';
+import { commentBlockAt } from '../bundle/files.ts';
 import { toolAt } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';
 

@@ -1,9 +1,16 @@
-import { readPath } from '@sluice/bundle';
-import { differing, isBesideServers, type Removal, type RemovalBound, removalOf } from '@sluice/netfilter';
-import { serviceOf } from '../bundle/files.ts';
-import { Memory } from '../bundle/memory.ts';
-import { ReviewStopped } from '../bundle/node.ts';
-import { factsAt } from '../facts/read.ts';
+import { describeLines, describeRules, readPath, readRuleFile, serviceOf } from '@sluice/bundle';
+import {
+  type BundleTool,
+  differing,
+  families,
+  familyOf,
+  hasLines,
+  isBesideServers,
+  type Removal,
+  type RemovalBound,
+  removalOf,
+  type Tool,
+} from '@sluice/netfilter';
 
 type Files = ReadonlyMap<string, string>;
 
@@ -70,19 +77,18 @@ export class RemovalFinder {
   #count(path: string, text: string): number {
     const what = readPath(path);
     if (what?.kind !== 'service' || isBesideServers(what.tool)) return 0;
-    const count = this.#counts.get(text) ?? countIn(path, text);
+    const count = this.#counts.get(text) ?? countIn(path, text, what.tool);
     this.#counts.set(text, count);
     return count;
   }
 }
 
-function countIn(path: string, text: string): number {
-  try {
-    const facts = factsAt({ files: new Map([[path, text]]), memory: new Memory() }, path);
-    const endpoints = facts.flatMap(({ ports }) => ports.flatMap((port) => port.endpoints));
-    return new Set(endpoints.map((one) => one.text.slice(0, one.text.lastIndexOf(':')))).size;
-  } catch (error) {
-    if (error instanceof ReviewStopped) return 1;
-    throw error;
-  }
+function countIn(path: string, text: string, tool: BundleTool): number {
+  const file = hasLines(tool) ? undefined : readRuleFile(path, text);
+  if (file && !('sections' in file)) return 1;
+  const frontends = file
+    ? describeRules(familyOf[tool as Tool], file)
+    : families.flatMap((family) => describeLines(family, path, text));
+  const endpoints = frontends.flatMap((frontend) => frontend.endpoints);
+  return new Set(endpoints.map((one) => one.text.slice(0, one.text.lastIndexOf(':')))).size;
 }

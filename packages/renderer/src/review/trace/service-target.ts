@@ -1,3 +1,4 @@
+import { serviceOf } from '@sluice/bundle';
 import {
   families,
   addressOfEndpoint,
@@ -9,7 +10,6 @@ import {
   type Problem,
   type TransportProtocol,
 } from '@sluice/netfilter';
-import { serviceOf } from '../bundle/files.ts';
 import { portName } from '../facts/port-key.ts';
 import { factsIn } from '../facts/read.ts';
 import type { BundleView } from '../bundle/view.ts';

@@ -1,4 +1,4 @@
-import { type BundleFiles, isProblem } from '@sluice/bundle';
+import { type BundleFiles, isProblem, serviceOf } from '@sluice/bundle';
 import {
   addressOfEndpoint,
   anyAddress,
@@ -22,7 +22,6 @@ import {
   trace,
   TraceError,
 } from '@sluice/netfilter';
-import { serviceOf } from '../bundle/files.ts';
 import { factOf, nodeOf, type NodeOf, ReviewStopped } from '../bundle/node.ts';
 import { relevantTo } from '../bundle/relevance.ts';
 import { toolAt } from '../bundle/tools.ts';
