@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { buildProgram as buildSluiced } from '../packages/applier/src/program.ts';
-import { buildProgram as buildSluice } from '../packages/renderer/src/program.ts';
+import { buildProgram as buildSluice } from '../packages/sluice/src/program.ts';
 
 /** All commands without subcommands, hidden ones too. */
 function leaves(command: Command): readonly Command[] {

@@ -14,9 +14,9 @@ import { ReceiptWriter } from '../packages/applier/src/receipts/receipt-writer.t
 import type { Outcome } from '../packages/applier/src/ports/outcome.ts';
 import { Status } from '../packages/applier/src/status/status.ts';
 import { sampleBundle, sampleNode } from '../packages/applier/src/testing/bundle.fixture.ts';
-import { gatherEvidence } from '../packages/renderer/src/commands/evidence/evidence.ts';
-import { judgeFleet, type RolloutTarget } from '../packages/renderer/src/fleet/fleet.ts';
-import { promote } from '../packages/renderer/src/fleet/promote.ts';
+import { gatherEvidence } from '../packages/delivery/src/commands/evidence/evidence.ts';
+import { judgeFleet, type RolloutTarget } from '../packages/delivery/src/fleet/fleet.ts';
+import { promote } from '../packages/delivery/src/fleet/promote.ts';
 
 /** The receipts of a node while endpoints change, and the verdict of `sluice promote` on them. */
 

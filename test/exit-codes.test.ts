@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { exitCodes as ofSluiced } from '../packages/applier/src/ports/outcome.ts';
 import { buildProgram as buildSluiced } from '../packages/applier/src/program.ts';
 import { exitCodes, exitDetails, exitMeanings } from '../packages/cli/src/exit-codes.ts';
-import { buildProgram as buildSluice } from '../packages/renderer/src/program.ts';
+import { buildProgram as buildSluice } from '../packages/sluice/src/program.ts';
 import { exitCodes as ofSluice } from '../packages/renderer/src/exit.ts';
 
 const page = join(import.meta.dirname, '..', 'docs', 'exit-codes.md');

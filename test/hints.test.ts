@@ -7,7 +7,9 @@ const root = join(import.meta.dirname, '..');
 
 /** String literals of everything that is shipped: the texts of messages, hints, helps and generated files. */
 const texts = readdirSync(join(root, 'packages'), { recursive: true, encoding: 'utf8' })
-  .filter((path) => /^(?:applier|renderer|bundle|cli)\/src\/.*(?<!\.test|\.fixture)\.ts$/.test(path))
+  .filter((path) =>
+    /^(?:applier|renderer|review|delivery|sluice|bundle|cli)\/src\/.*(?<!\.test|\.fixture)\.ts$/.test(path),
+  )
   .flatMap((path) => {
     const code = readFileSync(join(root, 'packages', path), 'utf8').replace(/^\s*(?:\/\/|\/?\*).*$/gm, '');
     return [...code.matchAll(/'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`/g)].map(([text]) => ({

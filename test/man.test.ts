@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { buildProgram as buildSluiced } from '../packages/applier/src/program.ts';
 import { exitMeanings } from '../packages/cli/src/exit-codes.ts';
-import { buildProgram as buildSluice } from '../packages/renderer/src/program.ts';
+import { buildProgram as buildSluice } from '../packages/sluice/src/program.ts';
 import { manPage } from '../tools/man.ts';
 
 const root = join(import.meta.dirname, '..');

@@ -25,13 +25,13 @@ const comparing: Readonly<Record<string, string>> = {
   'applier/src/preflight/probe-services.ts': 'an option of mode nftables alone',
   'applier/src/state/record.ts': 'the format marks generations that an older sluiced cannot read',
   'bundle/src/documents.ts': 'the format: key ipvs of profile.yaml',
-  'renderer/src/emit/review/trace.ts': 'how a hit in the table is printed',
+  'review/src/emit/trace.ts': 'how a hit in the table is printed',
   'renderer/src/load/schema/kubeproxy.ts': 'kube-proxy takes no mode for mode iptables',
   'renderer/src/render/normalise/differences.ts': 'mode iptables is what other modes are compared with',
   'renderer/src/render/versions/differences.ts': 'a difference of versions in one mode',
-  'renderer/src/review/bundle/reach.ts': 'a match of rules of that name',
-  'renderer/src/review/parity/causes.ts': 'differences between modes are its subject',
-  'renderer/src/review/parity/forwarding.ts': 'what modes with rules of iptables accept and a table cannot',
+  'review/src/bundle/reach.ts': 'a match of rules of that name',
+  'review/src/parity/causes.ts': 'differences between modes are its subject',
+  'review/src/parity/forwarding.ts': 'what modes with rules of iptables accept and a table cannot',
 };
 
 /**
@@ -45,7 +45,7 @@ const looking: Readonly<Record<string, string>> = {
     'applier/src/plan/beside.ts',
     'applier/src/ports/node-state.ts',
     'applier/src/status/state-sizes.ts',
-    'renderer/src/review/cost/cost.ts',
+    'review/src/cost/cost.ts',
   ]),
   ...inEach('the format of stored states: a key for each part', [
     'applier/src/state/delta.ts',
@@ -71,15 +71,15 @@ const looking: Readonly<Record<string, string>> = {
     'bundle/src/documents.ts',
     'renderer/src/render/compile/documents.ts',
     'renderer/src/render/compile/sysctl.ts',
-    'renderer/src/review/diff/profile-changes.ts',
+    'review/src/diff/profile-changes.ts',
   ]),
   'applier/src/admission/endpoint-addresses.ts': 'addresses that virtual servers put on the node',
   'applier/src/commands/session/counting.ts': 'an option of the table: whether endpoints count',
-  'applier/src/examine/names.ts': 'how the names of a Service spell a frontend',
+  'applier/src/examine/node.ts': 'how the names of a Service spell a frontend',
   'applier/src/transaction/update.ts': 'newer endpoints of a table, whose state is whole',
   'applier/src/transaction/verify.ts': 'mode ipvs is read back beside the tables, by a tool of its own',
-  'renderer/src/commands/show/show.ts': 'a note about sets that other programs share',
-  'renderer/src/review/prove/prove.ts': 'problems that keep virtual servers from being loaded',
+  'review/src/commands/show/show.ts': 'a note about sets that other programs share',
+  'review/src/prove/prove.ts': 'problems that keep virtual servers from being loaded',
 };
 
 test('no file compares the name of a mode, except for a reason', () => {

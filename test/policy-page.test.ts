@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { policyRules, type PolicySubject } from '../packages/renderer/src/review/policy/catalogue.ts';
+import { policyRules, type PolicySubject } from '../packages/review/src/policy/catalogue.ts';
 
 const page = join(import.meta.dirname, '..', 'docs', 'policy.md');
 

@@ -11,7 +11,7 @@ import { buildProgram as buildSluiced } from '../packages/applier/src/program.ts
 import type { Status } from '../packages/applier/src/status/status.ts';
 import { exitDetails } from '../packages/cli/src/exit-codes.ts';
 import { ownCommands } from '../packages/cli/src/program.ts';
-import { buildProgram as buildSluice } from '../packages/renderer/src/program.ts';
+import { buildProgram as buildSluice } from '../packages/sluice/src/program.ts';
 import { Metrics } from '../packages/renderer/src/commands/watch/metrics.ts';
 import type { Schema } from '../packages/renderer/src/load/schema/schema.ts';
 import { sluiceSchema } from '../packages/renderer/src/load/schema/sluice.ts';

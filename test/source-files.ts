@@ -23,7 +23,10 @@ function isForTests(path: string): boolean {
 
 /** The files of both programs outside of the files of data planes, without what is for tests alone. */
 export const filesOutsideOfPlanes: readonly SourceFile[] = readdirSync(packages, { recursive: true, encoding: 'utf8' })
-  .filter((path) => /^(?:netfilter|bundle|renderer|applier)\/src\/.*\.ts$/.test(path) && !isForTests(path))
+  .filter(
+    (path) =>
+      /^(?:netfilter|bundle|renderer|review|delivery|sluice|applier)\/src\/.*\.ts$/.test(path) && !isForTests(path),
+  )
   .filter((path) => !ownFiles.test(path))
   .map((path) => ({ path, text: readFileSync(join(packages, path), 'utf8') }));
 

@@ -3,7 +3,7 @@ import { dirname, join, normalize } from 'node:path';
 import type { Command } from 'commander';
 import { expect, test } from 'vitest';
 import { buildProgram as buildSluiced } from '../packages/applier/src/program.ts';
-import { buildProgram as buildSluice } from '../packages/renderer/src/program.ts';
+import { buildProgram as buildSluice } from '../packages/sluice/src/program.ts';
 
 /** Bounds of what a reader has to hold in mind: files, folders, classes. The linter bounds functions. */
 
@@ -17,8 +17,12 @@ const sources: ReadonlyMap<string, string> = new Map(
 
 /** The files that a file imports, also for types alone. Code that is loaded on demand is no part of its importer. */
 function importsOf(path: string): readonly string[] {
-  const found = (sources.get(path) ?? '').matchAll(/^(?:import|export)\b[^;]*? from '(\.[^']+)';/gm);
-  return [...found].map(([, target = '']) => normalize(join(dirname(path), target)));
+  const found = (sources.get(path) ?? '').matchAll(
+    /^(?:import|export)\b[^;]*? from '(?:(\.[^']+)|@sluice\/([a-z]+)\/([^']+))';/gm,
+  );
+  return [...found].map(([, target, name = '', file = '']) =>
+    target === undefined ? `${name}/src/${file}` : normalize(join(dirname(path), target)),
+  );
 }
 
 /** The groups of nodes of a graph that lead to each other, each in order (Tarjan's strongly connected components). */
@@ -72,7 +76,7 @@ test('a file has at most 400 lines', () => {
  * The total, because bounds of one file are also met by making more files. Who raises a number says in the same commit what the lines or
  * verbs are for, and why nothing else could go; who takes something away lowers it.
  */
-const totals = { lines: 109_638, files: 1_036, verbs: 66 };
+const totals = { lines: 109_661, files: 1_036, verbs: 66 };
 
 test('all of it has no more lines, files and verbs than were agreed', () => {
   const lines = [...sources.values()].reduce((sum, text) => sum + text.split('\n').length - 1, 0);

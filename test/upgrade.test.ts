@@ -2,9 +2,9 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { peek } from '../packages/applier/src/state/peek.ts';
-import { gatherEvidence } from '../packages/renderer/src/commands/evidence/evidence.ts';
-import { stagedRelease, targetOf } from '../packages/renderer/src/commands/evidence/target.ts';
-import { isHealthyFleet, judgeFleet } from '../packages/renderer/src/fleet/fleet.ts';
+import { gatherEvidence } from '../packages/delivery/src/commands/evidence/evidence.ts';
+import { stagedRelease, targetOf } from '../packages/delivery/src/commands/evidence/target.ts';
+import { isHealthyFleet, judgeFleet } from '../packages/delivery/src/fleet/fleet.ts';
 import { setups, upgradeFolder, versions } from './upgrade/node.ts';
 
 /** Data of earlier versions, read by this one; `netns/upgrade.test.ts` runs them on a kernel. */

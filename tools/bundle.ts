@@ -4,9 +4,12 @@ import { isBuiltin } from 'node:module';
 import { dirname, join } from 'node:path';
 import { build, type Plugin } from 'esbuild';
 
-/** Program → its package of the workspace. */
-export const programs = { sluice: 'renderer', sluiced: 'applier' } as const;
+/** Program → its first file. */
+export const programs = { sluice: 'packages/sluice/src/main.ts', sluiced: 'packages/applier/src/main.ts' } as const;
 export type ProgramName = keyof typeof programs;
+export type Programs = Readonly<Record<ProgramName, string>>;
+/** The programs of a node: its `sluice` renders, and has no code of reviews and releases. */
+export const nodePrograms: Programs = { ...programs, sluice: 'packages/sluice/src/node.ts' };
 export const programNames = Object.keys(programs) as readonly ProgramName[];
 
 /** The oldest Node that the bundled libraries support: the major version in `engines` of package.json. */
@@ -55,20 +58,26 @@ const lateBuiltins: Plugin = {
  * @param forAnyNode whether it is a script for an installed Node; otherwise it is for injection into an executable
  * @param version that the program states; without one, that of the checkout
  * @param interpreter of the script
+ * @param entry the first file
+ * @returns the paths of its source files, from the checkout
  */
 export async function bundleProgram(
   root: string,
   name: ProgramName,
   outfile: string,
   forAnyNode: boolean,
-  { version, interpreter = '/usr/bin/env node' }: { readonly version?: string; readonly interpreter?: string } = {},
-): Promise<void> {
+  {
+    version,
+    interpreter = '/usr/bin/env node',
+    entry = programs[name],
+  }: { readonly version?: string; readonly interpreter?: string; readonly entry?: string } = {},
+): Promise<readonly string[]> {
   const banner = forAnyNode
     ? [`#!${interpreter}`, checksNode(name), needsRequire('import.meta.url')]
     : [needsRequire("'file:///'")];
-  const { outputFiles } = await build({
+  const { outputFiles, metafile } = await build({
     absWorkingDir: root,
-    entryPoints: [join(root, 'packages', programs[name], 'src', 'main.ts')],
+    entryPoints: [join(root, entry)],
     outfile,
     bundle: true,
     platform: 'node',
@@ -84,9 +93,11 @@ export async function bundleProgram(
     logLevel: 'warning',
     plugins: [lateBuiltins],
     write: false,
+    metafile: true,
   });
   mkdirSync(dirname(outfile), { recursive: true });
   for (const { text } of outputFiles) writeFileSync(outfile, inAscii(withoutPlace(text)));
+  return Object.keys(metafile.inputs);
 }
 
 /** Parts are named by their paths from the checkout, from which `node_modules` may be a link to anywhere. */

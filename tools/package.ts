@@ -21,6 +21,7 @@ import { PackageError, requireTools, run } from './package/run.ts';
 import { billOfMaterials, type Native } from './package/sbom.ts';
 import { type Signer, signerOf } from './package/sign.ts';
 import { layOut, licences } from './package/tree.ts';
+import { nodePrograms } from './bundle.ts';
 import { buildVersion } from './version.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -57,7 +58,11 @@ async function buildAll(options: Options, release: PackageRelease, work: string)
     say(target, buildRpm(root, tree, arch, release, target));
     say(target, buildArchive(root, tree, arch, release, target));
     if (options.cli) archives.push(...(await buildCliArchives(tree, arch, release, target)));
-    if (options.images) parts.push(layOutImages(tree, arch, join(work, `${arch}.images`)));
+    if (options.images) {
+      const ofNode = join(work, `${arch}.node`);
+      await buildExecutable(root, arch, ofNode, release.version, nodePrograms);
+      parts.push(layOutImages(tree, ofNode, arch, join(work, `${arch}.images`)));
+    }
     rmSync(tree, { recursive: true });
   }
   if (options.images) for (const name of buildImages(parts, join(work, 'images'), release, target)) say(target, name);

@@ -3,30 +3,27 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { build } from 'esbuild';
 
-const folder = join(import.meta.dirname, '..', 'packages', 'renderer');
-
-/** The script and the style of a page, below packages/renderer/page, and the generated module. */
+/** A page: the script and the style in `page` of its package, and the generated module. */
 export interface PageSource {
-  readonly script: string;
-  readonly style: string;
+  readonly folder: string;
   readonly module: string;
 }
 
-const moduleOf = (name: string): string => join(folder, 'src', 'emit', name, 'page.generated.ts');
+const pageOf = (name: string, part: string): PageSource => {
+  const folder = join(import.meta.dirname, '../packages', name);
+  return { folder: join(folder, 'page'), module: join(folder, 'src/emit', part, 'page.generated.ts') };
+};
 
-export const pages: readonly PageSource[] = [
-  { script: 'main.ts', style: 'page.css', module: moduleOf('report') },
-  { script: 'fleet/main.ts', style: 'fleet/page.css', module: moduleOf('fleet') },
-];
+export const pages: readonly PageSource[] = [pageOf('review', 'report'), pageOf('delivery', 'fleet')];
 
 /** Browsers of the last two years; older ones show the page without its script. */
 const target = ['chrome123', 'firefox121', 'safari17.5'];
 
 /** The text of the module of a page. */
 export async function pageText(page: PageSource): Promise<string> {
-  const [script, style] = [await bundle(page.script), await bundle(page.style)];
+  const [script, style] = [await bundle(join(page.folder, 'main.ts')), await bundle(join(page.folder, 'page.css'))];
   return [
-    '/** `./dev golden` writes this file from packages/renderer/page; do not edit it. */\n',
+    '/** `./dev golden` writes this file from `page` of the package; do not edit it. */\n',
     `export const pageScript =\n  ${quoted(script)};\n\n`,
     `export const pageStyle =\n  ${quoted(style)};\n`,
   ].join('');
@@ -34,7 +31,7 @@ export async function pageText(page: PageSource): Promise<string> {
 
 async function bundle(file: string): Promise<string> {
   const { outputFiles } = await build({
-    entryPoints: [join(folder, 'page', file)],
+    entryPoints: [file],
     bundle: true,
     format: 'iife',
     target,

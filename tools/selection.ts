@@ -22,7 +22,7 @@ export type ProjectName = 'unit' | 'kernel' | 'vm' | 'package';
 const patterns: Readonly<Record<ProjectName, readonly string[]>> = {
   unit: [
     'packages/*/src/**/*.test.ts',
-    'packages/renderer/page/**/*.test.ts',
+    'packages/review/page/**/*.test.ts',
     'test/*.test.ts',
     'test/{cluster,demo,docs,fuzz,registry,review,report,pipeline}/*.test.ts',
     'tools/*.test.ts',

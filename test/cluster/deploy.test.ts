@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { defaultConfig } from '../../packages/applier/src/config.ts';
-import { buildProgram } from '../../packages/renderer/src/program.ts';
+import { buildProgram } from '../../packages/sluice/src/program.ts';
 import { eventRule } from '../../packages/renderer/src/cluster/watch/events.ts';
 import { leaseRule } from '../../packages/renderer/src/cluster/watch/lease.ts';
 

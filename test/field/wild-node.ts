@@ -1,4 +1,4 @@
-import type { SavedFiles } from '../../packages/renderer/src/review/parity/observed.fixture.ts';
+import type { SavedFiles } from '../../packages/review/src/parity/observed.fixture.ts';
 import type { WildRules } from './wild.ts';
 
 interface Table {

@@ -2,9 +2,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { bundleOf } from '../../packages/renderer/src/review/example.fixture.ts';
-import { observe, savedFiles } from '../../packages/renderer/src/review/parity/observed.fixture.ts';
-import { parityOf } from '../../packages/renderer/src/review/parity/parity.ts';
+import { bundleOf } from '../../packages/review/src/example.fixture.ts';
+import { observe, savedFiles } from '../../packages/review/src/parity/observed.fixture.ts';
+import { parityOf } from '../../packages/review/src/parity/parity.ts';
 import { type Form, formsOf, named, observedWild, wildRules, type WildRules } from './wild.ts';
 import { besideProxy } from './wild-node.ts';
 

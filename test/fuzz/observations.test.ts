@@ -2,9 +2,9 @@ import { isProblem, type Observation, observationOf, printObservation, readObser
 import { atTier, runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { bundleOf } from '../../packages/renderer/src/review/example.fixture.ts';
-import { savedFiles } from '../../packages/renderer/src/review/parity/observed.fixture.ts';
-import { parityOf } from '../../packages/renderer/src/review/parity/parity.ts';
+import { bundleOf } from '../../packages/review/src/example.fixture.ts';
+import { savedFiles } from '../../packages/review/src/parity/observed.fixture.ts';
+import { parityOf } from '../../packages/review/src/parity/parity.ts';
 import { mutated } from './mutated.ts';
 
 /** Saved outputs of tools, whatever became of them: what is made of them can be read and compared, and nothing throws. */

@@ -4,7 +4,7 @@ import { programPath } from '@sluice/testing';
 import { execaSync } from 'execa';
 import { beforeEach, expect, test } from 'vitest';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';
-import { explain } from '../../packages/renderer/src/review/explain/explain.ts';
+import { explain } from '../../packages/review/src/explain/explain.ts';
 import { listExamples } from '../../tools/examples.ts';
 import { needKernel } from './privileges.ts';
 import { feed, inScratchNamespace } from './scratch.ts';

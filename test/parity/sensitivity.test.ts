@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import type { ParityDifference, ParityReport } from '@sluice/bundle';
 import { atTier, randomOf, reaches, seed } from '@sluice/testing';
 import { afterAll, expect, test } from 'vitest';
-import { parityOf } from '../../packages/renderer/src/review/parity/parity.ts';
+import { parityOf } from '../../packages/review/src/parity/parity.ts';
 import { newest } from './binaries.ts';
 import { drawCluster, itemsOf, nodeName } from './clusters.ts';
 import { needPrograms } from './programs.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { execa } from 'execa';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { buildProgram } from '../../packages/renderer/src/program.ts';
+import { buildProgram } from '../../packages/sluice/src/program.ts';
 import { sluice } from './repository.ts';
 
 /** The output of a verb: its data on stdout, the rest on stderr. */

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { execa } from 'execa';
 import { expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
-import { commentMark } from '../../packages/renderer/src/emit/report/markdown.ts';
+import { commentMark } from '../../packages/review/src/emit/report/markdown.ts';
 import { sluice } from './repository.ts';
 
 const root = join(import.meta.dirname, '..', '..');

@@ -14,7 +14,7 @@ import { dirname, join } from 'node:path';
 import { printObservation } from '@sluice/bundle';
 import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
-import { observe, savedFiles } from '../../packages/renderer/src/review/parity/observed.fixture.ts';
+import { observe, savedFiles } from '../../packages/review/src/parity/observed.fixture.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 const example = join(root, 'examples', 'gitops');

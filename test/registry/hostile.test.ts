@@ -7,10 +7,10 @@ import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { zstdCompressSync } from 'node:zlib';
 import { fileDigest } from '@sluice/bundle';
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { RegistryClient } from '../../packages/renderer/src/registry/client.ts';
+import { RegistryClient } from '../../packages/delivery/src/registry/client.ts';
 import { type KeyPair, makeAuthority } from '../cluster/certificates.fixture.ts';
 import { FakeRegistry, type Nature } from './fake.fixture.ts';
-import { type Ran, sluice } from '../../packages/renderer/src/commands/in-process.fixture.ts';
+import { type Ran, sluice } from '../../packages/sluice/src/in-process.fixture.ts';
 import { filesOf, makeSampleRelease } from './release.fixture.ts';
 
 /** Registries that lie, redirect or request too much; none gets a password for another one, and none of their data are written. */

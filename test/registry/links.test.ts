@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { printWaves, wavesFile } from '@sluice/bundle';
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { replaceFile } from '../../packages/renderer/src/emit/file.ts';
-import { writeOpening } from '../../packages/renderer/src/emit/release.ts';
+import { writeOpening } from '../../packages/delivery/src/emit/release.ts';
 import { FakeRegistry } from './fake.fixture.ts';
-import { sluice } from '../../packages/renderer/src/commands/in-process.fixture.ts';
+import { sluice } from '../../packages/sluice/src/in-process.fixture.ts';
 import { makeSampleRelease } from './release.fixture.ts';
 
 /** Git or a carrier may put links in the place of files that no digest covers: none is read, and none is written through. */

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileDigest, printOpening } from '@sluice/bundle';
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { FakeRegistry, type Nature } from './fake.fixture.ts';
-import { sluice } from '../../packages/renderer/src/commands/in-process.fixture.ts';
+import { sluice } from '../../packages/sluice/src/in-process.fixture.ts';
 import { fakeSignature, filesOf, makeSampleRelease, signatureOf } from './release.fixture.ts';
 
 /** Every account with write access to a repository can add referrers of a release: they hide no referrer of another account. */

@@ -6,7 +6,7 @@ import { fileDigest, printOpening } from '@sluice/bundle';
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { DebianRegistry } from './debian.fixture.ts';
 import { FakeRegistry } from './fake.fixture.ts';
-import { sluice } from '../../packages/renderer/src/commands/in-process.fixture.ts';
+import { sluice } from '../../packages/sluice/src/in-process.fixture.ts';
 import { filesOf, makeSampleRelease, signatureOf } from './release.fixture.ts';
 
 /** One contract suite for registries: the one of this project, with and without the API of OCI 1.1, and Debian's, which predates it. */

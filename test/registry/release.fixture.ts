@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isProblem, makeRelease, printRelease, sumsOf } from '@sluice/bundle';
-import { writeRelease } from '../../packages/renderer/src/emit/release.ts';
+import { writeRelease } from '../../packages/delivery/src/emit/release.ts';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';
 
 const example = join(import.meta.dirname, '../../examples/11-mixed/out');

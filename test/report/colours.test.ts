@@ -1,8 +1,8 @@
 import { receiptOutcomes } from '@sluice/bundle';
 import { expect, test } from 'vitest';
-import { fleetHtml } from '../../packages/renderer/src/emit/fleet/html.ts';
-import { receiptOf, target } from '../../packages/renderer/src/fleet/fleet.fixture.ts';
-import { judgeFleet } from '../../packages/renderer/src/fleet/fleet.ts';
+import { fleetHtml } from '../../packages/delivery/src/emit/fleet/html.ts';
+import { receiptOf, target } from '../../packages/delivery/src/fleet/fleet.fixture.ts';
+import { judgeFleet } from '../../packages/delivery/src/fleet/fleet.ts';
 import { chromium, type Scheme, screenshot, visit } from './chromium.ts';
 import { brightness, readPng } from './png.ts';
 import { shopPage } from './shop.ts';

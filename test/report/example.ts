@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import type { BundleFiles } from '@sluice/bundle';
-import { reportHtml } from '../../packages/renderer/src/emit/report/html.ts';
+import { reportHtml } from '../../packages/review/src/emit/report/html.ts';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';
-import { reportOn } from '../../packages/renderer/src/review/report/report.ts';
+import { reportOn } from '../../packages/review/src/report/report.ts';
 
 const examples = join(import.meta.dirname, '..', '..', 'examples');
 

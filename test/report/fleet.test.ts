@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { fleetHtml } from '../../packages/renderer/src/emit/fleet/html.ts';
-import { receiptOf, receiptWith, silent, target } from '../../packages/renderer/src/fleet/fleet.fixture.ts';
-import { type Evidence, judgeFleet, nodeStates } from '../../packages/renderer/src/fleet/fleet.ts';
+import { fleetHtml } from '../../packages/delivery/src/emit/fleet/html.ts';
+import { receiptOf, receiptWith, silent, target } from '../../packages/delivery/src/fleet/fleet.fixture.ts';
+import { type Evidence, judgeFleet, nodeStates } from '../../packages/delivery/src/fleet/fleet.ts';
 import { chromium, visit } from './chromium.ts';
 
 const hostile = '</td><script>document.title="owned"</script><img src=x onerror=alert(1)>';

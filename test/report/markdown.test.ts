@@ -1,15 +1,15 @@
 import { join } from 'node:path';
 import type { BundleFiles } from '@sluice/bundle';
 import { expect, test } from 'vitest';
-import { diffSize, webText } from '../../packages/renderer/src/emit/report/diff-size.ts';
+import { diffSize, webText } from '../../packages/review/src/emit/report/diff-size.ts';
 import {
   commentCharactersMax,
   commentMark,
   type MarkdownOptions,
   reportMarkdown,
-} from '../../packages/renderer/src/emit/report/markdown.ts';
+} from '../../packages/review/src/emit/report/markdown.ts';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';
-import { type ChangeReport, reportOn } from '../../packages/renderer/src/review/report/report.ts';
+import { type ChangeReport, reportOn } from '../../packages/review/src/report/report.ts';
 
 const examples = join(import.meta.dirname, '..', '..', 'examples');
 

@@ -1,7 +1,7 @@
 import type { BundleFiles } from '@sluice/bundle';
-import { reportHtml } from '../../packages/renderer/src/emit/report/html.ts';
-import { filesOf } from '../../packages/renderer/src/review/policy/bundle.fixture.ts';
-import { type ChangeReport, reportOn } from '../../packages/renderer/src/review/report/report.ts';
+import { reportHtml } from '../../packages/review/src/emit/report/html.ts';
+import { filesOf } from '../../packages/review/src/policy/bundle.fixture.ts';
+import { type ChangeReport, reportOn } from '../../packages/review/src/report/report.ts';
 
 /** A Service of the fixture: endpoints as `node-1:7`, the node and the last number of the address. */
 interface Stall {

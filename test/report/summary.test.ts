@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { reportSummary, summaryLinesMax } from '../../packages/renderer/src/emit/report/summary.ts';
-import type { Effect } from '../../packages/renderer/src/review/report/effect.ts';
-import { severities } from '../../packages/renderer/src/review/report/severity.ts';
-import { policyCodes } from '../../packages/renderer/src/review/policy/catalogue.ts';
+import { reportSummary, summaryLinesMax } from '../../packages/review/src/emit/report/summary.ts';
+import type { Effect } from '../../packages/review/src/report/effect.ts';
+import { severities } from '../../packages/review/src/report/severity.ts';
+import { policyCodes } from '../../packages/review/src/policy/catalogue.ts';
 import { shopReport } from './shop.ts';
 
 const report = shopReport();

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { atTier } from '@sluice/testing';
-import { reportOn } from '../../packages/renderer/src/review/report/report.ts';
+import { reportOn } from '../../packages/review/src/report/report.ts';
 import { pictures, picturesFolder } from '../../tools/pictures.ts';
 import { openTab, type Tab } from '../docs/tab.ts';
 import { chromium, type Scheme } from './chromium.ts';

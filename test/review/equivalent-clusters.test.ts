@@ -2,7 +2,7 @@
 import { compareText } from '@sluice/netfilter';
 import { atTier, randomOf, seed } from '@sluice/testing';
 import { afterAll, describe, expect, test } from 'vitest';
-import { type Comparison, compareModesAndLayouts } from '../../packages/renderer/src/review/prove/equivalence.ts';
+import { type Comparison, compareModesAndLayouts } from '../../packages/review/src/prove/equivalence.ts';
 
 import { isOfAll, mayBeUnseen, refusedIn } from './published.ts';
 import { renderIn, settings } from './random-bundle.ts';

@@ -8,7 +8,7 @@ import { programPath } from '@sluice/testing';
 import { afterAll, describe, expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';
-import { type Comparison, compareModesAndLayouts } from '../../packages/renderer/src/review/prove/equivalence.ts';
+import { type Comparison, compareModesAndLayouts } from '../../packages/review/src/prove/equivalence.ts';
 import { type Example, listExamples, renderArguments } from '../../tools/examples.ts';
 import { isOfAll, mayBeUnseen, refusedIn } from './published.ts';
 

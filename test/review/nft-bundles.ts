@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type BundleFiles, nodesOf, resolveNode } from '@sluice/bundle';
 import { randomOf, seed } from '@sluice/testing';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';
-import { nftBundle } from '../../packages/renderer/src/review/nft.fixture.ts';
+import { nftBundle } from '../../packages/review/src/nft.fixture.ts';
 import { listExamples } from '../../tools/examples.ts';
 import { newest } from '../parity/binaries.ts';
 import { drawCluster, itemsOf } from '../parity/clusters.ts';

@@ -2,8 +2,8 @@
 import type { BundleFiles } from '@sluice/bundle';
 import { atTier, randomOf, seed } from '@sluice/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { diffBundles } from '../../packages/renderer/src/review/diff/diff.ts';
-import { isProved, proveBundle } from '../../packages/renderer/src/review/prove/prove.ts';
+import { diffBundles } from '../../packages/review/src/diff/diff.ts';
+import { isProved, proveBundle } from '../../packages/review/src/prove/prove.ts';
 import { HeaderSpaceJudge } from './header-space.ts';
 import {
   declared,

@@ -1,4 +1,4 @@
-import type { Comparison } from '../../packages/renderer/src/review/prove/equivalence.ts';
+import type { Comparison } from '../../packages/review/src/prove/equivalence.ts';
 
 /** A difference for all traffic is reported once for a profile. */
 export const isOfAll = (code: string): boolean =>

@@ -1,14 +1,14 @@
 import type { BundleFiles } from '@sluice/bundle';
 import { atTier, randomOf, seed } from '@sluice/testing';
 import { expect, test } from 'vitest';
-import { diffBundles } from '../../packages/renderer/src/review/diff/diff.ts';
-import { destinationsOf } from '../../packages/renderer/src/review/flows/destinations.ts';
-import { flowRows } from '../../packages/renderer/src/review/flows/flows.ts';
-import { nodesOfProfile } from '../../packages/renderer/src/review/bundle/node.ts';
-import { Memory } from '../../packages/renderer/src/review/bundle/memory.ts';
-import { bundleOf, type Short } from '../../packages/renderer/src/review/policy/bundle.fixture.ts';
-import { equivalentDestinations } from '../../packages/renderer/src/review/flows/shapes.ts';
-import { type BundleView, viewOf } from '../../packages/renderer/src/review/bundle/view.ts';
+import { diffBundles } from '../../packages/review/src/diff/diff.ts';
+import { destinationsOf } from '../../packages/review/src/flows/destinations.ts';
+import { flowRows } from '../../packages/review/src/flows/flows.ts';
+import { nodesOfProfile } from '../../packages/review/src/bundle/node.ts';
+import { Memory } from '../../packages/review/src/bundle/memory.ts';
+import { bundleOf, type Short } from '../../packages/review/src/policy/bundle.fixture.ts';
+import { equivalentDestinations } from '../../packages/review/src/flows/shapes.ts';
+import { type BundleView, viewOf } from '../../packages/review/src/bundle/view.ts';
 
 const rounds = atTier({ quick: 2, test: 20, soak: 300 });
 const base = 'profiles/default/base/first.iptables';

@@ -1,7 +1,7 @@
 /** The executable: both programs injected into one Node. */
 import { chmodSync, copyFileSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { bundleProgram, programNames } from '../bundle.ts';
+import { bundleProgram, programNames, type Programs, programs } from '../bundle.ts';
 import { architectures, type Arch, libatomic, nodeBinary } from './node.ts';
 import { run } from './run.ts';
 
@@ -14,10 +14,17 @@ const libraryPath = '$ORIGIN/../lib/sluice:/usr/lib/sluice';
 /**
  * Writes `bin/sluice` with its second name `bin/sluiced`, a link, and `lib/sluice/libatomic.so.1` below `prefix`.
  * @param version that the programs state; without one, that of the checkout
+ * @param entries the first files of both programs
  *
  * The order matters: a finished executable cannot be stripped, and injection into a patched Node fails.
  */
-export async function buildExecutable(root: string, arch: Arch, prefix: string, version?: string): Promise<void> {
+export async function buildExecutable(
+  root: string,
+  arch: Arch,
+  prefix: string,
+  version?: string,
+  entries: Programs = programs,
+): Promise<void> {
   const work = join(prefix, '.work');
   for (const folder of [work, join(prefix, 'bin'), join(prefix, 'lib/sluice')]) mkdirSync(folder, { recursive: true });
   const node = join(work, 'node');
@@ -26,7 +33,8 @@ export async function buildExecutable(root: string, arch: Arch, prefix: string, 
   run(architectures[arch].strip, [node]);
   copyFileSync(join(import.meta.dirname, 'start.mjs'), join(work, 'start.mjs'));
   const options = version === undefined ? {} : { version };
-  for (const name of programNames) await bundleProgram(root, name, join(work, `${name}.mjs`), false, options);
+  for (const name of programNames)
+    await bundleProgram(root, name, join(work, `${name}.mjs`), false, { ...options, entry: entries[name] });
   writeFileSync(join(work, 'injection.json'), JSON.stringify(injection));
   run(process.execPath, ['--build-sea', 'injection.json'], { cwd: work });
   const [first, second] = programNames.map((name) => join(prefix, 'bin', name)) as [string, string];

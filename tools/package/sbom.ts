@@ -17,7 +17,9 @@ export interface Native {
   readonly sha256: string;
 }
 
-const workspace = ['packages/netfilter', 'packages/bundle', 'packages/cli', 'packages/renderer', 'packages/applier'];
+const workspace = ['netfilter', 'bundle', 'cli', 'renderer', 'delivery', 'review', 'sluice', 'applier'].map(
+  (name) => `packages/${name}`,
+);
 
 /**
  * @param lockfile the text of pnpm-lock.yaml

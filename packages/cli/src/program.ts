@@ -26,15 +26,21 @@ export function newProgram(name: keyof typeof ownCommands, description: string):
       styleArgumentText: styled('cyan'),
       styleSubcommandText: styled('cyan'),
     })
-    .configureOutput({ outputError: (text, write) => write(withOwner(text)) })
+    .configureOutput({ outputError: (text, write) => write(withOwner(text, name)) })
     .exitOverride();
 }
 
-/** An error of a command line, with the program that has a command which this one has not. */
-const withOwner = (text: string): string =>
+/**
+ * An error of a command line, with the program that has a command which this one has not.
+ * @param program its name; in the image of a node, `sluice` has fewer commands than elsewhere
+ */
+const withOwner = (text: string, program: string): string =>
   text.replace(/(unknown command '([^'\n]*)')(?:\s*\(Did you mean .*\?\))?/, (whole, error: string, name: string) => {
     const owner = Object.entries(ownCommands).find(([, names]) => names.split(' ').includes(name));
-    return owner === undefined ? whole : `${error}; it is a command of the other program: ${owner[0]} ${name}`;
+    if (owner === undefined) return whole;
+    return owner[0] === program
+      ? `${error} in the image of a node, whose ${program} renders alone: use an installed one`
+      : `${error}; it is a command of the other program: ${owner[0]} ${name}`;
   });
 
 /**
@@ -45,7 +51,7 @@ export function usageProblem(program: Command, words: readonly string[], { messa
   return {
     code: 'USAGE_INVALID',
     level: 'error',
-    message: withOwner(message)
+    message: withOwner(message, program.name())
       .replace(/^error: /, '')
       .replaceAll(/\s*\n\s*/g, ' '),
     hint: helpHint(parseWords(program, words).command),

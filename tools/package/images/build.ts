@@ -21,16 +21,19 @@ export interface ImageParts {
 /**
  * Fetches tools, and lays out the roots for one architecture.
  * @param tree the installed files, as `layOut` made them for it
+ * @param ofNode the folder that `buildExecutable` filled with the programs of a node
  * @param work a folder that does not exist; the roots stay in it
  */
-export function layOutImages(tree: string, arch: Arch, work: string): ImageParts {
+export function layOutImages(tree: string, ofNode: string, arch: Arch, work: string): ImageParts {
   const debianArch = architectures[arch].debian;
   const pool = unpack(fetchPackages(debianArch, packageNames, join(work, 'apt')), join(work, 'pool'));
   const used = new Set<DebianPackage>();
   const platforms = plans.map((plan) => {
     const root = join(work, plan.title);
     mkdirSync(root);
-    for (const one of layOutRoot(plan, tree, arch, pool, root)) used.add(one);
+    const ours = (path: string): string =>
+      plan.isOfNode && path === 'usr/bin' ? join(ofNode, 'bin') : join(tree, path);
+    for (const one of layOutRoot(plan, ours, arch, pool, root)) used.add(one);
     const base = 'Debian GNU/Linux 13 (trixie)';
     return { architecture: debianArch, root, open: plan.open, config: configOf(plan), base };
   });

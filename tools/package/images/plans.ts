@@ -14,7 +14,9 @@ export interface ImagePlan {
   readonly emptyFolders: readonly string[];
   /** World-writable ones. */
   readonly open: readonly string[];
-  readonly user: { readonly id: number; readonly name: string; readonly home: string };
+  readonly user: { readonly id: number; readonly home: string };
+  /** Whether its programs are those of a node. */
+  readonly isOfNode: boolean;
   readonly path: string;
   readonly entrypoint: string;
 }
@@ -38,10 +40,14 @@ export const packageNames = [
   'util-linux',
 ] as const;
 
+/** The user of `sluice`; deploy/watch.yaml and deploy/node-watch.yaml have the same. */
+export const sluiceId = 65_532;
+
 const inBin = (name: string): string => `usr/bin/${name}`;
 
-/** `watch` and revisions need git, signatures ssh-keygen, jobs of pipelines a shell. Any user can run it: jobs choose theirs. */
+/** Revisions need git, signatures ssh-keygen, jobs of pipelines a shell. Any user can run it: jobs choose theirs. */
 const cli: ImagePlan = {
+  isOfNode: false,
   title: 'sluice',
   ours: [
     'usr/bin/sluice',
@@ -57,8 +63,7 @@ const cli: ImagePlan = {
   links: {},
   emptyFolders: ['dev', 'proc'],
   open: ['tmp', 'work'],
-  // deploy/watch.yaml has the same.
-  user: { id: 65_532, name: 'sluice', home: '/work' },
+  user: { id: sluiceId, home: '/work' },
   path: '/usr/bin',
   entrypoint: '/usr/bin/sluice',
 };
@@ -67,8 +72,9 @@ const stores = ['iptables', 'ip6tables'].flatMap((name) =>
   ['', '-save', '-restore'].map((end) => [name, end] as const),
 );
 
-/** What `sluiced` looks for on a node, and what the containers of deploy/sluiced.yaml start. */
+/** What `sluiced` looks for on a node, `watch` needs to push, and what the containers of deploy/ start. */
 const node: ImagePlan = {
+  isOfNode: true,
   title: 'sluice-node',
   // No units, manual pages and completions. Messages name pages and the commented config.
   ours: ['usr/bin', 'usr/lib/sluice', 'usr/share/sluice', 'usr/share/doc/sluice'],
@@ -91,7 +97,7 @@ const node: ImagePlan = {
   emptyFolders: ['dev', 'etc/sluice', 'proc', 'run', 'sys', 'var/lib/sluice', 'var/lib/sluice-releases'],
   open: ['tmp'],
   // The state and the rules of a node belong to root, and tools have capabilities as root alone.
-  user: { id: 0, name: 'root', home: '/tmp' },
+  user: { id: 0, home: '/tmp' },
   path: '/usr/sbin:/usr/bin',
   entrypoint: '/usr/bin/sluiced',
 };

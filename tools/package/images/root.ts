@@ -13,7 +13,7 @@ import {
 import { dirname, join } from 'node:path';
 import { type Arch, architectures } from '../node.ts';
 import type { DebianPackage } from './fetch.ts';
-import type { ImagePlan } from './plans.ts';
+import { type ImagePlan, sluiceId } from './plans.ts';
 import { copyFiles, librariesOf, type Pool } from './pool.ts';
 
 /** In every image; those of a plan come on top. Maintainer scripts of Debian, which do not run, make some of them elsewhere. */
@@ -26,19 +26,18 @@ const links: Readonly<Record<string, string>> = {
 
 /**
  * Fills a folder with the root of an image.
- * @param tree the installed files, as `layOut` made them for this architecture
+ * @param ours where an installed file or folder for this architecture is
  * @returns the packages that have a file in it, by name
  */
 export function layOutRoot(
   plan: ImagePlan,
-  tree: string,
+  ours: (path: string) => string,
   arch: Arch,
   pool: Pool,
   folder: string,
 ): readonly DebianPackage[] {
   const { gnu } = architectures[arch];
-  for (const path of plan.ours)
-    cpSync(join(tree, path), join(folder, path), { recursive: true, verbatimSymlinks: true });
+  for (const path of plan.ours) cpSync(ours(path), join(folder, path), { recursive: true, verbatimSymlinks: true });
   const copied = new Set<string>();
   const loaded = plan.loaded.flatMap((pattern) => globSync(`usr/lib/${gnu}/${pattern}`, { cwd: pool.root }).toSorted());
   copyFiles(pool, [...plan.files, 'usr/lib/os-release', ...loaded], folder, copied);
@@ -53,13 +52,9 @@ export function layOutRoot(
   }
   copyFiles(pool, globSync('usr/share/common-licenses/*', { cwd: pool.root }).toSorted(), folder, copied);
   write(folder, 'etc/ssl/certs/ca-certificates.crt', certificates(pool));
-  const { id, name, home } = plan.user;
-  write(
-    folder,
-    'etc/passwd',
-    `root:x:0:0::/root:/bin/sh\n${id === 0 ? '' : `${name}:x:${id}:${id}::${home}:/bin/sh\n`}`,
-  );
-  write(folder, 'etc/group', `root:x:0:\n${id === 0 ? '' : `${name}:x:${id}:\n`}`);
+  // ssh refuses a user without a name.
+  write(folder, 'etc/passwd', `root:x:0:0::/root:/bin/sh\nsluice:x:${sluiceId}:${sluiceId}::/work:/bin/sh\n`);
+  write(folder, 'etc/group', `root:x:0:\nsluice:x:${sluiceId}:\n`);
   write(folder, 'etc/nsswitch.conf', 'passwd: files\ngroup: files\nhosts: files dns\n');
   const library64 = existsSync(join(folder, 'usr/lib64')) ? { lib64: 'usr/lib64' } : {};
   for (const [path, target] of Object.entries({ ...links, ...plan.links, ...library64 })) link(folder, path, target);

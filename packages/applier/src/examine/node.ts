@@ -1,12 +1,21 @@
 import { quarantineFile, summariseNode, valueOf } from '@sluice/bundle';
-import { families, planeOf, type Problem } from '@sluice/netfilter';
+import {
+  anyAddress,
+  families,
+  type Family,
+  frontendKey,
+  frontendMark,
+  planeOf,
+  type Problem,
+  virtualKey,
+} from '@sluice/netfilter';
 import type { SluicedConfig } from '../config.ts';
 import type { BundleFacts, DesiredFacts, Frontend } from '../doctor/facts.ts';
 import type { Arrival } from '../inbox/inbox.ts';
+import { ownersOf } from '../partial/services.ts';
 import type { RuleStore } from '../kernel/tools.ts';
 import type { NodeState } from '../ports/node-state.ts';
 import type { NodeRecord } from '../state/record.ts';
-import { readQuarantine, serviceOfFrontend } from './names.ts';
 
 /** What the bundle directory says of this node. */
 interface ArrivedFacts {
@@ -67,4 +76,30 @@ export function desiredFacts(state: NodeState, store: RuleStore, addresses: read
       }),
   );
   return { mode: planeOf(state).mode, store, state, frontends, nodeAddresses: addresses };
+}
+
+/** The Service of a frontend in modes ipvs and nftables, `shop/web`; undefined where the state does not know it. */
+export function serviceOfFrontend(
+  { nft, services }: Pick<NodeState, 'nft' | 'services'>,
+  family: Family,
+  frontend: Pick<Frontend, 'address' | 'protocol' | 'port'>,
+): string | undefined {
+  const at = { ...frontend, address: frontend.address ?? anyAddress[family] };
+  return services && ownersOf(services).get(nft ? `${frontendMark}${frontendKey(at)}` : virtualKey(at));
+}
+
+/** The Services of `quarantine.yaml`, as `sluice render` writes it; other lines say nothing here. */
+export function readQuarantine(text: string): ReadonlyMap<string, readonly string[]> {
+  const found = new Map<string, string[]>();
+  let codes: string[] = [];
+  for (const line of text.split('\n')) {
+    const object = /^ {2}- object: (.*)$/.exec(line)?.[1];
+    const code = /^ {6}- code: ([A-Z][A-Z0-9_]*)$/.exec(line)?.[1];
+    if (object !== undefined) {
+      codes = [];
+      const service = /^Service ([a-z0-9][-a-z0-9]*\/[a-z0-9][-a-z0-9]*)$/.exec(object)?.[1];
+      if (service !== undefined) found.set(service, codes);
+    } else if (code !== undefined) codes.push(code);
+  }
+  return found;
 }

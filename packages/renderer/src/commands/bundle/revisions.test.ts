@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { SampleRepository } from '../bisect/repository.fixture.ts';
-import { type Ran, sluice } from '../in-process.fixture.ts';
+import { SampleRepository } from './repository.fixture.ts';
+import { type Ran, sluice } from '../../../../sluice/src/in-process.fixture.ts';
 
 /** Each verb that reads a bundle reads one of a Git revision, too, and says the same of it. */
 

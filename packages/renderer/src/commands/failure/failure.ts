@@ -49,6 +49,15 @@ function attempt<T>(call: () => T, problem: (why: string) => Problem): T {
   }
 }
 
+/**
+ * What was read.
+ * @throws Stopped with the problem where nothing was
+ */
+export function orStop<T>(read: T | Problem): Exclude<T, Problem> {
+  if (typeof read === 'object' && read !== null && 'code' in read && 'hint' in read) throw new Stopped(read);
+  return read as Exclude<T, Problem>;
+}
+
 /** Prints why a command failed. Returns the exit code. */
 export function reportFailure(error: unknown): number {
   reportProblems([error instanceof Stopped ? error.problem : internal(error)]);

@@ -11,7 +11,7 @@ import { openTree, readText } from '../../load/tree.ts';
 import { unownedAllocations } from '../../render/allocate/request.ts';
 import { renderWithQuarantine } from '../../render/quarantine/with-quarantine.ts';
 import { render, type Rendered, type RenderInput } from '../../render/render.ts';
-import { RemovalFinder } from '../../review/removal/removal.ts';
+import { RemovalFinder } from '../../removal/removal.ts';
 import { sumsMismatch } from '../bundle/complete.ts';
 import { staleProblem } from '../bundle/stale.ts';
 import { withoutNodes } from '../bundle/without-nodes.ts';

@@ -5,7 +5,7 @@ import { LiveRender } from '../../render/incremental/live-render.ts';
 import type { SluiceConfig } from '../../render/model/config.ts';
 import type { KubeObject } from '../../render/model/kube.ts';
 import type { Quarantined } from '../../render/quarantine/quarantine.ts';
-import { type BundleRemoval, RemovalFinder } from '../../review/removal/removal.ts';
+import { type BundleRemoval, RemovalFinder } from '../../removal/removal.ts';
 import { thingsOf } from './message.ts';
 import type { Metrics } from './metrics.ts';
 

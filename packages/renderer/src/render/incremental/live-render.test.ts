@@ -12,7 +12,7 @@ import { listTree, readText } from '../../load/tree.ts';
 import { type Changes, endpoint, endpoints, node, service, slice } from '../builders.fixture.ts';
 import type { SluiceConfig } from '../model/config.ts';
 import type { KubeObject } from '../model/kube.ts';
-import { diffBundles } from '../../review/diff/diff.ts';
+import { diffBundles } from '../../../../review/src/diff/diff.ts';
 import { renderWithQuarantine } from '../quarantine/with-quarantine.ts';
 import { headlessLabel, proxyNameLabel } from '../read/names.ts';
 import { isError } from '../render.ts';

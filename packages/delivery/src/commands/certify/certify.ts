@@ -1,0 +1,100 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Format } from '@sluice/cli';
+import type { Problem } from '@sluice/netfilter';
+import {
+  certificateLimits,
+  isOperatorName,
+  makeCertificate,
+  type ParityCertificate,
+  parityNamespace,
+  isProblem,
+  type ParityReport,
+  printCertificate,
+  readParityReport,
+} from '@sluice/bundle';
+import { replaceFile } from '@sluice/renderer/emit/file.ts';
+import { exitCodes } from '@sluice/renderer/exit.ts';
+import { signText } from '../evidence/ssh-keygen.ts';
+import { reading, Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
+import { printDocument, reportProblems } from '@sluice/renderer/commands/output/output.ts';
+import { print } from '@sluice/renderer/commands/output/progress.ts';
+
+interface CertifyOptions {
+  readonly output: Format;
+  readonly key: string;
+  readonly accept?: readonly string[];
+  readonly by?: string;
+  readonly hours: number;
+  readonly out: string;
+}
+
+/** `sluice certify`: signs the result of `sluice parity`, if it is one that a node may be moved on. */
+export function certifyCommand(
+  file: string,
+  { output, key, accept = [], by = '', hours, out }: CertifyOptions,
+): number {
+  if (accept.length > 0 && !isOperatorName(by)) throw new Stopped(unnamed);
+  const parity = readReport(file);
+  const terms = { accepted: accept, by, nowMs: Date.now(), seconds: hours * 3600 };
+  const certificate = makeCertificate(parity, terms);
+  if (typeof certificate === 'string') {
+    reportProblems([notCertified(file, certificate)]);
+    printDocument(output, 'Certification', { file: null, node: parity.node, certificate: null });
+    return exitCodes.different;
+  }
+  const path = write(out, certificate, key);
+  if (output === 'text') print(`${path}: ${describe(certificate)}\n`);
+  printDocument(output, 'Certification', { file: path, node: parity.node, certificate });
+  return exitCodes.done;
+}
+
+function readReport(file: string): ParityReport {
+  const text = reading(file, () => readFileSync(file === '-' ? 0 : file, 'utf8'));
+  const parity = readParityReport(file, text);
+  if (isProblem(parity)) throw new Stopped(parity);
+  return parity;
+}
+
+/** The signature first: a certificate that is there is complete. */
+function write(out: string, certificate: ParityCertificate, key: string): string {
+  const path = join(out, `${certificate.node}.parity.json`);
+  const text = printCertificate(certificate);
+  const signed = signText(text, key, parityNamespace);
+  if ('why' in signed) throw new Stopped(unsigned(path, signed.why));
+  writing(path, () => {
+    replaceFile(`${path}.sig`, signed.signature);
+    replaceFile(path, text);
+  });
+  return path;
+}
+
+function describe({ result, coverage, exceptions, expires }: ParityCertificate): string {
+  const how = result === 'equivalent' ? 'equivalent' : `equivalent but for ${exceptions.length} accepted differences`;
+  return `${how} in ${coverage.cases} cases; valid until ${expires}`;
+}
+
+const unnamed: Problem = {
+  code: 'USAGE_INVALID',
+  level: 'error',
+  message: 'Cannot accept a difference: it has no name of an operator',
+  hint: `Pass --by NAME, at most ${certificateLimits.byCharactersMax} printable characters`,
+};
+
+function notCertified(file: string, why: string): Problem {
+  return {
+    code: 'CERTIFICATE_INVALID',
+    level: 'error',
+    message: `Cannot certify ${file}: ${why}`,
+    hint: 'Mend the bundle or the node and compare again, or accept a difference by its id with --accept ID --by NAME',
+  };
+}
+
+function unsigned(path: string, why: string): Problem {
+  return {
+    code: 'CERTIFICATE_INVALID',
+    level: 'error',
+    message: `Cannot sign ${path}: ${why}`,
+    hint: 'Nothing was written. Pass --key with a private key, or with a public key whose private key is in the agent',
+  };
+}

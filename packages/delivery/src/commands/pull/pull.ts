@@ -1,0 +1,101 @@
+import { join } from 'node:path';
+import {
+  fileDigest,
+  filesOfNode,
+  isOpeningFile,
+  isProblem,
+  isSignatureFile,
+  readPath,
+  readRelease,
+  releaseFile,
+  sumsFile,
+  sumsMisfit,
+  wavesFile,
+} from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
+import type { Format } from '@sluice/cli';
+import { replaceFile } from '@sluice/renderer/emit/file.ts';
+import { writeRelease } from '../../emit/release.ts';
+import { exitCodes } from '@sluice/renderer/exit.ts';
+import { RegistryClient } from '../../registry/client.ts';
+import { pullRelease } from '../../registry/pull.ts';
+import { readReference } from '../../registry/reference.ts';
+import { atRegistry } from '../failure/at-registry.ts';
+import { Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
+import { progress, say } from '@sluice/renderer/commands/output/progress.ts';
+import { printDocument } from '@sluice/renderer/commands/output/output.ts';
+
+interface PullOptions {
+  readonly output: string;
+  readonly report: Format;
+  readonly node?: string;
+  readonly plainHttp?: boolean;
+}
+
+type PulledFiles = ReadonlyMap<string, string>;
+
+/** `sluice pull`: fetches a release from a registry by its digest and writes it to a directory. */
+export async function pullCommand(spec: string, { output, report, node, plainHttp }: PullOptions): Promise<number> {
+  const reference = readReference(spec);
+  if (reference?.digest === undefined) throw new Stopped(noDigest(spec));
+  progress(`fetching ${spec}`);
+  const client = new RegistryClient(reference, { plainHttp: plainHttp === true, env: process.env });
+  const { digest } = reference;
+  const profileOf = node === undefined ? undefined : (shared: PulledFiles) => profileIn(spec, shared, node);
+  const { files: pulled, passedOver } = await atRegistry(() => pullRelease(client, digest, profileOf));
+  const files = node === undefined ? pulled : filesOfNode(pulled, node, profileIn(spec, pulled, node));
+  const sums = files.get(sumsFile) ?? '';
+  const misfit = sumsMisfit(sums, new Map([...files].map(([path, text]) => [path, fileDigest(text)])));
+  if (misfit !== undefined) throw new Stopped(invalid(spec, `SHA256SUMS does not match the files: ${misfit}`));
+  progress(`writing ${output}`);
+  const done = writing(output, () => write(output, files));
+  if (typeof done !== 'string') throw new Stopped(done);
+  for (const why of passedOver) say(`ignored: ${why.slice(0, 500).replaceAll(/[^\x20-\x7e]/g, '?')}\n`);
+  const signatures = [...files.keys()].filter(isSignatureFile).length;
+  say(
+    `${output}: ${files.size} files, ${signatures} signatures${done === 'same' ? ', unchanged' : ''}; verify them with \`sluice verify\`\n`,
+  );
+  printDocument(report, 'PullResult', { output, digest, files: files.size, signatures, same: done === 'same' });
+  return exitCodes.done;
+}
+
+function write(output: string, files: PulledFiles): 'same' | 'written' | Problem {
+  const rules = new Map([...files].filter(([path]) => readPath(path) !== undefined));
+  const [release = '', sums = ''] = [files.get(releaseFile), files.get(sumsFile)];
+  const done = writeRelease(output, rules, { release, sums, waves: files.get(wavesFile) });
+  if (typeof done !== 'string') return done;
+  for (const [name, text] of files)
+    if (isSignatureFile(name) || isOpeningFile(name)) replaceFile(join(output, name), Buffer.from(text, 'latin1'));
+  return done;
+}
+
+function profileIn(spec: string, files: PulledFiles, node: string): string {
+  const release = readRelease(files.get(releaseFile) ?? '');
+  if (isProblem(release)) throw new Stopped(release);
+  const found = Object.hasOwn(release.nodes, node) ? release.nodes[node]?.profile : undefined;
+  if (found !== undefined) return found;
+  throw new Stopped({
+    code: 'BUNDLE_UNKNOWN_NODE',
+    level: 'error',
+    message: `Cannot fetch ${spec} for ${node}: the release does not contain this node`,
+    hint: '`nodes:` in release.yaml lists the nodes of the release',
+  });
+}
+
+function noDigest(spec: string): Problem {
+  return {
+    code: 'REGISTRY_INVALID',
+    level: 'error',
+    message: `Cannot pull ${JSON.stringify(spec)}: it is not of the form REGISTRY/REPOSITORY@sha256:DIGEST`,
+    hint: 'A tag can be moved; `sluice push` prints the reference by digest',
+  };
+}
+
+function invalid(spec: string, why: string): Problem {
+  return {
+    code: 'RELEASE_INVALID',
+    level: 'error',
+    message: `Cannot use ${spec}: ${why}`,
+    hint: 'Push the release again and compare the digests',
+  };
+}

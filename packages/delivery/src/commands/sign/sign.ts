@@ -1,0 +1,115 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import {
+  endpointsNamespace,
+  fileDigest,
+  isProblem,
+  readRelease,
+  readSignature,
+  releaseNamespace,
+  type Release,
+  type SignatureNamespace,
+  signatureFile,
+  sumsMisfit,
+} from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
+import type { Format } from '@sluice/cli';
+import { besideRelease, writeSignature } from '../../emit/release.ts';
+import { exitCodes } from '@sluice/renderer/exit.ts';
+import { readReleaseDirectory } from '@sluice/renderer/load/release.ts';
+import { reading, Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
+import { nameOf } from '../evidence/ordinal.ts';
+import { sshKeygen } from '../evidence/ssh-keygen.ts';
+import { say } from '@sluice/renderer/commands/output/progress.ts';
+import { printDocument } from '@sluice/renderer/commands/output/output.ts';
+
+interface SignOptions {
+  readonly output: Format;
+  readonly key: string;
+  readonly as?: string;
+  /** Sign with a key that is restricted to endpoint updates. */
+  readonly endpoints?: boolean;
+}
+
+/**
+ * `sluice sign`: adds one signature file and changes nothing else. `ssh-keygen` takes the key from a file, from the agent (then `--key`
+ * is the public key) or from a token, and asks for passphrase and touch itself.
+ */
+export function signCommand(dir: string, { key, as: label, endpoints = false, output }: SignOptions): number {
+  const release = reading(dir, () => readReleaseDirectory(dir));
+  if ('code' in release) throw new Stopped(release);
+  const misfit = sumsMisfit(release.sums, release.digests);
+  if (misfit !== undefined)
+    throw new Stopped(cannot(dir, `its files do not match SHA256SUMS: ${misfit}`, 'Make the release again'));
+  const what = readRelease(release.release);
+  if (isProblem(what)) throw new Stopped(what);
+  if (endpoints) checkUpdate(dir, what);
+  const namespace = endpoints ? endpointsNamespace : releaseNamespace;
+  const file = signatureFile(label);
+  if (existsSync(join(dir, file)))
+    throw new Stopped(
+      cannot(dir, `${file} already exists`, 'Add another signature with --as NAME, or remove the existing one'),
+    );
+  say(`${dir}: ${describe(what, release.sums)}\n`);
+  const signature = sign(dir, key, release.sums, namespace);
+  const claim = readSignature(signature, namespace);
+  if (typeof claim === 'string')
+    throw new Stopped(cannot(dir, `nodes would refuse the signature of ssh-keygen: ${claim}`, 'Use another key'));
+  const add = (): void => writeSignature(dir, file, signature);
+  const refused = writing(join(dir, file), () => besideRelease(dir, fileDigest(release.sums), add));
+  if (refused) throw new Stopped(refused);
+  say(`${join(dir, file)}: signed with a key of type ${claim.keyType}\n`);
+  const { cluster, serial, revision = null } = what;
+  const digest = `sha256:${fileDigest(release.sums)}`;
+  printDocument(output, 'SignResult', {
+    file: join(dir, file),
+    keyType: claim.keyType,
+    namespace,
+    cluster,
+    serial,
+    revision,
+    digest,
+  });
+  return exitCodes.done;
+}
+
+/** Describes the release before ssh-keygen asks for passphrase or touch; signers can compare the digest. */
+function describe(release: Release, sums: string): string {
+  return `${nameOf(release)} of ${release.cluster}, from commit ${release.source}, SHA256SUMS has sha256:${fileDigest(sums)}`;
+}
+
+/** Nodes accept nothing but endpoint updates from such a key. */
+function checkUpdate(dir: string, release: Release): void {
+  if (release.revision === undefined)
+    throw new Stopped(
+      cannot(
+        dir,
+        'it is not an endpoint update',
+        'Make one with `sluice release --endpoints`, or sign it as a release',
+      ),
+    );
+}
+
+/** Keeps the environment, unlike on a node: ssh-keygen needs the agent, the terminal and the ssh settings of the user. */
+function sign(dir: string, key: string, sums: string, namespace: SignatureNamespace): string {
+  try {
+    return execFileSync(sshKeygen, ['-Y', 'sign', '-q', '-n', namespace, '-f', key], {
+      input: sums,
+      encoding: 'latin1',
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
+  } catch {
+    throw new Stopped(
+      cannot(
+        dir,
+        'ssh-keygen failed',
+        'See its message above; pass --key with a private key, or with a public key whose private key is in the agent',
+      ),
+    );
+  }
+}
+
+function cannot(dir: string, why: string, hint: string): Problem {
+  return { code: 'RELEASE_INVALID', level: 'error', message: `Cannot sign ${dir}: ${why}`, hint };
+}

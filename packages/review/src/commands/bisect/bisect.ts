@@ -1,0 +1,212 @@
+import { type BundleFiles, readPath } from '@sluice/bundle';
+import { compareText, families, type Problem } from '@sluice/netfilter';
+import { Command, CommanderError } from 'commander';
+import { type Bisection, printBisection } from '../../emit/history.ts';
+import { exitCodes } from '@sluice/renderer/exit.ts';
+import { type Commit, readCommit, readCommits } from '@sluice/renderer/load/git/commit.ts';
+import { BundleHistory, type HistoryStep } from '@sluice/renderer/load/git/history.ts';
+import { nodeOf, ReviewStopped } from '../../bundle/node.ts';
+import { toolAt } from '../../bundle/tools.ts';
+import { hasFamily, viewOf } from '../../bundle/view.ts';
+import { familiesOf } from '../../facts/read.ts';
+import { type Fate, fateIn, type TestedFate } from '../../fate/fate.ts';
+import { type Change, findChange } from '../../fate/search.ts';
+import { programOf } from '../../flows/program.ts';
+import { nodeRan, type ReceiptOptions } from '@sluice/delivery/commands/evidence/node-ran.ts';
+import { orStop, Stopped } from '@sluice/renderer/commands/failure/failure.ts';
+import { withPacket } from '../options/trace.ts';
+import { print, progress } from '@sluice/renderer/commands/output/progress.ts';
+import { type PacketOptions, questionOf } from '../question/question.ts';
+
+interface BisectOptions extends Omit<ReceiptOptions, 'node'> {
+  readonly from: string;
+  readonly to: string;
+  readonly ignoreEndpoints?: boolean;
+  readonly output: 'text' | 'json';
+}
+
+/** `sluice bisect`: finds the commit that changed the outcome of a packet. */
+export function bisectCommand(words: readonly string[], options: BisectOptions): number {
+  const asked = readTraceWords(words);
+  const history = new BundleHistory(asked.dir);
+  const test = testerOf(history, asked, options);
+  const to = orStop(history.resolve(options.to));
+  const steps = orStop(history.steps(orStop(history.resolve(options.from, to)), to));
+  const found = bisect({ history, steps, asked, test });
+  const files = orStop(history.filesOf(asked.options.node, steps[found.change.after]!));
+  const { seconds } = found.report.after.commit;
+  const ran = nodeRan(files, { ...options, node: asked.options.node }, { committed: seconds, asked: seconds });
+  print(printBisection({ ...found.report, ...(ran && { ran }) }, options.output));
+  return found.change.between.length === 0 ? exitCodes.done : exitCodes.different;
+}
+
+type Tester = (step: HistoryStep) => TestedFate;
+
+function testerOf(history: BundleHistory, { options }: TraceWords, { ignoreEndpoints }: BisectOptions): Tester {
+  const question = questionOf(options);
+  return (step) => {
+    const files = history.filesOf(options.node, step);
+    return files instanceof Map
+      ? fateIn(files, question, ignoreEndpoints === true ? 'verdict' : 'all')
+      : { problem: files as Problem };
+  };
+}
+
+interface Search {
+  readonly history: BundleHistory;
+  readonly steps: readonly HistoryStep[];
+  readonly asked: TraceWords;
+  readonly test: Tester;
+}
+
+/** @throws Stopped when nothing can be said about an end, or when the ends do not differ */
+function bisect({ history, steps, asked, test }: Search): {
+  readonly report: Omit<Bisection, 'ran'>;
+  readonly change: Change<Problem>;
+} {
+  const last = steps.length - 1;
+  const answers = new Map<number, TestedFate>();
+  const ask = (at: number): TestedFate => {
+    const known = answers.get(at);
+    if (known) return known;
+    progress(`about ${Math.ceil(Math.log2(steps.length))} steps: commit ${steps[at]!.commit.slice(0, 12)}`);
+    const tested = test(steps[at]!);
+    answers.set(at, tested);
+    return tested;
+  };
+  const ends = { start: fateAt(ask(0)).key, end: fateAt(ask(last)).key };
+  if (ends.start === ends.end) throw new Stopped(noDifference(steps[0]!, steps[last]!));
+  let change: Change<Problem>;
+  let refused: Refused | undefined;
+  do {
+    change = findChange<Problem>(last, ends, (at) => {
+      const tested = ask(at);
+      return 'fate' in tested ? { key: tested.fate.key } : { skip: tested.problem };
+    });
+    refused = refusedOf(history, asked, steps, change);
+    if (refused) answers.set(refused.at, { problem: refused.problem });
+    if (refused?.at === 0 || refused?.at === last) throw new Stopped(refused.problem);
+  } while (refused);
+  const commitAt = (at: number): Commit => readCommit(history.place, steps[at]!.commit);
+  const after = commitAt(change.after);
+  const base = mergeBaseOf(history, after);
+  const report: Omit<Bisection, 'ran'> = {
+    node: asked.options.node,
+    packet: `${asked.options.from} → ${asked.options.to}`,
+    dir: asked.dir,
+    before: { commit: commitAt(change.before), fate: fateAt(ask(change.before)) },
+    after: { commit: after, fate: fateAt(ask(change.after)) },
+    between: readCommits(
+      history.place,
+      change.between.map((at) => steps[at]!.commit),
+    ),
+    skipped: change.skipped.map(({ at, why }) => ({ commit: steps[at]!.commit, why: why.message })),
+    commits: last,
+    steps: answers.size - 2,
+    several: change.others.length > 0,
+    files: differing(history, asked, steps[change.before]!, steps[change.after]!),
+    ...(base === undefined ? {} : { mergeBase: base }),
+  };
+  return { report, change };
+}
+
+function fateAt(tested: TestedFate): Fate {
+  if ('problem' in tested) throw new Stopped(tested.problem);
+  return tested.fate;
+}
+
+/** A step whose bundle a node would refuse. */
+interface Refused {
+  readonly at: number;
+  readonly problem: Problem;
+}
+
+/** A side of a change that a node would refuse for the files that differ: nothing can be said about its packets. */
+function refusedOf(
+  history: BundleHistory,
+  asked: TraceWords,
+  steps: readonly HistoryStep[],
+  { before, after }: Change<Problem>,
+): Refused | undefined {
+  const paths = differing(history, asked, steps[before]!, steps[after]!);
+  for (const at of [before, after]) {
+    const { node } = asked.options;
+    const problem = refusalOf(orStop<BundleFiles>(history.filesOf(node, steps[at]!)), node, serviceFilesOf(paths));
+    if (problem) return { at, problem };
+  }
+  return undefined;
+}
+
+const serviceFilesOf = (paths: readonly string[]): readonly string[] =>
+  paths.filter((path) => readPath(path)?.kind === 'service');
+
+const mergeBaseOf = (history: BundleHistory, { parents: [first, second] }: Commit): string | undefined =>
+  first === undefined || second === undefined ? undefined : history.mergeBase(first, second);
+
+/** The files of the node that differ between two steps, in byte order. */
+function differing(history: BundleHistory, { options }: TraceWords, a: HistoryStep, b: HistoryStep): readonly string[] {
+  const [old, fresh] = [a, b].map((step) => orStop<BundleFiles>(history.filesOf(options.node, step)));
+  const paths = [...new Set([...old!.keys(), ...fresh!.keys()])].toSorted(compareText);
+  return paths.filter((path) => old!.get(path) !== fresh!.get(path));
+}
+
+function noDifference(from: HistoryStep, to: HistoryStep): Problem {
+  return {
+    code: 'INPUT_EMPTY',
+    level: 'error',
+    message: `Cannot find a change: the packet is treated alike in ${from.commit.slice(0, 12)} and ${to.commit.slice(0, 12)}`,
+    hint: 'Pass an older --from, or look at the two with `sluice trace --at REV`; a change that was taken back in between cannot be found',
+  };
+}
+
+/** `trace [DIR] --node …` as words. */
+interface TraceWords {
+  readonly dir: string;
+  readonly options: PacketOptions;
+}
+
+/** Parses the words after `--`. @throws Stopped with `USAGE_INVALID` */
+function readTraceWords(words: readonly string[]): TraceWords {
+  const [verb, ...rest] = words;
+  if (verb !== 'trace')
+    throw new Stopped(badWords(`${JSON.stringify(verb)} is not a command that it knows: it takes trace`));
+  const trace = withPacket(new Command('trace').argument('[DIR]', '', 'rendered').exitOverride().helpOption(false));
+  trace.configureOutput({ writeErr: () => undefined });
+  try {
+    trace.parse(rest, { from: 'user' });
+  } catch (error) {
+    if (error instanceof CommanderError) throw new Stopped(badWords(error.message.replace(/^error: /, '')));
+    throw error;
+  }
+  return { dir: (trace.processedArgs as readonly string[])[0]!, options: trace.opts<PacketOptions>() };
+}
+
+const badWords = (why: string): Problem => ({
+  code: 'USAGE_INVALID',
+  level: 'error',
+  message: `Cannot use the command after --: ${why}`,
+  hint: 'Put options of bisect, such as -o, before the --, and write it like: sluice bisect --from v1.4 -- trace --node node-a --from 10.244.1.7 --to shop/web:80',
+});
+
+/**
+ * Why a node would refuse some Service files of its bundle. A trace reads only files that the packet can meet, and a file of
+ * unknown rules seems to be one that it does not.
+ * @param node which the bundle has
+ * @param paths the Service files to read
+ */
+function refusalOf(files: BundleFiles, node: string, paths: readonly string[]): Problem | undefined {
+  const view = viewOf(files);
+  if (!('index' in view)) return view[0];
+  const profile = view.nodes.get(node)!.profile;
+  try {
+    for (const family of families) {
+      if (!hasFamily(view, profile, family)) continue;
+      const own = paths.filter((path) => files.has(path) && familiesOf(toolAt(path).tool).includes(family));
+      programOf(view, nodeOf(view, node), family, own);
+    }
+    return undefined;
+  } catch (error) {
+    if (error instanceof ReviewStopped) return error.problems[0];
+    throw error;
+  }
+}

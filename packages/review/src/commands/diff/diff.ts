@@ -1,0 +1,149 @@
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { type BundleFiles, clusterFile } from '@sluice/bundle';
+import { document } from '@sluice/cli';
+import { compareText, type Problem } from '@sluice/netfilter';
+import type { ReportSides } from '../../emit/report/page-data.ts';
+import { type DiffFormat, patches, printDiff } from '../../emit/diff.ts';
+import { exitCodes } from '@sluice/renderer/exit.ts';
+import { readAllocations } from '@sluice/renderer/load/allocations.ts';
+import { readConfig } from '@sluice/renderer/load/config/config.ts';
+import { decode } from '@sluice/renderer/load/decode.ts';
+import { load } from '@sluice/renderer/load/load.ts';
+import { loadLimits } from '@sluice/renderer/load/parse/limits.ts';
+import { type ReadSources, readSources, type SourceFile } from '@sluice/renderer/load/sources.ts';
+import { render } from '@sluice/renderer/render/render.ts';
+import { diffBundles, isSame } from '../../diff/diff.ts';
+import { bundleAt } from '@sluice/renderer/commands/bundle/bundle-at.ts';
+import { reading } from '@sluice/renderer/commands/failure/failure.ts';
+import { isStopped, joinProblems } from '@sluice/renderer/commands/failure/problems.ts';
+import { readConfigFile, siblingAllocations } from '@sluice/renderer/commands/input/input.ts';
+import { reportProblems } from '@sluice/renderer/commands/output/output.ts';
+import { print, progress } from '@sluice/renderer/commands/output/progress.ts';
+
+/** How to render a directory of manifests for a comparison. */
+interface SideOptions {
+  readonly config?: string;
+  /** The current state of the cluster, the base of both sides. */
+  readonly base?: readonly string[];
+}
+
+/**
+ * Reads one side of a comparison: a bundle, or a directory of manifests, which is rendered in memory.
+ * @returns the files, or the problems when the manifests cannot be rendered
+ * @throws Stopped when there is no bundle
+ */
+async function sideAt(spec: string, options: SideOptions): Promise<BundleFiles | readonly Problem[]> {
+  if (!reading(spec, () => isManifestFolder(spec))) return bundleAt(spec);
+  const none: ReadSources = { sources: [], problems: [] };
+  const base =
+    options.base === undefined ? none : await readSources(options.base, { recursive: false, stdin: process.stdin });
+  const change = reading(spec, () => readManifestFolder(spec));
+  const [changed, based] = [load(change.sources), load(base.sources)];
+  const config = readConfig({
+    ...readConfigFile(options.config),
+    kubeProxy: [...based.kubeProxy, ...changed.kubeProxy],
+  });
+  const allocations = readAllocations(siblingAllocations(options.config ?? 'sluice.yaml'));
+  const read = [base, change, based, changed, config, allocations].flatMap(({ problems }) => problems);
+  const rendered = render({
+    base: based.objects,
+    change: changed.objects,
+    config: config.config,
+    allocations: allocations.allocations,
+    allocate: options.base === undefined,
+    snapshot: false,
+    strict: false,
+  });
+  const problems = joinProblems(read, rendered.problems);
+  return isStopped(problems) ? problems : rendered.files;
+}
+
+/**
+ * Whether a directory contains manifests and not a bundle: kubectl calls its KUBECTL_EXTERNAL_DIFF with two of them. An incomplete bundle
+ * counts as a bundle, so that the missing part is reported.
+ */
+function isManifestFolder(path: string): boolean {
+  if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) return false;
+  if (existsSync(join(path, 'profiles'))) return false;
+  const cluster = join(path, clusterFile);
+  return !existsSync(cluster) || !readFileSync(cluster, 'utf8').includes('apiVersion: sluice.dev/');
+}
+
+/**
+ * Reads all files of a directory tree, whatever their names: kubectl's have no extension (`v1.Service.shop.web`). A file may be empty, such
+ * as that of an object that does not exist yet.
+ */
+function readManifestFolder(path: string): ReadSources {
+  const sources: SourceFile[] = [];
+  const problems: Problem[] = [];
+  const entries = readdirSync(path, { recursive: true, withFileTypes: true });
+  for (const file of entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name))) {
+    const isTooLarge = statSync(file).size > loadLimits.fileBytesMax;
+    const decoded = isTooLarge ? tooLarge(file) : decode(file, readFileSync(file));
+    if ('text' in decoded) sources.push({ file, text: decoded.text });
+    else problems.push(decoded);
+  }
+  return { sources: sources.toSorted((a, b) => compareText(a.file, b.file)), problems };
+}
+
+function tooLarge(file: string): Problem {
+  return {
+    code: 'INPUT_TOO_LARGE',
+    level: 'error',
+    message: `Cannot read ${file}: it is larger than ${loadLimits.fileBytesMax} bytes`,
+    hint: 'Compare directories of manifests only',
+  };
+}
+
+interface DiffOptions extends SideOptions {
+  /** `html` is the page of `sluice report`. */
+  readonly output: DiffFormat | 'html';
+  readonly raw?: boolean;
+}
+
+/** `sluice diff`: prints the differences of two bundles, or of two directories of manifests, and their effect on traffic. */
+export async function diffCommand(old: string, fresh: string, options: DiffOptions): Promise<number> {
+  progress(`reading ${old}`);
+  const before = await sideAt(old, options);
+  progress(`reading ${fresh}`);
+  const after = await sideAt(fresh, options);
+  if (isRefused(before) || isRefused(after)) {
+    // Both sides share one sluice.yaml: its problems are printed once.
+    reportProblems([before, after].filter(isRefused).flat());
+    return exitCodes.problem;
+  }
+  if (options.raw) {
+    const files = [...patches(before, after)];
+    print(options.output === 'json' ? document('RawDiff', { files }) : files.map(({ patch }) => patch).join(''));
+    return files.length === 0 ? exitCodes.done : exitCodes.different;
+  }
+  progress('comparing');
+  if (options.output === 'html') {
+    return printPage({ old: { name: old, files: before }, fresh: { name: fresh, files: after } });
+  }
+  const diff = diffBundles(before, after);
+  if (!('flows' in diff)) {
+    reportProblems(diff);
+    return exitCodes.problem;
+  }
+  print(printDiff(diff, options.output));
+  return isSame(diff) ? exitCodes.done : exitCodes.different;
+}
+
+const isRefused = (side: BundleFiles | readonly Problem[]): side is readonly Problem[] => Array.isArray(side);
+
+/** The page is loaded on demand: no other format needs it. */
+async function printPage(sides: ReportSides): Promise<number> {
+  const [{ reportOn }, { reportHtml }] = await Promise.all([
+    import('../../report/report.ts'),
+    import('../../emit/report/html.ts'),
+  ]);
+  const report = reportOn({ old: sides.old.files, fresh: sides.fresh.files });
+  if (!('diff' in report)) {
+    reportProblems(report);
+    return exitCodes.problem;
+  }
+  print(reportHtml(report, sides));
+  return isSame(report.diff) ? exitCodes.done : exitCodes.different;
+}

@@ -1,0 +1,78 @@
+import { columns } from '@sluice/cli';
+import { addAll, compareText, type Problem } from '@sluice/netfilter';
+import { nodesOf, ResolveCache, summariseNode } from '@sluice/bundle';
+import { exitCodes } from '@sluice/renderer/exit.ts';
+import { bundleAt } from '@sluice/renderer/commands/bundle/bundle-at.ts';
+import { incomplete } from '@sluice/renderer/commands/bundle/complete.ts';
+import { withoutNodes } from '@sluice/renderer/commands/bundle/without-nodes.ts';
+import { print, progress } from '@sluice/renderer/commands/output/progress.ts';
+import { reportProblems } from '@sluice/renderer/commands/output/output.ts';
+
+interface NodeRow {
+  readonly node: string;
+  readonly profile: string;
+  readonly zone?: string;
+  readonly version: string;
+}
+
+/** `sluice ls`: prints profiles, nodes and their versions. */
+export function lsCommand(dir: string, options: { readonly output: 'text' | 'json' }): number {
+  progress(`reading ${dir}`);
+  const listed = list(dir);
+  if ('problems' in listed) {
+    reportProblems(listed.problems);
+    return exitCodes.problem;
+  }
+  reportProblems(listed.without);
+  print(options.output === 'json' ? json(listed.cluster, listed.rows) : text(listed.rows));
+  return exitCodes.done;
+}
+
+interface BundleListing {
+  readonly cluster: string;
+  readonly rows: readonly NodeRow[];
+  /** `NODES_MISSING` for a bundle without nodes. */
+  readonly without: readonly Problem[];
+}
+
+function list(dir: string): BundleListing | { problems: readonly Problem[] } {
+  const files = bundleAt(dir);
+  reportProblems(incomplete(dir, files));
+  const names = nodesOf(files);
+  progress(`resolving ${names.length} nodes`);
+  const cache = new ResolveCache();
+  const problems: Problem[] = [];
+  const rows: NodeRow[] = [];
+  let cluster = '';
+  for (const name of names) {
+    const node = summariseNode(files, name, cache);
+    if (!('version' in node)) {
+      addAll(problems, node);
+      break; // the other nodes of the profile would report the same problem
+    }
+    cluster = node.cluster.name;
+    const { zone } = node.nodeFile;
+    rows.push({
+      node: name,
+      profile: node.profileName,
+      ...(zone === undefined ? {} : { zone }),
+      version: node.version,
+    });
+  }
+  return problems.length > 0 ? { problems } : { cluster, rows, without: withoutNodes(files) };
+}
+
+function json(cluster: string, rows: readonly NodeRow[]): string {
+  const profiles = [...Map.groupBy(rows, (row) => row.profile)]
+    .toSorted(([a], [b]) => compareText(a, b))
+    .map(([name, of]) => ({ name, nodes: of.length }));
+  const document = { apiVersion: 'sluice.dev/v1alpha1', kind: 'BundleList', cluster, profiles, nodes: rows };
+  return `${JSON.stringify(document, null, 2)}\n`;
+}
+
+function text(rows: readonly NodeRow[]): string {
+  return columns([
+    ['PROFILE', 'NODE', 'ZONE', 'VERSION'],
+    ...rows.map((row) => [row.profile, row.node, row.zone ?? '-', row.version]),
+  ]);
+}

@@ -1,0 +1,52 @@
+import { printEndpoint, terminalText } from '@sluice/netfilter';
+import type { NodeTrace, TracedPath } from '../trace/trace-node.ts';
+import type { LiveTrace } from '../trace/trace-live.ts';
+import { percentText } from '../report/words.ts';
+
+/** Prints the paths of a packet: one block per outcome, rule by rule with its Service. */
+export function printTrace(traced: NodeTrace, format: 'text' | 'json'): string {
+  if (format === 'json') {
+    return `${JSON.stringify({ apiVersion: 'sluice.dev/v1alpha1', kind: 'Trace', ...traced }, null, 2)}\n`;
+  }
+  const { packet, node, profile, ways, layout, assumed } = traced;
+  const by = packet.in === undefined ? 'sent by the node' : `in by ${packet.in}`;
+  const to = printEndpoint(packet.destination, packet.port);
+  const how = [`profile ${profile}`, ...(layout === 'tree' ? ['layout tree'] : []), by].join(', ');
+  const head = `${packet.source} → ${to}/${packet.protocol} on ${node} (${how})\n`;
+  return [head, ...assumed.map((sentence) => `assumed: ${sentence}\n`), ...ways.map(printWay)].join('');
+}
+
+/** Prints the paths through an observed node, then the rules that were not understood. */
+export function printLiveTrace(traced: LiveTrace, format: 'text' | 'json'): string {
+  if (format === 'json')
+    return `${JSON.stringify({ apiVersion: 'sluice.dev/v1alpha1', kind: 'LiveTrace', ...traced }, null, 2)}\n`;
+  const { packet, node, ways, assumed, unread, missing } = traced;
+  const by = packet.in === undefined ? 'sent by the node' : `in by ${packet.in}`;
+  const to = printEndpoint(packet.destination, packet.port);
+  const head = `${packet.source} → ${to}/${packet.protocol} on ${node} (observed, ${by})\n`;
+  const gaps = unread.map(
+    ({ rule, at, why }) => `\n${terminalText(`not understood: ${at === undefined ? '' : `${at}: `}${rule}: ${why}`)}\n`,
+  );
+  const absent = missing.map(
+    ({ part, why }) => `\nnot read: ${part}, which may decide otherwise: ${terminalText(why)}\n`,
+  );
+  const premises = assumed.map((sentence) => `assumed: ${sentence}\n`);
+  return [head, ...premises, ...ways.map(printWay), ...gaps, ...absent].join('');
+}
+
+const verdicts = {
+  accept: 'accepted unchanged',
+  pass: 'No Service matches; the packet continues to its original destination',
+  reject: 'REJECT',
+  drop: 'DROP',
+} as const;
+
+function printWay({ verdict, to, masquerade, probability, path }: TracedPath): string {
+  const end = verdict === 'dnat' ? `to ${to}` : verdicts[verdict];
+  const width = Math.max(0, ...path.map(({ service }) => (service ?? '-').length));
+  const lines = path.map(
+    ({ table, chain, rule, service }) =>
+      `    ${(service ?? '-').padEnd(width)}  ${table.padEnd(6)}  ${table === 'nftables' ? `${terminalText(chain)}: ` : ''}${terminalText(rule)}\n`,
+  );
+  return `\n${percentText(probability)} ${end}${masquerade ? ', masqueraded' : ''}\n${lines.join('')}`;
+}

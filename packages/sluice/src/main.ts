@@ -1,0 +1,4 @@
+import { buildProgram } from './program.ts';
+import { runProgram } from './run.ts';
+
+await runProgram(buildProgram());
