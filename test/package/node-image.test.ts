@@ -85,6 +85,18 @@ test('for arm64, programs start with their own libraries, and tools of netfilter
   }
 });
 
+test('its sluice renders, and names what it lacks', (context) => {
+  if (noRoot) return context.skip(noRoot);
+  const said = runIn(
+    image.unpack('amd64'),
+    image.config('amd64').config.Env,
+    'sluice watch --help; sluice diff a b 2>&1 || echo "exit code $?"',
+  );
+  expect(said).toContain('Usage: sluice watch [options]');
+  expect(said).toContain("unknown command 'diff' in the image of a node, whose sluice renders alone");
+  expect(said).toContain('exit code 2');
+});
+
 const config = `apiVersion: sluice.dev/v1alpha1
 kind: SluicedConfig
 bundle: /var/lib/sluice-releases/work
