@@ -8,7 +8,9 @@ const quoted = [...text.matchAll(/`([^`\s]+)`/g)].map(([, words = '']) => words)
 
 test('each path that ARCHITECTURE.md names is there', () => {
   const whole = quoted.filter((words) => /^(packages|test|tools|docs|examples|integrations)\/[^*:]*$/.test(words));
-  const short = quoted.filter((words) => /^(netfilter|bundle|cli|renderer|review|delivery|applier)\/[^*:…]*$/.test(words));
+  const short = quoted.filter((words) =>
+    /^(netfilter|bundle|cli|renderer|review|delivery|applier)\/[^*:…]*$/.test(words),
+  );
   const paths = [...whole, ...short.map((words) => `packages/${words.replace('/', '/src/')}`)];
   expect(paths.length).toBeGreaterThan(30);
   expect(paths.filter((path) => !existsSync(join(root, path)))).toEqual([]);

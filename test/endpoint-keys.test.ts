@@ -2,13 +2,13 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { compareText } from '@sluice/netfilter';
 import { reaches, runs } from '@sluice/testing';
-import { admit, AdmitMemory, isRefusal } from '../packages/applier/src/admission/admit.ts';
-import type { ChainLayout } from '../packages/applier/src/admission/linking.ts';
+import { admit, AdmitMemory, isRefusal } from '../packages/applier/src/apply/admission/admit.ts';
+import type { ChainLayout } from '../packages/applier/src/apply/admission/linking.ts';
 import type { Service } from '../packages/renderer/src/render/model/model.ts';
 import type { NodeFacts } from '../packages/applier/src/ports/node-facts.ts';
 import type { NodeState } from '../packages/applier/src/ports/node-state.ts';
-import { classify } from '../packages/applier/src/endpoints/change-kind.ts';
-import { isMore } from '../packages/applier/src/reconcile/gate.ts';
+import { classify } from '../packages/applier/src/apply/endpoints/change-kind.ts';
+import { isMore } from '../packages/applier/src/apply/reconcile/gate.ts';
 import { assemble } from '../packages/renderer/src/render/assemble.ts';
 import {
   configWith,

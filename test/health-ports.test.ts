@@ -6,7 +6,7 @@ import { type BundleFiles, nodeFile, nodesOf, readNode, readProfile, isProblem, 
 import { families, modeFacts, type Mode } from '@sluice/netfilter';
 import { programPath } from '@sluice/testing';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { declaredHealth } from '../packages/applier/src/health/declared.ts';
+import { declaredHealth } from '../packages/applier/src/observe/health/declared.ts';
 
 /** Every health-check node port that the header of a Service's files names is opened on each node, whatever its mode. */
 

@@ -2,8 +2,8 @@
 import { globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
-import { kubeProxyMetrics } from '../packages/applier/src/status/kube-proxy-metrics.ts';
-import type { Status } from '../packages/applier/src/status/status.ts';
+import { kubeProxyMetrics } from '../packages/applier/src/observe/status/kube-proxy-metrics.ts';
+import type { Status } from '../packages/applier/src/observe/status/status.ts';
 import { Metrics } from '../packages/renderer/src/commands/watch/metrics.ts';
 import { newest } from './parity/binaries.ts';
 import { moduleFolder } from './parity/go-fields.ts';

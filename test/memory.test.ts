@@ -9,7 +9,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { changePlacement, differing, Layered, settledPlacement } from '@sluice/netfilter';
 import { afterAll, expect, test } from 'vitest';
-import { admit, AdmitMemory, isRefusal } from '../packages/applier/src/admission/admit.ts';
+import { admit, AdmitMemory, isRefusal } from '../packages/applier/src/apply/admission/admit.ts';
 import { Inbox } from '../packages/applier/src/inbox/inbox.ts';
 import { packSome } from '../packages/applier/src/inbox/packed.ts';
 import type { NodeState } from '../packages/applier/src/ports/node-state.ts';

@@ -18,11 +18,12 @@ const having = (...forms: readonly RegExp[]): readonly string[] =>
 
 /** What compares the name of a mode or of a table of a trace, with the reason. Everything else asks `modeFacts`, or a table by mode. */
 const comparing: Readonly<Record<string, string>> = {
-  'applier/src/doctor/checks/connections.ts': 'mode ipvs translates without the entries of connection tracking',
-  'applier/src/doctor/checks/foreign-rules.ts': 'which hooks a packet of each mode passes, in one function',
-  'applier/src/doctor/checks/kernel-state.ts': 'what a kube-proxy in mode ipvs left',
-  'applier/src/doctor/checks/trace.ts': 'which rule store has the rules of a node',
-  'applier/src/preflight/probe-services.ts': 'an option of mode nftables alone',
+  'applier/src/diagnose/doctor/checks/connections.ts':
+    'mode ipvs translates without the entries of connection tracking',
+  'applier/src/diagnose/doctor/checks/foreign-rules.ts': 'which hooks a packet of each mode passes, in one function',
+  'applier/src/diagnose/doctor/checks/kernel-state.ts': 'what a kube-proxy in mode ipvs left',
+  'applier/src/diagnose/doctor/checks/trace.ts': 'which rule store has the rules of a node',
+  'applier/src/diagnose/preflight/probe-services.ts': 'an option of mode nftables alone',
   'applier/src/state/record.ts': 'the format marks generations that an older sluiced cannot read',
   'bundle/src/documents.ts': 'the format: key ipvs of profile.yaml',
   'review/src/emit/trace.ts': 'how a hit in the table is printed',
@@ -40,11 +41,11 @@ const comparing: Readonly<Record<string, string>> = {
  */
 const looking: Readonly<Record<string, string>> = {
   ...inEach('reads, plans or prints each part in one function', [
-    'applier/src/admission/admit.ts',
+    'applier/src/apply/admission/admit.ts',
     'applier/src/kernel/scratch/load.ts',
-    'applier/src/plan/beside.ts',
+    'applier/src/apply/plan/beside.ts',
     'applier/src/ports/node-state.ts',
-    'applier/src/status/state-sizes.ts',
+    'applier/src/observe/status/state-sizes.ts',
     'review/src/cost/cost.ts',
   ]),
   ...inEach('the format of stored states: a key for each part', [
@@ -52,20 +53,20 @@ const looking: Readonly<Record<string, string>> = {
     'applier/src/state/manifest.ts',
   ]),
   ...inEach('what a kube-proxy left, in any mode', [
-    'applier/src/admission/start-state.ts',
+    'applier/src/apply/admission/start-state.ts',
     'applier/src/commands/adopt/adopt.ts',
-    'applier/src/transaction/decide-change.ts',
+    'applier/src/apply/transaction/decide-change.ts',
   ]),
   ...inEach('single Services are rolled back in mode nftables alone', [
-    'applier/src/partial/decide.ts',
-    'applier/src/partial/services.ts',
-    'applier/src/transaction/roll-back-services.ts',
+    'applier/src/apply/partial/decide.ts',
+    'applier/src/apply/partial/services.ts',
+    'applier/src/apply/transaction/roll-back-services.ts',
   ]),
   ...inEach('modules, tools or listings that one mode needs', [
-    'applier/src/admission/admission.ts',
-    'applier/src/admission/kernel-context.ts',
-    'applier/src/preflight/preflight.ts',
-    'applier/src/recovery/recognise.ts',
+    'applier/src/apply/admission/admission.ts',
+    'applier/src/apply/admission/kernel-context.ts',
+    'applier/src/diagnose/preflight/preflight.ts',
+    'applier/src/apply/recovery/recognise.ts',
   ]),
   ...inEach('options of mode ipvs in a profile', [
     'bundle/src/documents.ts',
@@ -73,11 +74,11 @@ const looking: Readonly<Record<string, string>> = {
     'renderer/src/render/compile/sysctl.ts',
     'review/src/diff/profile-changes.ts',
   ]),
-  'applier/src/admission/endpoint-addresses.ts': 'addresses that virtual servers put on the node',
+  'applier/src/apply/admission/endpoint-addresses.ts': 'addresses that virtual servers put on the node',
   'applier/src/commands/session/counting.ts': 'an option of the table: whether endpoints count',
-  'applier/src/examine/node.ts': 'how the names of a Service spell a frontend',
-  'applier/src/transaction/update.ts': 'newer endpoints of a table, whose state is whole',
-  'applier/src/transaction/verify.ts': 'mode ipvs is read back beside the tables, by a tool of its own',
+  'applier/src/diagnose/examine/node.ts': 'how the names of a Service spell a frontend',
+  'applier/src/apply/transaction/update.ts': 'newer endpoints of a table, whose state is whole',
+  'applier/src/apply/transaction/verify.ts': 'mode ipvs is read back beside the tables, by a tool of its own',
   'review/src/commands/show/show.ts': 'a note about sets that other programs share',
   'review/src/prove/prove.ts': 'problems that keep virtual servers from being loaded',
 };

@@ -85,20 +85,20 @@ function textsOf(operand: SyntaxNode, values: ReadonlyMap<unknown, SyntaxNode>):
 /** Files that read rule text, with the reason. */
 const reading: Readonly<Record<string, string>> = {
   ...inEach('foreign rules of iptables or nft, as their tool prints them: no view of Services has these', [
-    'applier/src/order/early-rules.ts',
-    'applier/src/order/order.ts',
+    'applier/src/apply/order/early-rules.ts',
+    'applier/src/apply/order/order.ts',
     'review/src/parity/foreign.ts',
   ]),
   ...inEach('the edge: what a tool prints, or is given', [
-    'applier/src/doctor/redact.ts',
-    'applier/src/examine/live.ts',
-    'applier/src/examine/tables.ts',
+    'applier/src/diagnose/doctor/redact.ts',
+    'applier/src/diagnose/examine/live.ts',
+    'applier/src/diagnose/examine/tables.ts',
     'applier/src/kernel/knows-sets.ts',
     'applier/src/kernel/scratch/lines.ts',
     'applier/src/kernel/scratch/load.ts',
     'applier/src/kernel/switch.ts',
     'applier/src/kernel/tools.ts',
-    'applier/src/kube-proxy/rules.ts',
+    'applier/src/move/kube-proxy/rules.ts',
     'bundle/src/observation/digest.ts',
     'bundle/src/observation/rule-lines.ts',
     'bundle/src/observation/saved-doubts.ts',
@@ -106,7 +106,7 @@ const reading: Readonly<Record<string, string>> = {
     'review/src/commands/input/observation.ts',
   ]),
   ...inEach('one entry of a table by mode or tool, the others are beside it', [
-    'applier/src/counts/rule-counts.ts',
+    'applier/src/observe/counts/rule-counts.ts',
     'review/src/bundle/reach.ts',
     'review/src/bundle/text-reach.ts',
     'review/src/cost/table-cost.ts',
@@ -119,7 +119,7 @@ const reading: Readonly<Record<string, string>> = {
     'review/src/explain/service.ts',
   ]),
   ...inEach('files of all modes line by line: a parse of 10,000 Services costs too much here', [
-    'applier/src/endpoints/active-files.ts',
+    'applier/src/apply/endpoints/active-files.ts',
     'renderer/src/render/quarantine/claims.ts',
     'review/src/flows/own-nodes.ts',
     'review/src/flows/shapes.ts',

@@ -5,7 +5,7 @@ const packages = join(import.meta.dirname, '../packages');
 
 /** A source file of the programs. */
 export interface SourceFile {
-  /** `applier/src/doctor/meetings.ts` */
+  /** `applier/src/diagnose/doctor/meetings.ts` */
   readonly path: string;
   readonly text: string;
 }

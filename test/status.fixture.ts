@@ -1,4 +1,4 @@
-import { Status } from '../packages/applier/src/status/status.ts';
+import { Status } from '../packages/applier/src/observe/status/status.ts';
 
 /** The status of a node that nothing has happened to yet, with every metric that `sluiced` exports. */
 export function freshStatus(): Status {

@@ -25,7 +25,7 @@ describe('a share of --all', () => {
 
   test.each([
     [
-      'packages/applier/src/transaction/transaction.ts',
+      'packages/applier/src/apply/transaction/transaction.ts',
       ['test/faults/faults-iptables.test.ts', 'test/faults/power.test.ts', 'test/netns/switch-traffic-ends.test.ts'],
     ],
     ['packages/applier/systemd/sluiced.service', ['test/package/systemd-boot.test.ts']],

@@ -35,21 +35,21 @@ const usualSeconds = 60;
 const guards: readonly (readonly [touched: RegExp, files: readonly string[]])[] = [
   [/^packages\/(renderer\/src\/(render|load)|netfilter\/src)\/|^test\/parity\//, ['test/parity/parity']],
   [
-    /^packages\/applier\/src\/(admission|endpoints|kernel|plan|reconcile|recovery|state|transaction|partial)\//,
+    /^packages\/applier\/src\/(apply|kernel|state)\//,
     ['test/netns/upgrade', 'test/faults/', 'test/netns/switch-', 'test/netns/sluiced-', 'test/netns/rehearsal-node'],
   ],
-  [/^packages\/(applier\/src\/(inbox|archive)|bundle\/src\/(release|archive))\//, ['test/fuzz/', 'test/netns/release']],
+  [/^packages\/(applier\/src\/inbox|bundle\/src\/(release|archive))\//, ['test/fuzz/', 'test/netns/release']],
   [/^packages\/netfilter\/src\//, ['test/netns/upgrade', 'test/netns/traffic', 'test/netns/switch-traffic']],
   [
-    /^packages\/applier\/src\/(adoption|kube-proxy)\//,
+    /^packages\/applier\/src\/move\//,
     ['test/package/systemd-adopt', 'test/netns/adopt', 'test/parity/adopt', 'test/faults/adopt'],
   ],
   [
-    /^packages\/applier\/src\/(doctor|examine)\/|^packages\/netfilter\/src\/(diagnosis|live)\//,
+    /^packages\/applier\/src\/diagnose\/|^packages\/netfilter\/src\/(diagnosis|live)\//,
     ['test/field/', 'test/doctor/'],
   ],
   [/^packages\/renderer\/src\/(commands\/watch|cluster)\//, ['test/netns/watch', 'test/cluster/']],
-  [/^integrations\/(prometheus|grafana)\/|^packages\/applier\/src\/status\//, ['test/monitoring/']],
+  [/^integrations\/(prometheus|grafana)\/|^packages\/applier\/src\/observe\/status\//, ['test/monitoring/']],
   [/^deploy\/mover\.yaml$/, ['test/parity/adopt-daemonset']],
   [/^deploy\//, ['test/deploy/', 'test/package/pod', 'test/package/chart']],
   [/ipvs/, ['test/vm/inside/']],

@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type BundleFiles, resolveNode } from '@sluice/bundle';
 import { chainOf, linkFlat, type ResolvedRules } from '@sluice/netfilter';
-import { printStaged } from '../../packages/applier/src/plan/stages.ts';
+import { printStaged } from '../../packages/applier/src/apply/plan/stages.ts';
 import { planTree, writeTree } from '../../packages/renderer/src/emit/tree.ts';
 import { readConfig } from '../../packages/renderer/src/load/config/config.ts';
 import { load } from '../../packages/renderer/src/load/load.ts';

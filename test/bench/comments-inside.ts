@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type BundleFiles, resolveSections } from '@sluice/bundle';
 import { linkTree, settledProgram } from '@sluice/netfilter';
-import { printStaged } from '../../packages/applier/src/plan/stages.ts';
+import { printStaged } from '../../packages/applier/src/apply/plan/stages.ts';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';
 import { mustBeInNamespace } from './in-namespace.ts';
 import { publish } from './inbox.ts';

@@ -3,14 +3,14 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Admission } from '../../packages/applier/src/admission/admission.ts';
+import { Admission } from '../../packages/applier/src/apply/admission/admission.ts';
 import { openSession } from '../../packages/applier/src/commands/session/session.ts';
 import { defaultConfig } from '../../packages/applier/src/config.ts';
 import { Inbox } from '../../packages/applier/src/inbox/inbox.ts';
 import { watchBundle } from '../../packages/applier/src/inbox/watch.ts';
 import { LinuxNft } from '../../packages/applier/src/kernel/nft/nft-linux.ts';
 import { LinuxKernel } from '../../packages/applier/src/kernel/linux/linux.ts';
-import { Changes } from '../../packages/applier/src/reconcile/changes.ts';
+import { Changes } from '../../packages/applier/src/apply/reconcile/changes.ts';
 import { DiskJournal } from '../../packages/applier/src/state/journal.ts';
 import { Layered } from '../../packages/netfilter/src/layered.ts';
 import { keep } from '../../packages/renderer/src/cluster/keep.ts';

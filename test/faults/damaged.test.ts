@@ -10,7 +10,7 @@ import { type DataPlane, plainPlanes, SluicedNode, until } from '../netns/sluice
 
 /**
  * One file of the state directory is damaged, and the node boots, or gets its next release: it ends with Services, and takes that release.
- * `packages/applier/src/recovery/damaged-files.test.ts` does the same on the fake.
+ * `packages/applier/src/apply/recovery/damaged-files.test.ts` does the same on the fake.
  */
 
 beforeEach(needKernel);

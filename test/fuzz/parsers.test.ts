@@ -20,10 +20,10 @@ import { printNft, printNftTable, readNft, readRule, readSysctlLine } from '@slu
 import { runs } from '@sluice/testing';
 import { afterAll, expect, test } from 'vitest';
 import { readConfig } from '../../packages/applier/src/config.ts';
-import { declaredHealth } from '../../packages/applier/src/health/declared.ts';
+import { declaredHealth } from '../../packages/applier/src/observe/health/declared.ts';
 import { freshRecord, readRecord } from '../../packages/applier/src/state/record.ts';
 import { allocateSlots, readSlots, writeSlot } from '../../packages/applier/src/state/slots.ts';
-import { readControlRequest } from '../../packages/applier/src/control/socket.ts';
+import { readControlRequest } from '../../packages/applier/src/daemon/control/socket.ts';
 import { readAnswer } from '../../packages/applier/src/kernel/scratch/answer.ts';
 import { RequestError } from '../../packages/applier/src/kernel/scratch/lines.ts';
 import { printRequest, readRequest } from '../../packages/applier/src/kernel/scratch/request.ts';

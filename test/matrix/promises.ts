@@ -16,7 +16,7 @@ const nft = (name: string, title: string): Shown => shown(`test/nft/${name}.test
 const guest = (name: string, title: string): Shown => shown(`test/vm/inside/${name}.test.ts`, title);
 const applier = (name: string, title: string): Shown => shown(`packages/applier/src/${name}.test.ts`, title);
 /** The fake kernel, which passes the contracts of the real one. */
-const onFake = (title: string): Shown => applier('reconcile/every-plane', title);
+const onFake = (title: string): Shown => applier('apply/reconcile/every-plane', title);
 
 const row = (promise: string, tree: Cell, flat: Cell, legacy: Cell, ipvs: Cell, nftables: Cell): PromiseRow => ({
   promise,
@@ -65,8 +65,8 @@ export const promises: readonly PromiseRow[] = [
       'flush-at-release',
       'rolls bad releases back and confirms good ones, whenever another program flushes the rules',
     ),
-    applier('reconcile/foreign-flush', 'rolls a bad release back, whenever the rules are flushed once'),
-    applier('reconcile/foreign-flush', 'rolls a bad release back, whenever the rules are flushed once'),
+    applier('apply/reconcile/foreign-flush', 'rolls a bad release back, whenever the rules are flushed once'),
+    applier('apply/reconcile/foreign-flush', 'rolls a bad release back, whenever the rules are flushed once'),
   ),
   onKernels(
     'drift is repaired',
@@ -77,8 +77,8 @@ export const promises: readonly PromiseRow[] = [
   onKernels(
     'a bundle without most Services is held, and the node stays healthy',
     netns('removal', 'the node keeps its rules and its health beside a bundle %s'),
-    applier('reconcile/removal-hold', 'holds a release that takes away most Services, and keeps the rules'),
-    applier('reconcile/removal-hold', 'holds a release that takes away most Services, and keeps the rules'),
+    applier('apply/reconcile/removal-hold', 'holds a release that takes away most Services, and keeps the rules'),
+    applier('apply/reconcile/removal-hold', 'holds a release that takes away most Services, and keeps the rules'),
   ),
   row(
     'a deaf monitor is noticed',
@@ -118,16 +118,16 @@ export const promises: readonly PromiseRow[] = [
       'switch-traffic-local',
       'the last endpoint of the node is removed late, the first one added at once, and no connection is lost',
     ),
-    applier('endpoints/first-and-last-local', 'in layout %s'),
+    applier('apply/endpoints/first-and-last-local', 'in layout %s'),
     applier(
-      'endpoints/first-and-last-servers',
+      'apply/endpoints/first-and-last-servers',
       'applies a first real server at once while another Service waits for the last-endpoint delay, also at a node port',
     ),
   ),
   onKernels(
     'session affinity lives through releases',
     netns('switch-affinity', 'every client stays on its endpoint over'),
-    applier('endpoints/only-endpoints', 'with session affinity, in layout %s'),
+    applier('apply/endpoints/only-endpoints', 'with session affinity, in layout %s'),
     guest('endpoints', 'persistence keeps a client on its endpoint until its time-out'),
   ),
   onKernels(
@@ -158,15 +158,15 @@ export const promises: readonly PromiseRow[] = [
   ),
   row(
     'an endpoint at the ClusterIP of another Service is refused',
-    applier('admission/endpoint-addresses', 'refuses an endpoint at %s, and claims nothing'),
-    applier('admission/endpoint-addresses', 'refuses an endpoint at %s, and claims nothing'),
+    applier('apply/admission/endpoint-addresses', 'refuses an endpoint at %s, and claims nothing'),
+    applier('apply/admission/endpoint-addresses', 'refuses an endpoint at %s, and claims nothing'),
     onFake('an endpoint at the ClusterIP of another Service is refused, and nothing changes'),
     onFake('an endpoint at the ClusterIP of another Service is refused, and nothing changes'),
-    applier('admission/endpoint-addresses', 'refuses an endpoint at %s, and claims nothing'),
+    applier('apply/admission/endpoint-addresses', 'refuses an endpoint at %s, and claims nothing'),
   ),
   everywhere(
     'preflight finds Service addresses on interfaces of the node',
-    applier('preflight/address-clashes', 'finds Service addresses of this node, and tells ClusterIPs'),
+    applier('diagnose/preflight/address-clashes', 'finds Service addresses of this node, and tells ClusterIPs'),
   ),
   everywhere(
     'values of connection tracking are those of the release, and come back',
@@ -199,11 +199,11 @@ export const promises: readonly PromiseRow[] = [
   ),
   row(
     'a damaged file of the state costs that file alone',
-    applier('recovery/damaged-files', 'each file, %s, before %s'),
-    applier('recovery/damaged-files', 'each file, %s, before %s'),
+    applier('apply/recovery/damaged-files', 'each file, %s, before %s'),
+    applier('apply/recovery/damaged-files', 'each file, %s, before %s'),
     netns('boot', 'restores the confirmed rules; with a damaged generation, those of the previous one'),
-    applier('recovery/damaged-files', 'each file, %s, before %s'),
-    applier('recovery/damaged-files', 'each file, %s, before %s'),
+    applier('apply/recovery/damaged-files', 'each file, %s, before %s'),
+    applier('apply/recovery/damaged-files', 'each file, %s, before %s'),
   ),
   row(
     'killed at any call it ends on the old or the new rules',
@@ -217,7 +217,7 @@ export const promises: readonly PromiseRow[] = [
     'a tool in trouble halts nothing and blames no release',
     shown('test/surroundings/surroundings.test.ts', 'heals from %s'),
     applier(
-      'reconcile/surroundings-faults',
+      'apply/reconcile/surroundings-faults',
       'does not quarantine for tools that fail again and again, and writes one entry for a row of tries',
     ),
     shown('test/surroundings/surroundings.test.ts', 'heals from %s'),
@@ -247,7 +247,7 @@ export const promises: readonly PromiseRow[] = [
     'the rules of a stopped kube-proxy are taken over, and come back',
     netns('takeover', 'is taken over; rollback 0 restores every line, and foreign rules never change'),
     applier(
-      'reconcile/reconciler',
+      'apply/reconcile/reconciler',
       "takes over kube-proxy's chains with takeOver if none runs, and restores them as generation 0",
     ),
     guest('take-over', 'a stopped kube-proxy in mode ipvs is taken over, and comes back with every entry'),
@@ -306,7 +306,7 @@ export const promises: readonly PromiseRow[] = [
       'switch-traffic',
       'times to mode nftables and back, by a release or a rollback, loses and misdirects no connection',
     ),
-    applier('transaction/leaving-ipvs-faults', 'in layout %s to mode %s, with a crash at each call'),
+    applier('apply/transaction/leaving-ipvs-faults', 'in layout %s to mode %s, with a crash at each call'),
     netns(
       'switch-traffic',
       'times to mode nftables and back, by a release or a rollback, loses and misdirects no connection',
@@ -320,7 +320,7 @@ export const promises: readonly PromiseRow[] = [
     netns('rehearsal', 'refuses rules that the kernel refuses, with the reason; the next rehearsal succeeds'),
     netns('rehearsal', 'refuses rules that the kernel refuses, with the reason; the next rehearsal succeeds'),
     applier(
-      'plan/virtual',
+      'apply/plan/virtual',
       'refuses a missing scheduler before anything is touched, and does not rehearse known ones again',
     ),
     nft('table', 'refuses the whole text if one element is wrong'),
@@ -342,7 +342,7 @@ export const promises: readonly PromiseRow[] = [
     differs('kube-proxy has no node ports on ::1 in this mode'),
     differs('kube-proxy has no node ports on ::1 in this mode'),
     differs('kube-proxy has no node ports on ::1 in this mode'),
-    applier('health/localhost-ports', 'is met on ::1 while it is on probation; confirmed: %s'),
+    applier('observe/health/localhost-ports', 'is met on ::1 while it is on probation; confirmed: %s'),
   ),
   row(
     'connections to node ports on ::1 outlive a release and a rollback, and end with the daemon',

@@ -223,7 +223,7 @@ export const proxyFields: readonly FieldRow[] = [
     cells: {
       iptables: { differs: notInIpvs },
       ipvs: {
-        file: 'packages/applier/src/ipvs/plan.test.ts',
+        file: 'packages/applier/src/ports/ipvs/plan.test.ts',
         title: 'neither changes nor removes excluded virtual servers',
       },
       nftables: { differs: notInIpvs },

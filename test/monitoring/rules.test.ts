@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
-import { alarms, formerAlarmCodes } from '../../packages/applier/src/status/alarms.ts';
+import { alarms, formerAlarmCodes } from '../../packages/applier/src/observe/status/alarms.ts';
 import { Metrics } from '../../packages/renderer/src/commands/watch/metrics.ts';
 import { dashboardQueries, dashboards } from './dashboards.ts';
 import { faults } from './faults.ts';

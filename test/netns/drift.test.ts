@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { limits, paces } from '../../packages/applier/src/limits.ts';
-import type { RepairAt } from '../../packages/applier/src/status/repairs.ts';
+import type { RepairAt } from '../../packages/applier/src/observe/status/repairs.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { type DataPlane, plainPlanes, SluicedNode, until } from './sluiced-node.ts';
 

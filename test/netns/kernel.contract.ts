@@ -2,7 +2,7 @@ import type { Family } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import type { Kernel, Step } from '../../packages/applier/src/ports/kernel.ts';
 import type { ObservedChain } from '../../packages/applier/src/ports/node-state.ts';
-import { Interrupted } from '../../packages/applier/src/transaction/restore.ts';
+import { Interrupted } from '../../packages/applier/src/apply/transaction/restore.ts';
 
 /** A kernel under test, with a way to put foreign rules in. */
 export interface KernelCandidate {

@@ -1,7 +1,7 @@
 // @module-tag quick
 import { frontendLines, type NftState, printNft, settledPlacement } from '@sluice/netfilter';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { planNftProbation } from '../../packages/applier/src/nftables/plan.ts';
+import { planNftProbation } from '../../packages/applier/src/ports/nftables/plan.ts';
 import { type Cluster, type ClusterSpec, openCluster } from './cluster.ts';
 import { needKernel } from './privileges.ts';
 import { asLines } from './traffic-examples.ts';

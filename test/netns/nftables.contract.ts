@@ -8,10 +8,10 @@ import {
   planNftInPlace,
   planNftProbation,
   planNftRemoval,
-} from '../../packages/applier/src/nftables/plan.ts';
-import { repairTable } from '../../packages/applier/src/nftables/repair.ts';
-import { nftStates, otherSettings } from '../../packages/applier/src/nftables/states.fixture.ts';
-import type { NftStep } from '../../packages/applier/src/nftables/values.ts';
+} from '../../packages/applier/src/ports/nftables/plan.ts';
+import { repairTable } from '../../packages/applier/src/ports/nftables/repair.ts';
+import { nftStates, otherSettings } from '../../packages/applier/src/ports/nftables/states.fixture.ts';
+import type { NftStep } from '../../packages/applier/src/ports/nftables/values.ts';
 import type { Kernel } from '../../packages/applier/src/ports/kernel.ts';
 
 /** A kernel without the table, with a way for another program to change it, and a way to advance its clock. */

@@ -10,7 +10,7 @@ import {
   printNft,
 } from '@sluice/netfilter';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { planNftInPlace } from '../../packages/applier/src/nftables/plan.ts';
+import { planNftInPlace } from '../../packages/applier/src/ports/nftables/plan.ts';
 import { Host } from './cluster-host.ts';
 import { needKernel } from './privileges.ts';
 

@@ -2,7 +2,7 @@
 import { rmSync } from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
-import type { StatusReport } from '../../packages/applier/src/status/status.ts';
+import type { StatusReport } from '../../packages/applier/src/observe/status/status.ts';
 import { addPods } from './clients.ts';
 import { needKernel } from './privileges.ts';
 import { layoutPlanes, SluicedNode, until } from './sluiced-node.ts';

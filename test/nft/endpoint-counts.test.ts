@@ -5,7 +5,7 @@ import { makeRelease } from '@sluice/bundle';
 import { printNftTable } from '@sluice/netfilter';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
-import type { StatusReport } from '../../packages/applier/src/status/status.ts';
+import type { StatusReport } from '../../packages/applier/src/observe/status/status.ts';
 import { addPods } from '../netns/clients.ts';
 import { needKernel } from '../netns/privileges.ts';
 import { SluicedNode, until, webIn } from '../netns/sluiced-node.ts';

@@ -6,7 +6,7 @@ import { execaSync } from 'execa';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { resolveNode } from '@sluice/bundle';
 import { type NftState, type NftTableOptions, printNft, printNftTable, readNft, tableLine } from '@sluice/netfilter';
-import { damagedLists, hasTable, NftReader } from '../../packages/applier/src/nftables/observed.ts';
+import { damagedLists, hasTable, NftReader } from '../../packages/applier/src/ports/nftables/observed.ts';
 import { nftBundle } from '../../packages/bundle/src/virtual/nft.fixture.ts';
 import { needKernel } from '../netns/privileges.ts';
 import { nftOf, nftVersions } from './newer.ts';

@@ -3,7 +3,7 @@ import { execaSync } from 'execa';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { frontendLines, type NftState, printNft } from '@sluice/netfilter';
 import { loadOf } from '../../packages/applier/src/kernel/scratch/load.ts';
-import { rehearsalSample } from '../../packages/applier/src/transaction/rehearsal-sample.ts';
+import { rehearsalSample } from '../../packages/applier/src/apply/transaction/rehearsal-sample.ts';
 import { needKernel } from '../netns/privileges.ts';
 import { nftOf, nftVersions } from './newer.ts';
 

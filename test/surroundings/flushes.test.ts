@@ -13,7 +13,7 @@ import { TroubledTools } from './troubled-tools.ts';
 /**
  * Another program flushes all rules right before the n-th call of each tool of a release: between a reading and the step that follows, around
  * the answers that probes gave before it, the flows that it forgets, and the counters. A bad release is rolled back, a good one confirmed.
- * `packages/applier/src/reconcile/foreign-flush.test.ts` does the same on the fake, at every call.
+ * `packages/applier/src/apply/reconcile/foreign-flush.test.ts` does the same on the fake, at every call.
  */
 
 beforeEach(needKernel);

@@ -1,9 +1,9 @@
 import { compareText } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
-import { ipvsSteps, planIpvs } from '../../packages/applier/src/ipvs/plan.ts';
-import type { IpvsKernel } from '../../packages/applier/src/ipvs/ports.ts';
-import { server, set, state } from '../../packages/applier/src/ipvs/states.fixture.ts';
-import { type ObservedIpvs, type IpvsStep, emptyIpvs, ownedBy } from '../../packages/applier/src/ipvs/values.ts';
+import { ipvsSteps, planIpvs } from '../../packages/applier/src/ports/ipvs/plan.ts';
+import type { IpvsKernel } from '../../packages/applier/src/ports/ipvs/ports.ts';
+import { server, set, state } from '../../packages/applier/src/ports/ipvs/states.fixture.ts';
+import { type ObservedIpvs, type IpvsStep, emptyIpvs, ownedBy } from '../../packages/applier/src/ports/ipvs/values.ts';
 
 const vip = '10.96.0.10:80/TCP';
 const options = { now: 0, drainMs: 60_000, excludeCIDRs: [] };

@@ -1,5 +1,5 @@
-import { type Alarm, alarms, formerAlarmCodes } from '../../packages/applier/src/status/alarms.ts';
-import { kubeProxyMetrics, type MetricFate } from '../../packages/applier/src/status/kube-proxy-metrics.ts';
+import { type Alarm, alarms, formerAlarmCodes } from '../../packages/applier/src/observe/status/alarms.ts';
+import { kubeProxyMetrics, type MetricFate } from '../../packages/applier/src/observe/status/kube-proxy-metrics.ts';
 import { cell } from './markdown.ts';
 
 /** The page of all alarms. */

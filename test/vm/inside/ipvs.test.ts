@@ -1,9 +1,9 @@
 // @module-tag all
 import { execaSync } from 'execa';
 import { afterAll, expect, test } from 'vitest';
-import { server, state } from '../../../packages/applier/src/ipvs/states.fixture.ts';
-import { ipvsSteps, planIpvs } from '../../../packages/applier/src/ipvs/plan.ts';
-import { emptyIpvs, ownedBy } from '../../../packages/applier/src/ipvs/values.ts';
+import { server, state } from '../../../packages/applier/src/ports/ipvs/states.fixture.ts';
+import { ipvsSteps, planIpvs } from '../../../packages/applier/src/ports/ipvs/plan.ts';
+import { emptyIpvs, ownedBy } from '../../../packages/applier/src/ports/ipvs/values.ts';
 import { LinuxIpvs } from '../../../packages/applier/src/kernel/ipvs/ipvs-linux.ts';
 import { findIpvsTools } from '../../../packages/applier/src/kernel/tools.ts';
 import type { Run } from '../../../packages/applier/src/kernel/command.ts';

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import type { Diagnosis } from '@sluice/netfilter';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { StatusReport } from '../../../packages/applier/src/status/status.ts';
+import type { StatusReport } from '../../../packages/applier/src/observe/status/status.ts';
 import { podAddresses, Shop, type ShopService, shopBundle, until } from './shop.ts';
 
 /** What operators ask a node in mode ipvs, and what only a machine of one's own can show: tables and logs that are one for all namespaces. */

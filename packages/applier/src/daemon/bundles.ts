@@ -4,7 +4,7 @@ import type { WaitingRelease } from '../inbox/wave-gate.ts';
 import { limits, paces, pauseAfter, pauseBeforeRetry, retries } from '../limits.ts';
 import { messageOf } from '../message.ts';
 import type { Outcome } from '../ports/outcome.ts';
-import type { Offers } from '../transaction/offers.ts';
+import type { Offers } from '../apply/transaction/offers.ts';
 import type { EarlyEndpointsWatch } from './early-endpoints-watch.ts';
 import { Lateness } from './lateness.ts';
 import type { Looks } from './looks.ts';

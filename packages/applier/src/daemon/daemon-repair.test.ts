@@ -5,7 +5,7 @@ import { Drift } from './drift.ts';
 import type { ForeignChange } from '../kernel/changes/foreign-change.ts';
 import { limits, paces } from '../limits.ts';
 import { StillDiffers } from '../ports/failure.ts';
-import { Status } from '../status/status.ts';
+import { Status } from '../observe/status/status.ts';
 
 const silent = {
   dueMs: Infinity,

@@ -7,7 +7,7 @@ import type { Tree } from '../inbox/files.ts';
 import type { Arrival } from '../inbox/inbox.ts';
 import { limits, paces } from '../limits.ts';
 import type { Generation } from '../ports/journal.ts';
-import { Status } from '../status/status.ts';
+import { Status } from '../observe/status/status.ts';
 
 const scanMs = 30_000;
 const silent = {

@@ -2,7 +2,7 @@ import type { Tree } from '../inbox/files.ts';
 import type { Arrival } from '../inbox/inbox.ts';
 import type { Generation } from '../ports/journal.ts';
 import type { Outcome } from '../ports/outcome.ts';
-import { Status } from '../status/status.ts';
+import { Status } from '../observe/status/status.ts';
 import { Daemon } from './daemon.ts';
 import type { DaemonParts } from './parts.ts';
 import type { DaemonLog } from './reports.ts';

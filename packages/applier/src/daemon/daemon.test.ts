@@ -6,8 +6,8 @@ import type { Tree } from '../inbox/files.ts';
 import type { Arrival } from '../inbox/inbox.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import type { Generation } from '../ports/journal.ts';
-import { Status } from '../status/status.ts';
-import type { Offers } from '../transaction/offers.ts';
+import { Status } from '../observe/status/status.ts';
+import type { Offers } from '../apply/transaction/offers.ts';
 
 const problem: Problem = { code: 'NODE_CHAINS_NOT_OURS', level: 'error', message: 'not ours', hint: 'stop it' };
 const untrusted: Problem = { ...problem, code: 'RELEASE_UNSIGNED' };

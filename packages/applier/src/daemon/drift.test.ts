@@ -4,7 +4,7 @@ import type { ForeignChange, ChangeWatch } from '../kernel/changes/foreign-chang
 import type { Run } from '../kernel/command.ts';
 import { SavePoll } from '../kernel/changes/changes.ts';
 import { limits, paces } from '../limits.ts';
-import { repairOf } from '../status/repairs.ts';
+import { repairOf } from '../observe/status/repairs.ts';
 
 const silent: ChangeWatch = {
   dueMs: Infinity,

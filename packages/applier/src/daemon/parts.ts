@@ -1,9 +1,9 @@
 import type { Tree } from '../inbox/files.ts';
 import type { Inbox } from '../inbox/inbox.ts';
 import type { Journal } from '../ports/journal.ts';
-import type { Reconciler } from '../reconcile/reconciler.ts';
-import type { Repair } from '../status/repairs.ts';
-import type { Status } from '../status/status.ts';
+import type { Reconciler } from '../apply/reconcile/reconciler.ts';
+import type { Repair } from '../observe/status/repairs.ts';
+import type { Status } from '../observe/status/status.ts';
 import type { Drift } from './drift.ts';
 import type { DaemonLog, Ended } from './reports.ts';
 

@@ -5,7 +5,7 @@ import { Daemon } from './daemon.ts';
 import type { Arrival } from '../inbox/inbox.ts';
 import { limits, paces, retries } from '../limits.ts';
 import type { Generation } from '../ports/journal.ts';
-import { Status } from '../status/status.ts';
+import { Status } from '../observe/status/status.ts';
 
 /** How often a daemon tries what it cannot rehearse, on a clock that goes on by what rehearsals take. */
 

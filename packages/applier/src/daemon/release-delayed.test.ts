@@ -3,7 +3,7 @@ import type { Problem } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import type { Arrival } from '../inbox/inbox.ts';
 import type { Outcome } from '../ports/outcome.ts';
-import { Status } from '../status/status.ts';
+import { Status } from '../observe/status/status.ts';
 import { generation, quietDaemon } from './daemon.fixture.ts';
 
 const waiting: Outcome = {

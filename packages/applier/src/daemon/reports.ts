@@ -2,7 +2,7 @@ import type { Problem } from '@sluice/netfilter';
 import type { Tree } from '../inbox/files.ts';
 import { describe, type Outcome, ratingOf } from '../ports/outcome.ts';
 import type { Generation } from '../ports/journal.ts';
-import type { Status } from '../status/status.ts';
+import type { Status } from '../observe/status/status.ts';
 
 export interface DaemonLog {
   info(details: object, message: string): void;

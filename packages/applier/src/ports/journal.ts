@@ -1,4 +1,4 @@
-import type { Drain } from '../ipvs/values.ts';
+import type { Drain } from './ipvs/values.ts';
 import type { Adoption } from './adoption.ts';
 import type { TrackedFlow } from './kernel.ts';
 import type { NodeState } from './node-state.ts';

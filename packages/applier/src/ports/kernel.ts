@@ -1,7 +1,7 @@
-import type { IpvsKernel } from '../ipvs/ports.ts';
-import type { IpvsStep } from '../ipvs/values.ts';
-import type { NftKernel } from '../nftables/ports.ts';
-import type { NftStep } from '../nftables/values.ts';
+import type { IpvsKernel } from './ipvs/ports.ts';
+import type { IpvsStep } from './ipvs/values.ts';
+import type { NftKernel } from './nftables/ports.ts';
+import type { NftStep } from './nftables/values.ts';
 import type { NodeState, Observed } from './node-state.ts';
 import type { Family, SysctlKey, TableName } from '@sluice/netfilter';
 

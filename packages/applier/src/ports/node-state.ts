@@ -12,7 +12,7 @@ import {
   treeEntries,
   isRoot,
 } from '@sluice/netfilter';
-import { type IpvsNames, ipvsNames, joinIpvsNames, type NodeIpvs } from '../ipvs/values.ts';
+import { type IpvsNames, ipvsNames, joinIpvsNames, type NodeIpvs } from './ipvs/values.ts';
 
 /** Sluice's rules and settings of one node, desired or observed: the unit that is planned, stored, verified and restored. */
 export interface NodeState {

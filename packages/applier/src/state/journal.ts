@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { SysctlKey } from '@sluice/netfilter';
-import type { Drain } from '../ipvs/values.ts';
+import type { Drain } from '../ports/ipvs/values.ts';
 import type {
   EndpointUpdate,
   Fault,

@@ -11,7 +11,7 @@ import {
   withNewestTable,
 } from '@sluice/netfilter';
 import * as v from 'valibot';
-import { type IpvsText, ipvsFromText, ipvsToText } from '../ipvs/text.ts';
+import { type IpvsText, ipvsFromText, ipvsToText } from '../ports/ipvs/text.ts';
 import { limits } from '../limits.ts';
 import { familiesOf, type NodeState } from '../ports/node-state.ts';
 import { applyDelta, type Delta, deltaForm, deltaOf, mergeDeltas, type StoredState } from './delta.ts';

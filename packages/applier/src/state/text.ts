@@ -4,8 +4,8 @@ import { publishDirectory } from './files.ts';
 import type { GenerationRecord } from './record.ts';
 import { activeGenerationFile, stoodLast } from './remains.ts';
 import { printSysctl } from '@sluice/netfilter';
-import { nativeFilesBeside } from '../planes/planes.ts';
-import { printStaged } from '../plan/stages.ts';
+import { nativeFilesBeside } from '../apply/planes/planes.ts';
+import { printStaged } from '../apply/plan/stages.ts';
 import { familiesOf, type NodeState } from '../ports/node-state.ts';
 
 /**

@@ -1,5 +1,5 @@
 import type { FakeKernel } from '../kernel/fake/fake.ts';
-import type { ObservedNft } from '../nftables/observed.ts';
+import type { ObservedNft } from '../ports/nftables/observed.ts';
 import { servedBy } from './nftables.fixture.ts';
 
 /** For tests only: the data planes on which the transaction is tested. Mode nftables has no layouts: its node has that of most nodes. */

@@ -1,7 +1,7 @@
 import type { Generation } from '../ports/journal.ts';
 import type { Ports } from '../ports/ports.ts';
 import type { ProbeResult, Probes } from '../ports/probes.ts';
-import type { ReconcilerOptions } from '../reconcile/reconciler.ts';
+import type { ReconcilerOptions } from '../apply/reconcile/reconciler.ts';
 import { cartBundle, pod, servedBy } from './nftables.fixture.ts';
 import { type Scene, steppingClock } from './scene.fixture.ts';
 

@@ -4,14 +4,14 @@ import { sysctlKeys } from '@sluice/netfilter';
 import { DiskJournal } from '../state/journal.ts';
 import { FakeKernel, type FakeStart } from '../kernel/fake/fake.ts';
 import { sampleNode } from './bundle.fixture.ts';
-import { Reconciler, type ReconcilerOptions } from '../reconcile/reconciler.ts';
+import { Reconciler, type ReconcilerOptions } from '../apply/reconcile/reconciler.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Kernel } from '../ports/kernel.ts';
 import type { NodeFacts } from '../ports/node-facts.ts';
 import type { Ports } from '../ports/ports.ts';
 import type { ProbeResult } from '../ports/probes.ts';
-import type { ChainLayout } from '../admission/linking.ts';
-import { KnownForms } from '../transaction/known-forms.ts';
+import type { ChainLayout } from '../apply/admission/linking.ts';
+import { KnownForms } from '../apply/transaction/known-forms.ts';
 
 /** For tests only: a node with a fake kernel, a real journal in a directory of its own, and a probe whose result the test sets. */
 export interface Scene {

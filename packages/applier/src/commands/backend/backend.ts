@@ -12,7 +12,7 @@ import {
 } from '../../kernel/tools.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { familiesOf } from '../../ports/node-state.ts';
-import { moveStore } from '../../recovery/move-store.ts';
+import { moveStore } from '../../apply/recovery/move-store.ts';
 import { openSession, type NodeSession } from '../session/session.ts';
 import { CommandError } from '../../command-error.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';

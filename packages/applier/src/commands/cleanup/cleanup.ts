@@ -1,5 +1,5 @@
 import { stateError } from '../../command-error.ts';
-import { mustBeKnown, mustBeReadable } from '../../control/roll-back.ts';
+import { mustBeKnown, mustBeReadable } from '../../daemon/control/roll-back.ts';
 import type { Generation } from '../../ports/journal.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { failedReceipt, receiptWriterOf } from '../session/receipts.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { stateError } from '../../command-error.ts';
-import { reach } from '../../control/ask.ts';
-import { noProbation } from '../../control/decisions.ts';
+import { reach } from '../../daemon/control/ask.ts';
+import { noProbation } from '../../daemon/control/decisions.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import type { Decision } from '../../ports/operator.ts';
 import { limits } from '../../limits.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { stateError } from '../../command-error.ts';
-import { reach } from '../../control/ask.ts';
-import type { Control } from '../../control/protocol.ts';
+import { reach } from '../../daemon/control/ask.ts';
+import type { Control } from '../../daemon/control/protocol.ts';
 import { limits } from '../../limits.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { limits } from '../../limits.ts';
-import { Repairs } from '../../status/repairs.ts';
+import { Repairs } from '../../observe/status/repairs.ts';
 import { history } from './history.ts';
 
 test('lists drift repairs in the history with time, changes and program, and keeps the newest', async () => {

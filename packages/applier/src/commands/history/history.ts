@@ -2,7 +2,7 @@ import { GenerationNotes } from '../../state/generation-notes.ts';
 import { checkReadable, peek } from '../../state/peek.ts';
 import type { HistoryEntry } from '../../state/record.ts';
 import { exitCodes } from '../../ports/outcome.ts';
-import { type RepairAt, Repairs } from '../../status/repairs.ts';
+import { type RepairAt, Repairs } from '../../observe/status/repairs.ts';
 import { controlStatus } from '../session/control-status.ts';
 import { type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
 

@@ -25,7 +25,7 @@ import {
 } from '@sluice/bundle';
 import { atTier, programPath } from '@sluice/testing';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
-import { place } from '../../archive/place.ts';
+import { place } from '../../inbox/archive/place.ts';
 import { Inbox } from '../../inbox/inbox.ts';
 import { trustOf } from '../../inbox/trust.ts';
 import { sampleBundle, sampleNode, writeBundle } from '../../testing/bundle.fixture.ts';

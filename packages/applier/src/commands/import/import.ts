@@ -1,8 +1,8 @@
 import { isProblem, layOver } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
-import { type Checked, checkRelease } from '../../archive/check.ts';
-import { makeStore, mayPlace, place, type Placed, storeOf } from '../../archive/place.ts';
-import { readArchiveFile, readPlaced } from '../../archive/read.ts';
+import { type Checked, checkRelease } from '../../inbox/archive/check.ts';
+import { makeStore, mayPlace, place, type Placed, storeOf } from '../../inbox/archive/place.ts';
+import { readArchiveFile, readPlaced } from '../../inbox/archive/read.ts';
 import type { SluicedConfig } from '../../config.ts';
 import { type Lock, takeLock } from '../../state/lock.ts';
 import { runChildren } from '../../kernel/run.ts';

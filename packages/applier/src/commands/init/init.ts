@@ -8,7 +8,7 @@ import type { Run } from '../../kernel/command.ts';
 import { programsNamed } from '../../kernel/facts.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { detectTools, findTool } from '../../kernel/tools.ts';
-import { kubeProxyOf } from '../../kube-proxy/kube-proxy.ts';
+import { kubeProxyOf } from '../../move/kube-proxy/kube-proxy.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { syncPath } from '../../state/files.ts';
 import { answer, configProblem, type Terminal } from '../terminal/terminal.ts';

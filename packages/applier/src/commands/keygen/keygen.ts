@@ -1,5 +1,5 @@
 import { runChildren } from '../../kernel/run.ts';
-import { makeKey } from '../../receipts/key.ts';
+import { makeKey } from '../../observe/receipts/key.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
 

@@ -17,10 +17,10 @@ import {
 } from '@sluice/bundle';
 import { type Format, reasonOf } from '@sluice/cli';
 import { type Problem, terminalText } from '@sluice/netfilter';
-import { linksWithBpf, providesKubeChains } from '../../admission/kernel-context.ts';
+import { linksWithBpf, providesKubeChains } from '../../apply/admission/kernel-context.ts';
 import { CommandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
-import { readObservation, withConnections } from '../../examine/observation.ts';
+import { readObservation, withConnections } from '../../diagnose/examine/observation.ts';
 import { readMachine } from '../../kernel/facts.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { procTunables } from '../../kernel/sysctl.ts';

@@ -1,9 +1,9 @@
 import { version } from '@sluice/cli';
 import type { SluicedConfig } from '../../config.ts';
 import type { Arrival } from '../../inbox/inbox.ts';
-import type { PreflightFinding } from '../../preflight/finding.ts';
-import { findings } from '../../preflight/preflight.ts';
-import { hasKey } from '../../receipts/key.ts';
+import type { PreflightFinding } from '../../diagnose/preflight/finding.ts';
+import { findings } from '../../diagnose/preflight/preflight.ts';
+import { hasKey } from '../../observe/receipts/key.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { lookAt } from '../session/look-at.ts';
 import { type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';

@@ -1,7 +1,7 @@
 import { plural } from '@sluice/netfilter';
 import { CommandError } from '../../command-error.ts';
-import type { RollbackEnding, RollbackPlan, RollbackTarget } from '../../control/protocol.ts';
-import { printEndpointChanges } from '../../endpoints/endpoint-changes.ts';
+import type { RollbackEnding, RollbackPlan, RollbackTarget } from '../../daemon/control/protocol.ts';
+import { printEndpointChanges } from '../../apply/endpoints/endpoint-changes.ts';
 import { describe, exitCodes, ratingOf } from '../../ports/outcome.ts';
 import { withControl } from '../session/reach.ts';
 import { answer, type CommonOptions, linesOf, loadConfig, type Terminal } from '../terminal/terminal.ts';

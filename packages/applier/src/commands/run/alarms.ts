@@ -1,7 +1,7 @@
 import type { DaemonLog } from '../../daemon/reports.ts';
-import type { EarlyRule } from '../../order/early-rules.ts';
-import type { OrderFindings } from '../../order/order.ts';
-import type { Status } from '../../status/status.ts';
+import type { EarlyRule } from '../../apply/order/early-rules.ts';
+import type { OrderFindings } from '../../apply/order/order.ts';
+import type { Status } from '../../observe/status/status.ts';
 
 /** Alarms of resources of the machine that may be missing for a while. */
 type MachineAlarm =

@@ -2,8 +2,8 @@ import { expect, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { processorMs } from '../../kernel/processor-time.ts';
 import { retries } from '../../limits.ts';
-import type { NftLack } from '../../nftables/ports.ts';
-import { Status } from '../../status/status.ts';
+import type { NftLack } from '../../ports/nftables/ports.ts';
+import { Status } from '../../observe/status/status.ts';
 import { roundOf } from './rounds.ts';
 
 type RoundSession = Parameters<typeof roundOf>[0]['session'];

@@ -1,8 +1,8 @@
 import { readConntrackFill } from '../../kernel/sysctl.ts';
 import { WorkCost } from '../../kernel/processor-time.ts';
 import { limits, type Pace, paces, pauseAfter, pauseBeforeRetry, retries } from '../../limits.ts';
-import { affinityAlarm } from '../../nftables/affinity.ts';
-import { mostConnections } from '../../nftables/counts.ts';
+import { affinityAlarm } from '../../ports/nftables/affinity.ts';
+import { mostConnections } from '../../ports/nftables/counts.ts';
 import type { DaemonLog } from '../../daemon/reports.ts';
 import { lastingAlarm } from './alarms.ts';
 import type { RunningNode } from './node.ts';

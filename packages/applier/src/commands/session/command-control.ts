@@ -1,9 +1,9 @@
 import { stateError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
-import { controlOf, type StateHolder } from '../../control/serve.ts';
-import { ControlSocket } from '../../control/socket.ts';
+import { controlOf, type StateHolder } from '../../daemon/control/serve.ts';
+import { ControlSocket } from '../../daemon/control/socket.ts';
 import { exitCodes } from '../../ports/outcome.ts';
-import { Repairs } from '../../status/repairs.ts';
+import { Repairs } from '../../observe/status/repairs.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import type { NodeSession } from './session.ts';
 

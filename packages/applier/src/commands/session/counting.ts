@@ -1,9 +1,9 @@
 import { tableOptions } from '@sluice/netfilter';
 import type { SluicedConfig } from '../../config.ts';
-import { countsOfFrontends } from '../../counts/of-frontends.ts';
-import { countsOfServers, trafficOfServers } from '../../counts/of-servers.ts';
-import type { RuleCount } from '../../counts/rule-counts.ts';
-import { ServiceCounts, type ToldCounts } from '../../counts/service-counts.ts';
+import { countsOfFrontends } from '../../observe/counts/of-frontends.ts';
+import { countsOfServers, trafficOfServers } from '../../observe/counts/of-servers.ts';
+import type { RuleCount } from '../../observe/counts/rule-counts.ts';
+import { ServiceCounts, type ToldCounts } from '../../observe/counts/service-counts.ts';
 import { readServerStatistics } from '../../kernel/ipvs/ipvs-statistics.ts';
 import type { LinuxKernel } from '../../kernel/linux/linux.ts';
 import type { WorkCost } from '../../kernel/processor-time.ts';
@@ -12,8 +12,8 @@ import { runChildren } from '../../kernel/run.ts';
 import { procTunables } from '../../kernel/sysctl.ts';
 import { findTool, type Tools } from '../../kernel/tools.ts';
 import { readTrackedTraffic } from '../../kernel/conntrack/traffic.ts';
-import type { EndpointCount } from '../../nftables/counts.ts';
-import { nodePlaneOf } from '../../planes/planes.ts';
+import type { EndpointCount } from '../../ports/nftables/counts.ts';
+import { nodePlaneOf } from '../../apply/planes/planes.ts';
 import type { NodeState } from '../../ports/node-state.ts';
 import type { DiskJournal } from '../../state/journal.ts';
 

@@ -1,6 +1,6 @@
 import type { Receipt } from '@sluice/bundle';
 import type { DiskJournal } from '../../state/journal.ts';
-import type { Account } from '../../receipts/account.ts';
+import type { Account } from '../../observe/receipts/account.ts';
 
 /** Remembers the release of a generation, for `sluiced history` and `sluiced rollback`. */
 export function noteRelease({ outcome }: Account, release: Receipt['release'], journal: DiskJournal): void {

@@ -2,10 +2,10 @@ import type { SluicedConfig } from '../../config.ts';
 import { trustOf } from '../../inbox/trust.ts';
 import type { Run } from '../../kernel/command.ts';
 import { otherBackend, type RuleStore, useOf } from '../../kernel/tools.ts';
-import { CertificateGate } from '../../parity/gate.ts';
-import { bootId } from '../../parity/read-file.ts';
+import { CertificateGate } from '../../move/parity/gate.ts';
+import { bootId } from '../../move/parity/read-file.ts';
 import { type Observation, observedDigest } from '@sluice/bundle';
-import { readObservation } from '../../examine/observation.ts';
+import { readObservation } from '../../diagnose/examine/observation.ts';
 import { readMachine } from '../../kernel/facts.ts';
 import { procTunables } from '../../kernel/sysctl.ts';
 

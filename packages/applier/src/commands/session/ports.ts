@@ -1,17 +1,17 @@
 import { uptime } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SluicedConfig } from '../../config.ts';
-import type { Decisions } from '../../control/decisions.ts';
+import type { Decisions } from '../../daemon/control/decisions.ts';
 import type { LinuxKernel } from '../../kernel/linux/linux.ts';
 import type { ParityGate } from '../../ports/parity.ts';
 import type { Ports, Report } from '../../ports/ports.ts';
-import { AfterUpdate, type AfterUpdateParts } from '../../probe/after-update.ts';
-import { configuredProbes } from '../../probe/probes.ts';
-import type { ReconcilerOptions } from '../../reconcile/reconciler.ts';
+import { AfterUpdate, type AfterUpdateParts } from '../../observe/probe/after-update.ts';
+import { configuredProbes } from '../../observe/probe/probes.ts';
+import type { ReconcilerOptions } from '../../apply/reconcile/reconciler.ts';
 import type { DiskJournal } from '../../state/journal.ts';
 import { declinedFile, networksFile } from '../../state/state-file.ts';
-import { KnownForms } from '../../transaction/known-forms.ts';
-import type { ProbationRules } from '../../transaction/probation.ts';
+import { KnownForms } from '../../apply/transaction/known-forms.ts';
+import type { ProbationRules } from '../../apply/transaction/probation.ts';
 
 /** What the ports are made of besides the config. */
 interface PortsParts {

@@ -1,9 +1,9 @@
-import { reach } from '../../control/ask.ts';
-import type { Control } from '../../control/protocol.ts';
-import { mustBeKnown } from '../../control/roll-back.ts';
-import { controlOf } from '../../control/serve.ts';
+import { reach } from '../../daemon/control/ask.ts';
+import type { Control } from '../../daemon/control/protocol.ts';
+import { mustBeKnown } from '../../daemon/control/roll-back.ts';
+import { controlOf } from '../../daemon/control/serve.ts';
 import type { SluicedConfig } from '../../config.ts';
-import { Repairs } from '../../status/repairs.ts';
+import { Repairs } from '../../observe/status/repairs.ts';
 import { failedReceipt, receiptWriterOf } from './receipts.ts';
 import { openSession } from './session.ts';
 import type { Terminal } from '../terminal/terminal.ts';

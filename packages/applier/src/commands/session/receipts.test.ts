@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { defaultConfig } from '../../config.ts';
 import { runChildren } from '../../kernel/run.ts';
-import { makeKey } from '../../receipts/key.ts';
+import { makeKey } from '../../observe/receipts/key.ts';
 import { receiptWriterOf } from './receipts.ts';
 
 test.each([

@@ -2,12 +2,12 @@ import { version } from '@sluice/cli';
 import type { Serving } from '@sluice/bundle';
 import { planeOf } from '@sluice/netfilter';
 import type { SluicedConfig } from '../../config.ts';
-import { Drain } from '../../health/drain.ts';
+import { Drain } from '../../observe/health/drain.ts';
 import { processesNamed } from '../../kernel/facts.ts';
 import { runChildren } from '../../kernel/run.ts';
-import { bootId } from '../../parity/read-file.ts';
-import { Receipts } from '../../receipts/receipts.ts';
-import { ReceiptWriter } from '../../receipts/receipt-writer.ts';
+import { bootId } from '../../move/parity/read-file.ts';
+import { Receipts } from '../../observe/receipts/receipts.ts';
+import { ReceiptWriter } from '../../observe/receipts/receipt-writer.ts';
 import type { Journal } from '../../ports/journal.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 

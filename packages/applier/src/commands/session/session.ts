@@ -1,6 +1,6 @@
-import { hasLostBpf } from '../../admission/kernel-context.ts';
+import { hasLostBpf } from '../../apply/admission/kernel-context.ts';
 import type { SluicedConfig } from '../../config.ts';
-import { Decisions } from '../../control/decisions.ts';
+import { Decisions } from '../../daemon/control/decisions.ts';
 import { removeLeftScratch } from '../../inbox/release-signatures.ts';
 import { ChangeCount } from '../../kernel/changes/change-count.ts';
 import { watchChanges } from '../../kernel/changes/changes.ts';
@@ -31,14 +31,14 @@ import {
   type Tools,
 } from '../../kernel/tools.ts';
 import { limits } from '../../limits.ts';
-import { type AffinityFill, StickyFrontends } from '../../nftables/affinity.ts';
-import type { NftLack, NftProtection } from '../../nftables/ports.ts';
-import { nodePlaneOf } from '../../planes/planes.ts';
+import { type AffinityFill, StickyFrontends } from '../../ports/nftables/affinity.ts';
+import type { NftLack, NftProtection } from '../../ports/nftables/ports.ts';
+import { nodePlaneOf } from '../../apply/planes/planes.ts';
 import type { NodeFacts } from '../../ports/node-facts.ts';
 import type { ParityGate } from '../../ports/parity.ts';
 import type { Ports, Report } from '../../ports/ports.ts';
-import type { AfterUpdateParts } from '../../probe/after-update.ts';
-import { Reconciler, type ReconcilerOptions } from '../../reconcile/reconciler.ts';
+import type { AfterUpdateParts } from '../../observe/probe/after-update.ts';
+import { Reconciler, type ReconcilerOptions } from '../../apply/reconcile/reconciler.ts';
 import { DiskJournal } from '../../state/journal.ts';
 import { type Lock, takeLock } from '../../state/lock.ts';
 import { Counting } from './counting.ts';

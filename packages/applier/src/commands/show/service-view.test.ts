@@ -8,7 +8,7 @@ import {
   settledProgram,
 } from '@sluice/netfilter';
 import { describe, expect, test } from 'vitest';
-import { server } from '../../ipvs/states.fixture.ts';
+import { server } from '../../ports/ipvs/states.fixture.ts';
 import { holds, isNowhere, type ServiceView, type Unnamed, viewService } from './service-view.ts';
 import type { NodeState, Observed } from '../../ports/node-state.ts';
 

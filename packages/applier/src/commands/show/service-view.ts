@@ -15,10 +15,10 @@ import {
   virtualKey,
   type VirtualServer,
 } from '@sluice/netfilter';
-import type { Drain, ObservedIpvs } from '../../ipvs/values.ts';
-import { decodeTable } from '../../nftables/decode.ts';
-import type { ObservedNft } from '../../nftables/observed.ts';
-import { foreignSluiceChains, ownState } from '../../plan/ownership.ts';
+import type { Drain, ObservedIpvs } from '../../ports/ipvs/values.ts';
+import { decodeTable } from '../../ports/nftables/decode.ts';
+import type { ObservedNft } from '../../ports/nftables/observed.ts';
+import { foreignSluiceChains, ownState } from '../../apply/plan/ownership.ts';
 import { chainNames, familyNames, joinNames, type NodeState, type Observed, tableOf } from '../../ports/node-state.ts';
 import { type ServiceLine, sideBySide } from './side-by-side.ts';
 

@@ -14,7 +14,7 @@ import { exitCodes } from '../../ports/outcome.ts';
 import type { Generation } from '../../ports/journal.ts';
 import { holds, isNowhere, type ServiceView, viewService } from './service-view.ts';
 import { familiesOf, type NodeState, tableOf } from '../../ports/node-state.ts';
-import { nodePlaneOf, observeBeside, planeNamed } from '../../planes/planes.ts';
+import { nodePlaneOf, observeBeside, planeNamed } from '../../apply/planes/planes.ts';
 import type { ServiceLine } from './side-by-side.ts';
 import { readServiceFiles, type ServiceFiles } from './service-files.ts';
 import { openSession, type NodeSession } from '../session/session.ts';

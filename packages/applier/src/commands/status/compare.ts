@@ -3,7 +3,7 @@ import type { SluicedConfig } from '../../config.ts';
 import { peek } from '../../state/peek.ts';
 import type { NodeRecord } from '../../state/record.ts';
 import { messageOf } from '../../message.ts';
-import { countNames, foreignSluiceChains } from '../../plan/ownership.ts';
+import { countNames, foreignSluiceChains } from '../../apply/plan/ownership.ts';
 import { openSession } from '../session/session.ts';
 
 /** The kernel compared with the journal. */

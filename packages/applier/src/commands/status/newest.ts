@@ -1,6 +1,6 @@
-import { isProblemAlarm } from '../../status/alarms.ts';
+import { isProblemAlarm } from '../../observe/status/alarms.ts';
 import type { HistoryEntry, NodeRecord } from '../../state/record.ts';
-import type { AwaitedWave } from '../../status/status.ts';
+import type { AwaitedWave } from '../../observe/status/status.ts';
 
 /** The newest release that this node knows, and what became of it. */
 export interface NewestRelease {

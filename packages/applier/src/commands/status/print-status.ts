@@ -1,11 +1,11 @@
 import type { Accepted } from '@sluice/bundle';
-import type { NftProtection } from '../../nftables/ports.ts';
+import type { NftProtection } from '../../ports/nftables/ports.ts';
 import type { Adoption } from '../../ports/adoption.ts';
 import { describePartial } from '../../ports/outcome.ts';
-import { formerAlarmCodes } from '../../status/alarms.ts';
+import { formerAlarmCodes } from '../../observe/status/alarms.ts';
 import { describeDamage } from '../../state/damage.ts';
 import type { KernelView } from './compare.ts';
-import type { ProbationStatus } from '../../control/protocol.ts';
+import type { ProbationStatus } from '../../daemon/control/protocol.ts';
 import type { DrainState } from '../../ports/drain.ts';
 import type { ToldProbe } from '../../ports/operator.ts';
 import type { NewestRelease } from './newest.ts';

@@ -1,12 +1,12 @@
 import type { Accepted } from '@sluice/bundle';
 import type { SluicedConfig } from '../../config.ts';
-import type { ProbationStatus } from '../../control/protocol.ts';
-import type { NftProtection } from '../../nftables/ports.ts';
+import type { ProbationStatus } from '../../daemon/control/protocol.ts';
+import type { NftProtection } from '../../ports/nftables/ports.ts';
 import type { Adoption } from '../../ports/adoption.ts';
 import type { PartialRelease, QuarantinedService } from '../../ports/journal.ts';
 import type { DamagedFile } from '../../state/damage.ts';
-import type { RepairAt } from '../../status/repairs.ts';
-import type { AwaitedWave } from '../../status/status.ts';
+import type { RepairAt } from '../../observe/status/repairs.ts';
+import type { AwaitedWave } from '../../observe/status/status.ts';
 import type { DrainState } from '../../ports/drain.ts';
 import type { KernelView } from './compare.ts';
 import type { NewestRelease } from './newest.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import type { ControlStatus } from '../../control/protocol.ts';
+import type { ControlStatus } from '../../daemon/control/protocol.ts';
 import { freshRecord, type HistoryEntry } from '../../state/record.ts';
-import { Status } from '../../status/status.ts';
+import { Status } from '../../observe/status/status.ts';
 import { judge } from './status.ts';
 
 const startMs = Date.parse('2026-01-01T00:00:00.000Z');

@@ -1,8 +1,8 @@
 import { columns } from '@sluice/cli';
 import { compareText, terminalText } from '@sluice/netfilter';
-import type { Imbalance } from '../../counts/balance.ts';
-import { byMost, type EndpointConnections, type ServiceConnections } from '../../counts/most.ts';
-import type { StatusReport } from '../../status/status.ts';
+import type { Imbalance } from '../../observe/counts/balance.ts';
+import { byMost, type EndpointConnections, type ServiceConnections } from '../../observe/counts/most.ts';
+import type { StatusReport } from '../../observe/status/status.ts';
 import type { Order } from '../options/orders.ts';
 
 /** The part of a status that is shown. */

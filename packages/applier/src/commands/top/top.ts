@@ -1,7 +1,7 @@
 import { limits } from '../../limits.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import type { SluicedConfig } from '../../config.ts';
-import type { StatusReport } from '../../status/status.ts';
+import type { StatusReport } from '../../observe/status/status.ts';
 import { type CommandError, stateError } from '../../command-error.ts';
 import { daemonStatus } from '../session/daemon-status.ts';
 import { answer, type CommonOptions, loadConfig, pageOf, type Terminal } from '../terminal/terminal.ts';

@@ -18,7 +18,7 @@ import { limits } from '../../limits.ts';
 import { KernelError } from '../../ports/failure.ts';
 import type { Kernel, Step, Switch, SwitchState, TrackedFlow } from '../../ports/kernel.ts';
 import { familiesOf, type NodeState, type Observed, type ObservedFamily } from '../../ports/node-state.ts';
-import { Interrupted } from '../../transaction/restore.ts';
+import { Interrupted } from '../../apply/transaction/restore.ts';
 import { EitherSwitch } from '../either-switch.ts';
 import { NftSwitch } from '../nft/nft-switch.ts';
 import { readSave } from '../save.ts';

@@ -10,10 +10,10 @@ import {
   type VirtualServer,
   virtualKey,
 } from '@sluice/netfilter';
-import type { Connections } from '../../ipvs/drain.ts';
-import type { IpvsKernel } from '../../ipvs/ports.ts';
-import { isGenerationName } from '../../ipvs/sets.ts';
-import type { KnownIpvsParts, ObservedIpvs, IpvsStep } from '../../ipvs/values.ts';
+import type { Connections } from '../../ports/ipvs/drain.ts';
+import type { IpvsKernel } from '../../ports/ipvs/ports.ts';
+import { isGenerationName } from '../../ports/ipvs/sets.ts';
+import type { KnownIpvsParts, ObservedIpvs, IpvsStep } from '../../ports/ipvs/values.ts';
 
 type FakeServer = Omit<VirtualServer, 'real'> & { readonly real: Map<string, RealServer> };
 type FakeSet = Omit<IpSet, 'entries'> & { entries: Set<string> };

@@ -1,8 +1,8 @@
 import { KernelError } from '../../ports/failure.ts';
 import { nftTableName } from '@sluice/netfilter';
-import { type ObservedNft, readTableText } from '../../nftables/observed.ts';
-import type { NftKernel, NftLack } from '../../nftables/ports.ts';
-import { Interrupted } from '../../transaction/restore.ts';
+import { type ObservedNft, readTableText } from '../../ports/nftables/observed.ts';
+import type { NftKernel, NftLack } from '../../ports/nftables/ports.ts';
+import { Interrupted } from '../../apply/transaction/restore.ts';
 import type { NftSets, SetMember } from '../nft/nft-switch.ts';
 
 /** An element and the end of its time. */

@@ -1,7 +1,7 @@
 import { canonicalAddress, type Family, findSet, ipvsInterface, type IpSet, readSetLine } from '@sluice/netfilter';
-import type { Connections } from '../../ipvs/drain.ts';
-import { isGenerationName } from '../../ipvs/sets.ts';
-import type { ObservedIpvs } from '../../ipvs/values.ts';
+import type { Connections } from '../../ports/ipvs/drain.ts';
+import { isGenerationName } from '../../ports/ipvs/sets.ts';
+import type { ObservedIpvs } from '../../ports/ipvs/values.ts';
 
 /** The timeouts that `ipvsadm -L --timeout` prints: `Timeout (tcp tcpfin udp): 900 120 300`. */
 export function readTimeouts(text: string): ObservedIpvs['timeouts'] {

@@ -5,7 +5,7 @@ import { type Family, type FamilyProgram, ipvsInterface, type SysctlKey, type Ta
 import { limits } from '../../limits.ts';
 import type { TrackedFlow, TrackedPath, Kernel, Step, Switch } from '../../ports/kernel.ts';
 import type { NodeState, Observed, ObservedFamily } from '../../ports/node-state.ts';
-import { Interrupted } from '../../transaction/restore.ts';
+import { Interrupted } from '../../apply/transaction/restore.ts';
 import { proxyTables } from '../nft/proxy-tables.ts';
 import { interfaceAddresses, interfaceNames } from '../facts.ts';
 import type { ChangeCount } from '../changes/change-count.ts';

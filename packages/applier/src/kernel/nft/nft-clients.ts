@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { type Family, familySuffix } from '@sluice/netfilter';
 import { limits } from '../../limits.ts';
-import type { AffinityFill } from '../../nftables/affinity.ts';
+import type { AffinityFill } from '../../ports/nftables/affinity.ts';
 import { familyNames } from '../../ports/node-state.ts';
 import type { Run } from '../command.ts';
 

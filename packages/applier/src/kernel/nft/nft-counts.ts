@@ -7,7 +7,7 @@ import {
   DeletedCounts,
   type EndpointCount,
   readCounts,
-} from '../../nftables/counts.ts';
+} from '../../ports/nftables/counts.ts';
 import type { Run, ToolResult } from '../command.ts';
 import { WorkCost } from '../processor-time.ts';
 

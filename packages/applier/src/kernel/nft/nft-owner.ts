@@ -1,5 +1,5 @@
 import { nftTableName } from '@sluice/netfilter';
-import type { NftProtection } from '../../nftables/ports.ts';
+import type { NftProtection } from '../../ports/nftables/ports.ts';
 import { limits } from '../../limits.ts';
 import type { Command, OnExit, Run, ToolResult } from '../command.ts';
 import { type HelperParts, NftHelper } from './nft-helper.ts';

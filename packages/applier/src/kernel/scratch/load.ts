@@ -1,8 +1,8 @@
 import { type Family, printCreate, printNft, printProgram } from '@sluice/netfilter';
-import { kindsOf } from '../../ipvs/servers.ts';
-import type { NodeIpvs } from '../../ipvs/values.ts';
+import { kindsOf } from '../../ports/ipvs/servers.ts';
+import type { NodeIpvs } from '../../ports/ipvs/values.ts';
 import { limits } from '../../limits.ts';
-import { stagedSections } from '../../plan/stages.ts';
+import { stagedSections } from '../../apply/plan/stages.ts';
 import { familiesOf, type NodeState } from '../../ports/node-state.ts';
 import type { RuleStore } from '../tools.ts';
 

@@ -1,0 +1,178 @@
+import { isBySwitch, type PlaneName, planeNameOf, printNft, printServers, printSets } from '@sluice/netfilter';
+import { printAddresses } from '../../ports/ipvs/text.ts';
+import { planNftInPlace, planNftProbation } from '../../ports/nftables/plan.ts';
+import { holdsByDefault } from '../../ports/nftables/repair.ts';
+import type { Beside } from '../plan/beside.ts';
+import { type PlanOptions, sysctlSteps } from '../plan/plan.ts';
+import { planInPlace, type TransactionPlan, withSteps } from '../plan/transaction-plan.ts';
+import { noTimeouts } from '../plan/virtual.ts';
+import { KernelError } from '../../ports/failure.ts';
+import type { ChangeKind, Flip } from '../../ports/journal.ts';
+import type { Kernel, Switch } from '../../ports/kernel.ts';
+import type { NodeState } from '../../ports/node-state.ts';
+import { notBeneath } from './beneath.ts';
+import { inPlace, showsExactly } from './in-place.ts';
+import type { NodePlane, ObservedBeside, PlannedStates } from './plane.ts';
+import { treePlane } from './tree.ts';
+
+/**
+ * Mode nftables: one table. A release lies beside the active one, then the switch is set; if the table or the profile's sets change, all
+ * of it is one transaction.
+ */
+const nftablesPlane: NodePlane = {
+  name: 'nftables',
+  mode: 'nftables',
+  label: 'mode nftables',
+  hasSwitch: true,
+  hasOwnTable: true,
+  failsHarmlessly: true,
+  hasServers: false,
+  namesServices: false,
+  flipOf: ({ nft: now }, { nft: desired }) => (now && desired && isBySwitch(now, desired) ? 'switch' : 'ordered'),
+  planRelease: (change, flip, options, beside) =>
+    flip === 'switch'
+      ? planNftBySwitch(change, options, beside)
+      : planInPlace(change.now, change.desired, options, beside),
+  planUpdate: planNftUpdate,
+  // The overlay of a release on probation changes together with what it lies over.
+  planNewerEndpoints: (before, after, options, beside) =>
+    after.flip === 'switch' ? after.stage : inPlace.planNewerEndpoints(before, after, options, beside),
+  missing: async ({ nft }) => ((await nft?.exists()) === true ? undefined : 'table inet sluice is missing'),
+  shows: async (_observed, { nft: state }, { kernel }) => {
+    const table = await kernel.nft?.observe();
+    return table !== undefined && state !== undefined && holdsByDefault(table, state);
+  },
+  observeBeside: async ({ nft: expected }, { nft }) => (expected ? { table: await nft?.observe() } : {}),
+  nativeFiles: ({ nft }) => (nft ? { 'table.nft': printNft(nft) } : {}),
+  // Its rules come first, whatever runs beneath.
+  refusesBeneath: () => undefined,
+};
+
+/** A release in mode nftables: beside the active one, then the switch. */
+function planNftBySwitch({ now, desired }: PlannedStates, options: PlanOptions, { nft }: Beside): TransactionPlan {
+  const { held } = nft ?? {};
+  if (!nft || !held || !now.nft || !desired.nft) return planInPlace(now, desired, options, nft ? { nft } : {});
+  const sysctls = sysctlSteps(now, desired, false);
+  const planned = planNftProbation({ ...nft, held }, now.nft, desired.nft);
+  const confirmed: NodeState = { ...desired, nft: now.nft };
+  return {
+    flip: 'switch',
+    stage: { steps: [...sysctls.before, ...planned.stage], touched: [] },
+    cutOver: { steps: sysctls.after, touched: [] },
+    defaults: { steps: planned.defaults, touched: [] },
+    finish: { steps: planned.finish, touched: [] },
+    afterStage: confirmed,
+    afterCutOver: confirmed,
+    afterDefaults: desired,
+    desired,
+  };
+}
+
+/** In mode nftables packets meet the newer endpoints at once; what no verdict leads to any more is removed later. */
+function planNftUpdate({ now, desired }: PlannedStates, options: PlanOptions, { nft }: Beside): TransactionPlan {
+  const { cutOver, ...planned } = planInPlace(now, desired, options);
+  if (!nft || !desired.nft) return { ...planned, cutOver };
+  const { first, late } = planNftInPlace(nft, desired.nft);
+  return {
+    ...planned,
+    cutOver: withSteps(cutOver, first),
+    finish: { steps: [...late, ...planned.finish.steps], touched: [] },
+  };
+}
+
+/** Mode ipvs: virtual servers and sets, and rules in kube-proxy's chains. */
+const ipvsPlane: NodePlane = {
+  ...inPlace,
+  name: 'ipvs',
+  mode: 'ipvs',
+  label: 'mode ipvs',
+  hasServers: true,
+  namesServices: false,
+  shows: async (observed, state, ports) => ports.kernel.ipvs !== undefined && showsExactly(observed, state, ports),
+  observeBeside: async ({ ipvs: expected }, { ipvs }) => {
+    if (!expected) return {};
+    if (!ipvs) throw new KernelError('ipvsadm, ipset and ip', 'one of them is not installed', 'missing');
+    const { servers } = await ipvs.observe(noTimeouts);
+    return { servers };
+  },
+  nativeFiles: ({ ipvs }) =>
+    ipvs
+      ? {
+          'ipset.rules': printSets(ipvs),
+          'ipvs.rules': printServers(ipvs),
+          'addresses.batch': printAddresses(ipvs),
+        }
+      : {},
+  // Two sets of virtual servers cannot stand side by side, and rules of any mode come before them.
+  refusesBeneath: ([proxy]) =>
+    notBeneath(proxy, 'Give the node a profile in mode iptables or nftables; mode ipvs can follow later'),
+};
+
+/**
+ * Mode iptables in layout `flat`, with kube-proxy's names of chains. A release: filter allows what both programs need, nat changes, filter
+ * narrows; the old program is gone then.
+ */
+const flatPlane: NodePlane = {
+  ...inPlace,
+  name: 'flat',
+  mode: 'iptables',
+  label: 'layout flat',
+  hasServers: false,
+  namesServices: true,
+  shows: showsExactly,
+  observeBeside: async () => ({}),
+  nativeFiles: () => ({}),
+  refusesBeneath: () => ({
+    code: 'NODE_CANNOT_ADOPT',
+    level: 'error',
+    message:
+      "Cannot put the bundle in front of this kube-proxy: in layout flat its chains have the names of kube-proxy's",
+    hint: 'Set `layout: tree` in sluiced.yaml',
+  }),
+};
+
+const planes = {
+  flat: flatPlane,
+  tree: treePlane,
+  ipvs: ipvsPlane,
+  nftables: nftablesPlane,
+} as const satisfies Record<PlaneName, NodePlane>;
+
+/** A data plane by its name. */
+export const planeNamed = (name: PlaneName): NodePlane => planes[name];
+
+/** The data plane that a state is for. */
+export const nodePlaneOf = (state: Pick<NodeState, 'families' | 'ipvs' | 'nft'>): NodePlane =>
+  planes[planeNameOf(state)];
+
+/** Reads what the kernel has beside the tables of iptables, of each part that a state has. @throws KernelError */
+export async function observeBeside(state: NodeState, kernel: Kernel): Promise<ObservedBeside> {
+  const parts = await Promise.all(Object.values(planes).map((plane) => plane.observeBeside(state, kernel)));
+  return Object.assign({}, ...parts) as ObservedBeside;
+}
+
+/** What an operator can load by hand in an emergency beside the rules of iptables, of each part that a state has: by file name. */
+export function nativeFilesBeside(state: NodeState): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.values(planes).flatMap((plane) => Object.entries(plane.nativeFiles(state))));
+}
+
+/**
+ * Plans the transaction from `now` to `desired`, as the data plane of the desired state does.
+ *
+ * - Change of the mode: the new data plane first, then the old one goes.
+ * - Sets, virtual servers and addresses of mode ipvs have no switch: they change in the order of `plan`.
+ * @param its the switch of the kernel, if it has one
+ * @param beside what is beside the tables now
+ */
+export function planTransaction(
+  now: NodeState,
+  desired: NodeState,
+  { changeKind, its }: { readonly changeKind: ChangeKind; readonly its: Switch | undefined },
+  options: PlanOptions,
+  beside: Beside = {},
+): TransactionPlan {
+  const plane = nodePlaneOf(desired);
+  if (changeKind === 'endpoints') return plane.planUpdate({ now, desired }, options, beside);
+  const flip: Flip = its ? plane.flipOf(now, desired, its) : 'ordered';
+  return plane.planRelease({ now, desired }, flip, options, beside);
+}

@@ -1,0 +1,102 @@
+import {
+  certificateMisfit,
+  digestBesideProxy,
+  isProblem,
+  makeCertificate,
+  type Observation,
+  observedDigest,
+  printObservation,
+  readParityReport,
+} from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
+import { messageOf } from '../../message.ts';
+import type { ParityGate } from '../../ports/parity.ts';
+import type { Refusal } from '../../ports/refusal.ts';
+
+interface ReportParts {
+  readonly node: string;
+  /** Differences that the operator accepts, by id. */
+  readonly accepted: readonly string[];
+  readonly observe: () => Promise<Observation>;
+  /**
+   * Compares what was observed with the bundle.
+   * @param observed the text of the observation
+   * @returns the text of a parity report
+   */
+  readonly compare: (observed: string) => Promise<string>;
+  readonly standsElsewhere: () => Promise<boolean>;
+  readonly nowMs: () => number;
+}
+
+/**
+ * Allows a take-over by a comparison that is made at this moment, on this node, by an operator who is root here: no signature is needed.
+ */
+export class ReportGate implements ParityGate {
+  readonly #parts: ReportParts;
+
+  constructor(parts: ReportParts) {
+    this.#parts = parts;
+  }
+
+  standsElsewhere(): Promise<boolean> {
+    return this.#parts.standsElsewhere();
+  }
+
+  async refuse(version: string): Promise<Refusal | undefined> {
+    try {
+      const why = await this.#misfit(version);
+      return why === undefined ? undefined : { problems: [notEquivalent(why)] };
+    } catch (error) {
+      return { problems: [notEquivalent(`nothing could be compared: ${messageOf(error)}`)] };
+    }
+  }
+
+  /**
+   * A comparison takes seconds, in which rules may change: it counts once the node is as it was compared. On a node whose endpoints change
+   * all the time each of several states must be equivalent, and kube-proxy's next change is one that Sluice's bundle brings, too. What
+   * another program changes is compared, or nothing is taken over.
+   */
+  async #misfit(version: string): Promise<string | undefined> {
+    let compared = await this.#parts.observe();
+    for (let n = 1; ; n++) {
+      const why = await this.#misfitOf(compared, version);
+      if (why !== undefined) return why;
+      const after = await this.#parts.observe();
+      if (observedDigest(after) === observedDigest(compared)) return undefined;
+      if (n === comparisonsMax) return restless(compared, after);
+      compared = after;
+    }
+  }
+
+  async #misfitOf(observation: Observation, version: string): Promise<string | undefined> {
+    const { node, accepted, compare, nowMs } = this.#parts;
+    const report = readParityReport(
+      'the result of the comparison',
+      await compare([...printObservation(observation)].join('')),
+    );
+    if (isProblem(report)) return report.message;
+    const terms = { accepted, by: 'the operator', nowMs: nowMs(), seconds: 60 };
+    const judged = makeCertificate(report, terms);
+    if (typeof judged === 'string') return judged;
+    const { bootId = '' } = observation;
+    const facts = { node, bootId, version, observed: observedDigest(observation), nowMs: terms.nowMs };
+    const why = certificateMisfit(judged, facts);
+    return why === undefined ? undefined : `the comparison does not fit: ${why}`;
+  }
+}
+
+/** States of a node that changes while it is compared. */
+const comparisonsMax = 3;
+
+/** Why a node is not taken over that another program changed during the last comparison; what changed before was compared. */
+const restless = (compared: Observation, after: Observation): string | undefined =>
+  digestBesideProxy(after) === digestBesideProxy(compared)
+    ? undefined
+    : `rules of another program changed during the last of ${comparisonsMax} comparisons; run the same command again`;
+
+const notEquivalent = (why: string): Problem => ({
+  code: 'NODE_PARITY_MISSING',
+  level: 'error',
+  message: `Cannot take over the Service rules of this node: ${why}`,
+  hint: 'Nothing was touched. `sluice parity` shows each difference with a packet; mend it, or accept it by its id: --accept ID',
+});

@@ -1,0 +1,281 @@
+import type { Accepted } from '@sluice/bundle';
+import { version } from '@sluice/cli';
+import { Counter, Gauge, Histogram, type Metric, Registry } from 'prom-client';
+import { byMost, type ServiceConnections } from '../counts/most.ts';
+import type { AffinityFill } from '../../ports/nftables/affinity.ts';
+import type { FrontendConnections } from '../../ports/nftables/counts.ts';
+import type { Generation } from '../../ports/journal.ts';
+import { type Outcome, partialOf } from '../../ports/outcome.ts';
+import { type NodeMemory, ProxyMetrics, TransactionMetrics } from './metrics.ts';
+import { StateSizes } from './state-sizes.ts';
+
+const when = {
+  connections:
+    'since sluiced started or the kernel counts; modes iptables and ipvs with countConnections, mode nftables with nftables.endpointCounters',
+  live: 'at the last reading; with countTraffic',
+  bytes:
+    'of tracked connections, in mode ipvs since the server was added; with countTraffic, outside of mode ipvs also net.netfilter.nf_conntrack_acct',
+} as const;
+
+const figures = [
+  { figure: 'connections', name: 'connections', what: 'New connections' },
+  { figure: 'live', name: 'live_connections', what: 'Live connections' },
+  { figure: 'bytes', name: 'bytes', what: 'Bytes in both directions' },
+] as const;
+
+/** What Services and endpoints have, each figure of those that have most: the number of series is bounded. */
+export class TrafficMetrics {
+  readonly #gauges: readonly {
+    readonly figure: (typeof figures)[number]['figure'];
+    readonly services: Gauge<'service'>;
+    readonly endpoints: Gauge<'service' | 'endpoint'>;
+  }[];
+
+  constructor(registry: Registry) {
+    this.#gauges = figures.map(({ figure, name, what }) => ({
+      figure,
+      services: new Gauge({
+        name: `sluice_service_${name}`,
+        help: `${what} of the Service ports that have most (countedServices), ${when[figure]}`,
+        labelNames: ['service'],
+        registers: [registry],
+      }),
+      endpoints: new Gauge({
+        name: `sluice_endpoint_${name}`,
+        help: 'The same of as many endpoints of these, those that have most',
+        labelNames: ['service', 'endpoint'],
+        registers: [registry],
+      }),
+    }));
+  }
+
+  /** @param most series of each gauge */
+  take(services: readonly ServiceConnections[], most: number): void {
+    for (const { figure, services: ofServices, endpoints } of this.#gauges) {
+      // Others have most now.
+      ofServices.reset();
+      endpoints.reset();
+      const busiest = services.toSorted(byMost(figure)).slice(0, most);
+      for (const { service, [figure]: value } of busiest) if (value !== null) ofServices.set({ service }, value);
+      const all = busiest.flatMap(({ service, endpoints: own }) => own.map((one) => ({ ...one, service })));
+      for (const { service, endpoint, [figure]: value } of all.toSorted(byMost(figure)).slice(0, most))
+        if (value !== null) endpoints.set({ service, endpoint }, value);
+    }
+  }
+}
+
+/** Every metric of the daemon, with its help. */
+export class StatusMetrics {
+  readonly registry = new Registry();
+  readonly proxy: ProxyMetrics;
+  transactions: TransactionMetrics | undefined;
+  readonly #sizes: StateSizes;
+  readonly #traffic: TrafficMetrics;
+  readonly #outcomes = new Counter({
+    name: 'sluice_outcomes_total',
+    help: 'Bundles by outcome',
+    labelNames: ['outcome'],
+    registers: [],
+  });
+  readonly #repairs = new Counter({ name: 'sluice_repairs_total', help: 'Drift repairs', registers: [] });
+  readonly #gauges: ReturnType<typeof gauges>;
+  readonly #duration = new Histogram({
+    name: 'sluice_apply_duration_seconds',
+    help: 'Time from a complete bundle to its outcome',
+    buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
+    registers: [],
+  });
+
+  /**
+   * @param report the present status
+   * @param nowMs the time of day, for metrics with a timestamp
+   */
+  constructor(report: () => Told, nowMs: () => number) {
+    this.proxy = new ProxyMetrics(this.registry, nowMs);
+    this.#sizes = new StateSizes(this.registry);
+    this.#traffic = new TrafficMetrics(this.registry);
+    this.#gauges = gauges(report);
+    const { generation, alarm, ...later } = this.#gauges;
+    const all: readonly Metric[] = [
+      this.#outcomes,
+      this.#repairs,
+      generation,
+      alarm,
+      ...Object.values(later),
+      this.#duration,
+    ];
+    for (const metric of all) this.registry.registerMetric(metric);
+    this.#gauges.build.set({ version }, 1);
+  }
+
+  /** Adds the metrics of this memory. @param nowMs the time of day */
+  remembers(memory: NodeMemory, monotonicMs: () => number, nowMs: () => number): void {
+    this.transactions = new TransactionMetrics(this.registry, monotonicMs, nowMs, memory);
+  }
+
+  activate(generation: Generation | undefined): void {
+    this.#gauges.generation.set(generation?.number ?? -1);
+    this.#gauges.leftOut.set(generation?.partial?.services.length ?? 0);
+    this.proxy.activate(generation);
+    this.#sizes.activate(generation?.state);
+  }
+
+  pending(isPending: boolean): void {
+    this.#gauges.pending.set(isPending ? 1 : 0);
+  }
+
+  signatures(policy: 'required' | 'none'): void {
+    this.#gauges.required.set(policy === 'required' ? 1 : 0);
+  }
+
+  protects(isOwned: boolean): void {
+    this.#gauges.owned.set(isOwned ? 1 : 0);
+  }
+
+  localhost(open: number, failures: number): void {
+    this.#gauges.localhost.set(open);
+    this.#gauges.localhostFailures.set(failures);
+  }
+
+  affinity(fills: readonly AffinityFill[]): void {
+    for (const { family, clients, size } of fills) {
+      this.#gauges.clients.set({ family }, clients);
+      this.#gauges.clientsMax.set({ family }, size);
+    }
+  }
+
+  connections(frontends: readonly FrontendConnections[]): void {
+    const gauge = this.#gauges.connections;
+    // Others have most now.
+    gauge.reset();
+    for (const { frontend, connections } of frontends) gauge.set({ frontend }, connections);
+  }
+
+  services(services: readonly ServiceConnections[], most: number): void {
+    this.#traffic.take(services, most);
+  }
+
+  accepted({ serial, expires }: Accepted): void {
+    this.#gauges.serial.set(serial);
+    this.#gauges.expires.set(expires === undefined ? 0 : Date.parse(expires) / 1000);
+  }
+
+  /** @param wave 0: none */
+  waits(wave: number): void {
+    this.#gauges.waitingWave.set(wave);
+  }
+
+  staleFlows(connections: number): void {
+    this.#gauges.staleFlows.set(connections);
+  }
+
+  ended(outcome: Outcome, seconds: number): void {
+    const isPartial = outcome.kind === 'confirmed' && partialOf(outcome) !== undefined;
+    this.#outcomes.inc({ outcome: isPartial ? 'partial' : outcome.kind });
+    if (outcome.kind === 'same') this.transactions?.isIn();
+    this.#duration.observe(seconds);
+    this.proxy.synced(outcome, seconds);
+  }
+
+  repaired(): void {
+    this.#repairs.inc();
+  }
+}
+
+const familyGauge = (name: string, help: string): Gauge<'family'> =>
+  new Gauge({ name, help, labelNames: ['family'], registers: [] });
+
+/** What metrics tell of the status. */
+interface Told {
+  readonly draining: object | null;
+  readonly ineligible: string | null;
+  readonly alarms: Readonly<Record<string, string>>;
+  readonly rulesSeenSeconds: number;
+}
+
+/** One that is computed when it is asked for. */
+const derived = (name: string, help: string, value: () => number): Gauge =>
+  new Gauge({
+    name,
+    help,
+    registers: [],
+    collect() {
+      this.set(value());
+    },
+  });
+
+function gauges(report: () => Told) {
+  const gauge = (name: string, help: string): Gauge => new Gauge({ name, help, registers: [] });
+  return {
+    draining: derived('sluice_draining', '1 while the node is drained: its ports for load balancers answer 503', () =>
+      report().draining === null ? 0 : 1,
+    ),
+    eligible: derived(
+      'sluice_node_eligible',
+      '0 while the node is drained, or its Node is drained or to be deleted: the port of kube-proxy for load balancers answers 503',
+      () => (report().draining === null && report().ineligible === null ? 1 : 0),
+    ),
+    generation: gauge('sluice_generation', 'The active generation; -1 before the first'),
+    alarm: alarmGauge(() => Object.keys(report().alarms)),
+    seen: derived(
+      'sluice_rules_seen_seconds',
+      'How many seconds ago the kernel was last known to hold the active generation; 0 during a change',
+      () => report().rulesSeenSeconds,
+    ),
+    owned: gauge(
+      'sluice_nft_table_owned',
+      '1 while only sluiced can change the table of mode nftables, 0 while other programs can, or in other modes',
+    ),
+    localhost: gauge('sluice_localhost_listeners', 'Node ports that sluiced serves on ::1, in mode nftables'),
+    localhostFailures: gauge(
+      'sluice_localhost_listener_failures',
+      'How many times one of them could not be opened since sluiced started',
+    ),
+    clients: familyGauge('sluice_affinity_clients', 'Clients of session affinity that mode nftables remembers'),
+    clientsMax: familyGauge('sluice_affinity_clients_max', 'How many of them it can remember'),
+    connections: new Gauge({
+      name: 'sluice_frontend_connections',
+      help: 'New connections of the frontends that have most (countedServices), since sluiced started or the kernel counts; only with nftables.endpointCounters',
+      labelNames: ['frontend'],
+      registers: [],
+    }),
+    build: new Gauge({
+      name: 'sluice_build_info',
+      help: 'Always 1; the version of sluiced is a label',
+      labelNames: ['version'],
+      registers: [],
+    }),
+    pending: gauge(
+      'sluice_bundle_pending',
+      '1 while the kernel does not hold the bundle of the directory: it is being applied, waits, or was refused',
+    ),
+    required: gauge('sluice_signatures_required', '1 when bundles must be signed, 0 when any bundle is accepted'),
+    serial: gauge('sluice_release_serial', 'The serial of the last accepted release; 0 before the first'),
+    expires: gauge('sluice_release_expires_timestamp_seconds', 'When the last accepted release expires; 0 for never'),
+    leftOut: gauge(
+      'sluice_services_left_out',
+      'Services that the active generation lacks of its release, because their probes failed: they stay as before; 0 for none',
+    ),
+    waitingWave: gauge('sluice_waiting_wave', 'The wave that this node waits for; 0 for none'),
+    staleFlows: gauge(
+      'sluice_stale_flows',
+      'Connections to removed endpoints that the kernel still tracks; 0 for none, 1 where they are not counted',
+    ),
+  };
+}
+
+/** An alarm that is over stays as 0. */
+function alarmGauge(alarms: () => readonly string[]): Gauge<'code'> {
+  const raised = new Set<string>();
+  return new Gauge({
+    name: 'sluice_alarm',
+    help: '1 while an alarm is open, 0 when it is over',
+    labelNames: ['code'],
+    registers: [],
+    collect() {
+      const now = new Set(alarms());
+      for (const code of now) raised.add(code);
+      for (const code of raised) this.set({ code }, now.has(code) ? 1 : 0);
+    },
+  });
+}
