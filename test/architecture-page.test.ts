@@ -1,6 +1,7 @@
-import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { boxesPage } from './boxes.ts';
 
 const root = join(import.meta.dirname, '..');
 const text = readFileSync(join(root, 'ARCHITECTURE.md'), 'utf8');
@@ -37,4 +38,11 @@ test('ARCHITECTURE.md can be read in five minutes: at most 120 lines of at most 
   const lines = text.trimEnd().split('\n');
   expect(lines.length).toBeLessThanOrEqual(120);
   expect(lines.filter((line) => line.length > 160)).toEqual([]);
+});
+
+/** UPDATE_DOCS=1 draws them again. */
+test('packages/README.md shows the boxes of each package, and no import leads back', () => {
+  const page = join(root, 'packages/README.md');
+  if (process.env['UPDATE_DOCS'] === '1') writeFileSync(page, boxesPage());
+  expect(readFileSync(page, 'utf8')).toBe(boxesPage());
 });

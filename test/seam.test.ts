@@ -106,7 +106,7 @@ const reading: Readonly<Record<string, string>> = {
     'review/src/commands/input/observation.ts',
   ]),
   ...inEach('one entry of a table by mode or tool, the others are beside it', [
-    'applier/src/observe/counts/rule-counts.ts',
+    'applier/src/apply/counts/rule-counts.ts',
     'review/src/bundle/reach.ts',
     'review/src/bundle/text-reach.ts',
     'review/src/cost/table-cost.ts',

@@ -1,6 +1,6 @@
 import { failed } from './failure.ts';
 import { addAll } from '@sluice/netfilter';
-import { RuleCountReader, type RuleCount } from '../observe/counts/rule-counts.ts';
+import { RuleCountReader, type RuleCount } from '../apply/counts/rule-counts.ts';
 import type { Run } from './command.ts';
 import type { Tools } from './tools.ts';
 

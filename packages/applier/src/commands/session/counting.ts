@@ -1,9 +1,9 @@
 import { tableOptions } from '@sluice/netfilter';
 import type { SluicedConfig } from '../../config.ts';
-import { countsOfFrontends } from '../../observe/counts/of-frontends.ts';
-import { countsOfServers, trafficOfServers } from '../../observe/counts/of-servers.ts';
-import type { RuleCount } from '../../observe/counts/rule-counts.ts';
-import { ServiceCounts, type ToldCounts } from '../../observe/counts/service-counts.ts';
+import { countsOfFrontends } from '../../apply/counts/of-frontends.ts';
+import { countsOfServers, trafficOfServers } from '../../apply/counts/of-servers.ts';
+import type { RuleCount } from '../../apply/counts/rule-counts.ts';
+import { ServiceCounts, type ToldCounts } from '../../apply/counts/service-counts.ts';
 import { readServerStatistics } from '../../kernel/ipvs/ipvs-statistics.ts';
 import type { LinuxKernel } from '../../kernel/linux/linux.ts';
 import type { WorkCost } from '../../kernel/processor-time.ts';

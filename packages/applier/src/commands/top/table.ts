@@ -1,7 +1,7 @@
 import { columns } from '@sluice/cli';
 import { compareText, terminalText } from '@sluice/netfilter';
-import type { Imbalance } from '../../observe/counts/balance.ts';
-import { byMost, type EndpointConnections, type ServiceConnections } from '../../observe/counts/most.ts';
+import type { Imbalance } from '../../apply/counts/balance.ts';
+import { byMost, type EndpointConnections, type ServiceConnections } from '../../apply/counts/most.ts';
 import type { StatusReport } from '../../observe/status/status.ts';
 import type { Order } from '../options/orders.ts';
 

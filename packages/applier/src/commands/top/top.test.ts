@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import type { ServiceConnections } from '../../observe/counts/most.ts';
+import type { ServiceConnections } from '../../apply/counts/most.ts';
 import { chosen, printTable } from './table.ts';
 
 const figures = (connections: number, recent: number) => ({

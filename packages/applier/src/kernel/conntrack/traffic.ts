@@ -1,6 +1,6 @@
 import { failed } from '../failure.ts';
-import { familiesServed, servicesAt } from '../../observe/counts/frontends.ts';
-import { TrafficReader, type TrafficReading, TrafficSums } from '../../observe/counts/traffic.ts';
+import { familiesServed, servicesAt } from '../../apply/counts/frontends.ts';
+import { TrafficReader, type TrafficReading, TrafficSums } from '../../apply/counts/traffic.ts';
 import { limits } from '../../limits.ts';
 import type { NodeState } from '../../ports/node-state.ts';
 import type { Run } from '../command.ts';

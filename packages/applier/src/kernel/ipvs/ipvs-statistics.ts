@@ -1,5 +1,5 @@
 import { failed } from '../failure.ts';
-import type { ServerStatistics } from '../../observe/counts/of-servers.ts';
+import type { ServerStatistics } from '../../apply/counts/of-servers.ts';
 import type { Run } from '../command.ts';
 
 /**

@@ -1,7 +1,7 @@
 import type { Accepted } from '@sluice/bundle';
 import { version } from '@sluice/cli';
 import { Counter, Gauge, Histogram, type Metric, Registry } from 'prom-client';
-import { byMost, type ServiceConnections } from '../counts/most.ts';
+import { byMost, type ServiceConnections } from '../../apply/counts/most.ts';
 import type { AffinityFill } from '../../ports/nftables/affinity.ts';
 import type { FrontendConnections } from '../../ports/nftables/counts.ts';
 import type { Generation } from '../../ports/journal.ts';

@@ -1,6 +1,6 @@
 import { frontendMark, printNftEndpoint } from '@sluice/netfilter';
 import type { EndpointCount } from '../../ports/nftables/counts.ts';
-import { ownersOf } from '../../apply/partial/services.ts';
+import { ownersOf } from '../partial/services.ts';
 import type { ServiceNames } from '../../ports/node-state.ts';
 import type { RuleCount } from './rule-counts.ts';
 

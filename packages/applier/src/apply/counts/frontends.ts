@@ -7,7 +7,7 @@ import {
   planeOf,
   type TransportProtocol,
 } from '@sluice/netfilter';
-import { ownersOf } from '../../apply/partial/services.ts';
+import { ownersOf } from '../partial/services.ts';
 import { familyNames, type NodeState } from '../../ports/node-state.ts';
 
 /**

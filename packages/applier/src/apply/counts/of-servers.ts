@@ -1,4 +1,4 @@
-import { ownersOf } from '../../apply/partial/services.ts';
+import { ownersOf } from '../partial/services.ts';
 import type { NodeState } from '../../ports/node-state.ts';
 import type { RuleCount } from './rule-counts.ts';
 import { type TrafficReading, TrafficSums } from './traffic.ts';

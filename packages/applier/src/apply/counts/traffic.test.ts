@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { readStatistics } from '../../kernel/ipvs/ipvs-statistics.ts';
 import { limits } from '../../limits.ts';
 import type { NodeState, ServiceNames } from '../../ports/node-state.ts';
-import { TrafficMetrics } from '../status/status-metrics.ts';
+import { TrafficMetrics } from '../../observe/status/status-metrics.ts';
 import { familiesServed, type ServiceAt, servicesAt } from './frontends.ts';
 import { busiestServices } from './most.ts';
 import { countsOfServers, trafficOfServers } from './of-servers.ts';
