@@ -253,6 +253,11 @@ const decisions: Section = {
       '27. Rules in memory',
       'rules are plain values, texts are packed',
     ),
+    page(
+      'docs/decisions/0028-bisect-beside-git.md',
+      '28. Bisect',
+      'for what git bisect is enough, and for what it is not',
+    ),
   ],
 };
 
