@@ -111,7 +111,7 @@ test('a purge keeps other drop-ins of the unit', () => {
 });
 
 test.each(['etc/kubernetes/manifests', 'var/lib/rancher/rke2/agent/pod-manifests'])(
-  'a purge gives the manifest in %s back to the kubelet, unless it was written anew',
+  'a purge gives the manifest in %s back to the kubelet, unless it was written again',
   (manifests) => {
     for (const isNew of [false, true]) {
       const held = put(`${manifests}/.sluiced-adopt.kube-proxy.yaml`, 'held');

@@ -25,7 +25,7 @@ const pages = {
   }),
 };
 
-/** UPDATE_DOCS=1 writes the pages anew. */
+/** UPDATE_DOCS=1 writes the pages again. */
 if (process.env['UPDATE_DOCS'] === '1') {
   mkdirSync(directory, { recursive: true });
   for (const [name, text] of Object.entries(pages)) writeFileSync(join(directory, name), text);

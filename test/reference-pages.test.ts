@@ -53,7 +53,7 @@ const pages: Readonly<Record<string, string>> = {
   'reference/metrics.md': metricPage(metricsOf(status), metricsOf(new Metrics())),
 };
 
-/** UPDATE_DOCS=1 writes the pages anew. */
+/** UPDATE_DOCS=1 writes the pages again. */
 if (process.env['UPDATE_DOCS'] === '1') {
   mkdirSync(join(docs, 'reference'), { recursive: true });
   for (const [name, text] of Object.entries(pages)) writeFileSync(join(docs, name), text);

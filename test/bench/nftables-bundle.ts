@@ -28,7 +28,7 @@ export class ChangingBundle {
     this.write(new Map([...this.read(some)].map(([path, text]) => [path, edit(text)])));
   }
 
-  /** Writes some files anew. */
+  /** Writes some files again. */
   write(texts: ReadonlyMap<string, string>): void {
     for (const [path, text] of texts) this.#files.set(path, text);
     const plan = planTree(this.directory, this.#files);

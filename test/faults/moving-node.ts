@@ -118,7 +118,7 @@ export class MovingNode {
 
   /**
    * kube-proxy is written last: it runs beneath Sluice, stops, and starts again without its jumps, which it inserts before Sluice's. The
-   * tables of mode nftables are made anew by each start.
+   * tables of mode nftables are made again by each start.
    */
   async putProxyLast(): Promise<void> {
     const { node } = this;
@@ -224,7 +224,7 @@ function linesBeside(text: string, other: string): readonly string[] {
   });
 }
 
-/** Rules and tables, in the order of their text: chains that are written anew are listed later. */
+/** Rules and tables, in the order of their text: chains that are written again are listed later. */
 async function kernelText(node: AdoptNode, { backend }: Move): Promise<string> {
   const lines = [...(await node.rules(backend)).split('\n'), ...(await node.tables())];
   return lines.toSorted().join('\n');

@@ -78,7 +78,7 @@ describe.each(plainPlanes)('after a boot, on $backend, mode $mode', ({ backend, 
     damage('store');
     expect((await node.sluiced('boot')).exitCode, 'from the copy').toBe(0);
     expect(await node.forwarding(plane)).toBe(second);
-    expect((await node.sluiced('status')).stdout).toMatch(new RegExp(`damaged +store/${manifest} .*written anew`));
+    expect((await node.sluiced('status')).stdout).toMatch(new RegExp(`damaged +store/${manifest} .*written again`));
     await forget();
     damage('store');
     damage('copies');

@@ -7,7 +7,7 @@ import { addPods } from './clients.ts';
 import { needKernel } from './privileges.ts';
 import { kinds, SluicedNode, until, web } from './sluiced-node.ts';
 
-/** The real daemon with `countConnections`, in mode iptables: the counters of rules, over changes that make the rules anew. */
+/** The real daemon with `countConnections`, in mode iptables: the counters of rules, over changes that make the rules again. */
 
 let node: SluicedNode;
 beforeEach(needKernel);

@@ -21,7 +21,7 @@ const registry = (addresses: readonly string[]): string => `
 const answersMs = 30_000;
 
 /**
- * The clients at each address: connections that stay open and ask once in two seconds, opened anew a second after they end: hundreds that
+ * The clients at each address: connections that stay open and ask once in two seconds, opened again a second after they end: hundreds that
  * try at once would keep a busy machine from starting what they wait for; and four pulls at a time, each on a
  * connection of its own, in the form that containerd gives to a mirror of its `hosts.toml`.
  */

@@ -76,7 +76,7 @@ describe('a release on probation', { timeout: 90_000 }, () => {
     });
   });
 
-  test('is shown anew on a terminal until Ctrl-C', async (context) => {
+  test('is shown again on a terminal until Ctrl-C', async (context) => {
     needBackend(context, 'nft');
     await startProbation(node, plane!);
     const command = `${process.execPath} ${programPath('sluiced')} status --watch -c ${node.directory}/sluiced.yaml`;

@@ -22,7 +22,7 @@ const adoptUnit = ['--unit', unit, '--without-parity'] as const;
 const settled = (machine: TestMachine): Promise<unknown> =>
   until('the end of all jobs', async () => (await machine.run('systemctl', 'list-jobs')).stdout.includes('No jobs'));
 
-/** A unit file that is written anew, as an upgrade of its package does. */
+/** A unit file that is written again, as an upgrade of its package does. */
 const newUnitFile = `file=$(systemctl show --value -p FragmentPath ${unit}) && cp "$file" "$file.new" && mv "$file.new" "$file"`;
 
 /** What may bring a unit back: orders, other units that want it, reloads, and systemd itself. */

@@ -5,7 +5,7 @@ import { minors } from './binaries.ts';
 import { recordFolder, recordedFolder } from './recorded.ts';
 
 /**
- * Writes `recorded/` anew: `SLUICE_TIER=all SLUICE_SEED=1 node test/parity/record.ts`. It boots a kernel in user mode, in which each kube-proxy
+ * Writes `recorded/` again: `SLUICE_TIER=all SLUICE_SEED=1 node test/parity/record.ts`. It boots a kernel in user mode, in which each kube-proxy
  * runs in mode ipvs. The programs are built before by `./dev test --all test/vm/inside/observed.test.ts`.
  */
 

@@ -72,7 +72,7 @@ describe.each(registries)('%s', (_title, open) => {
   test('keeps both signatures of a signer with a new key under one name', async () => {
     writeFileSync(at('release/SHA256SUMS.sig'), signatureOf('a key that was lost'));
     await push();
-    writeFileSync(at('release/SHA256SUMS.sig'), signatureOf('anew'));
+    writeFileSync(at('release/SHA256SUMS.sig'), signatureOf('again'));
     const { stdout } = await push();
     const signatures = (dir: string): readonly string[] =>
       Object.entries(filesOf(at(dir))).flatMap(([name, text]) => (name.endsWith('.sig') ? [text] : []));
@@ -81,7 +81,7 @@ describe.each(registries)('%s', (_title, open) => {
       expect(await sluice('pull', stdout.trim(), '-o', at('pulled'))).toMatchObject({ status: 0 });
       return signatures('pulled').toSorted();
     };
-    const both = [signatureOf('a key that was lost'), signatureOf('anew')].toSorted();
+    const both = [signatureOf('a key that was lost'), signatureOf('again')].toSorted();
     expect(await pulled()).toEqual(both);
     await sluice('push', at('pulled'), `${registry?.host}/sluice/shop:latest`);
     expect(await pulled()).toEqual(both);

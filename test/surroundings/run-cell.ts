@@ -167,7 +167,7 @@ async function runOn(node: SluicedNode, cell: Cell, troubleSeconds: number): Pro
   return { wrong: [...wrong], healSeconds, calls: all.every(isCounted) ? tools.met.split('\n').length - 1 : undefined };
 }
 
-/** Starts a daemon that ends anew, as its unit does (`Restart=always`, `RestartSec=2`). @returns a function that ends this */
+/** Starts a daemon that ends again, as its unit does (`Restart=always`, `RestartSec=2`). @returns a function that ends this */
 function supervise(daemon: ChildProcess, start: () => ChildProcess): () => void {
   const stopped = new AbortController();
   const again = async (one: ChildProcess): Promise<void> => {

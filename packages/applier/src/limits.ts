@@ -68,7 +68,7 @@ export const limits = {
 
   /** Damaged files of the state directory are named for a day, the newest of them. */
   damageToldMs: 24 * 3600_000,
-  /** The alarm of a file that was written anew. */
+  /** The alarm of a file that was written again. */
   damageAlarmMs: 3600_000,
   damagedFilesKept: 20,
   /** The active generation's files are read again, 20 MB at 10,000 Services, after each release and so often. */
@@ -162,7 +162,7 @@ export const limits = {
   /** The most that a config may ask for: with 100 endpoints of each, /status has 12 MB. */
   countedServicesMax: 200,
   countedEndpointsTold: 100,
-  /** How long connections of endpoints are added up before they are compared with their shares anew. */
+  /** How long connections of endpoints are added up before they are compared with their shares again. */
   balanceWindowMs: 10 * 60_000,
   /**
    * An endpoint is far from its share when it should have had this many connections at least, and had twice as many or half of it, and
@@ -175,7 +175,7 @@ export const limits = {
   imbalancesTold: 50,
   /** How often a file says that the main loop makes progress. */
   aliveMs: 10_000,
-  /** How often `sluiced top` shows its page anew on a terminal. */
+  /** How often `sluiced top` shows its page again on a terminal. */
   topRefreshMs: 2_000,
 
   /** How long a removed real server of mode ipvs drains before its connections are cut, unless the config sets it. */

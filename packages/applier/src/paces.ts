@@ -33,8 +33,8 @@ export const paces = {
    * any cost.
    */
   comparisonUnasked: { leastMs: 0, factor: 800, mostMs: 10 * 60_000 },
-  /** A comparison that made way for changes and begins anew. */
-  comparisonAnew: { leastMs: 0, factor: 50, mostMs: 30_000 },
+  /** A comparison that made way for changes and begins again. */
+  comparisonAgain: { leastMs: 0, factor: 50, mostMs: 30_000 },
   /**
    * A poll of the tables where there are no events: 2 %. At 10,000 Services in the legacy store a poll takes some 0.5 s, so removed rules are
    * found within 30 s; at 1,000 within 5 s.

@@ -174,7 +174,7 @@ test('postpones a periodic comparison for urgent work, within a limit', () => {
   nowMs += 1;
   expect(drift.isDue).toBe(true);
   drift.wasInterrupted(60_000);
-  nowMs += paces.comparisonAnew.mostMs;
+  nowMs += paces.comparisonAgain.mostMs;
   expect(drift.isDue, 'the pause is bounded').toBe(true);
   nowMs = limits.compareLateMsMax - 1;
   drift.wasInterrupted(0);

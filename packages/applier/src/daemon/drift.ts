@@ -111,7 +111,7 @@ export class Drift {
   }
 
   /**
-   * A comparison was postponed for urgent work. It begins anew after a pause that pays for what was lost: where changes come every second,
+   * A comparison was postponed for urgent work. It begins again after a pause that pays for what was lost: where changes come every second,
    * all the processor time would go into beginnings.
    * @param usedMs the processor time that it took until then
    */
@@ -119,7 +119,7 @@ export class Drift {
     const nowMs = this.#monotonicMs();
     this.#isRight = false;
     this.#asideSinceMs ??= nowMs;
-    this.#knownUntilMs = nowMs + pauseAfter(usedMs, paces.comparisonAnew);
+    this.#knownUntilMs = nowMs + pauseAfter(usedMs, paces.comparisonAgain);
   }
 
   /** Begins a comparison. @returns the changes reported until now; later reports ask for another comparison */

@@ -127,7 +127,7 @@ test('a directory that is replaced is watched afresh', async () => {
   expect(await noticed()).toBe(true);
 });
 
-test('a directory that is removed and made anew is watched afresh, though its inode may be the same one', async () => {
+test('a directory that is removed and made again is watched afresh, though its inode may be the same one', async () => {
   mkdirSync(bundle);
   await begin();
   for (let times = 0; times < 3; times++) {
@@ -163,8 +163,8 @@ test('a commit in a work tree of its own is noticed', async () => {
   expect(await noticed()).toBe(true);
 });
 
-test.each(['later', 'anew'])('a commit is noticed in a .git that was made %s', async (when) => {
-  mkdirSync(when === 'anew' ? `${bundle}/.git` : bundle, { recursive: true });
+test.each(['later', 'again'])('a commit is noticed in a .git that was made %s', async (when) => {
+  mkdirSync(when === 'again' ? `${bundle}/.git` : bundle, { recursive: true });
   await begin();
   rmSync(`${bundle}/.git`, { recursive: true, force: true });
   mkdirSync(`${bundle}/.git`);

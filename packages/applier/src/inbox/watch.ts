@@ -26,7 +26,7 @@ interface WatchParts {
  * all of these are seen here, and the scan finds the rest.
  *
  * chokidar alone reports nothing when a link is swapped and its old target stays. So the link and its parent directory are watched without
- * following links, and the target is watched anew whenever it changes. The target without chokidar, which lists a directory after each
+ * following links, and the target is watched again whenever it changes. The target without chokidar, which lists a directory after each
  * event: that took as much time as reading a changed file.
  *
  * The kernel limits watches per user, and any container of root can use them up: then the scan finds everything.

@@ -8,16 +8,16 @@ const damagedFile = v.strictObject({
   file: v.string(),
   /** When it was found last, in ISO 8601. */
   at: v.string(),
-  /** Whether it was written anew. */
+  /** Whether it was written again. */
   isMended: v.boolean(),
 });
 
 /** A file of the state directory that was damaged or missing. */
 export type DamagedFile = v.InferOutput<typeof damagedFile>;
 
-/** `store/3f… at 2026-11-28T04:00:00.000Z (written anew)` */
+/** `store/3f… at 2026-11-28T04:00:00.000Z (written again)` */
 export const describeDamage = ({ file, at, isMended }: DamagedFile): string =>
-  `${file} at ${at} (${isMended ? 'written anew' : 'NOT written anew: what needs it is lost'})`;
+  `${file} at ${at} (${isMended ? 'written again' : 'NOT written again: what needs it is lost'})`;
 
 const schema = v.strictObject({ schema: v.literal(1), files: v.array(damagedFile) });
 
@@ -53,7 +53,7 @@ export class Damage {
     this.#keep([...others, { file, at: this.#now().toISOString(), isMended }].slice(-limits.damagedFilesKept));
   }
 
-  /** @param isWhole whether a file that was not written anew is whole by now */
+  /** @param isWhole whether a file that was not written again is whole by now */
   checkAgain(isWhole: (name: string) => boolean): void {
     const all = this.#all;
     const now = all.map((one) => (one.isMended || !isWhole(basename(one.file)) ? one : { ...one, isMended: true }));

@@ -44,8 +44,8 @@ export class Generations {
     return [...new Set(digests)];
   }
 
-  /** Stores a generation anew, whose objects are lost. @throws StateError when the disk takes no write */
-  writeAnew(generation: Generation): GenerationRecord {
+  /** Stores a generation again, whose objects are lost. @throws StateError when the disk takes no write */
+  writeAgain(generation: Generation): GenerationRecord {
     this.#manifests.delete(generation.state);
     this.#memory.tables.clear();
     return this.write(generation);

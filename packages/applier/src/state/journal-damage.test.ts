@@ -30,7 +30,7 @@ test('reads the previous record after a torn write', async () => {
   expect([again.active?.version, again.open]).toEqual(['aaaa', undefined]);
 });
 
-test('starts anew where the first record is torn', async () => {
+test('starts again where the first record is torn', async () => {
   await open().adopt(nothing);
   const path = `${here()}/journal`;
   const whole = readFileSync(path);

@@ -129,11 +129,11 @@ export class DiskJournal implements Journal {
     const { node, backend } = this.record;
     const current = this.#stored(target);
     const record = { ...recordFrom(node, current), ...(backend ? { backend } : {}) };
-    this.#file.startAnew(transitions.fellBack(record, target, because, this.#file.time));
+    this.#file.startAgain(transitions.fellBack(record, target, because, this.#file.time));
     this.#stands(target, current);
   }
 
-  /** Starts anew from the rules in the kernel, where their history is not known. */
+  /** Starts again from the rules in the kernel, where their history is not known. */
   async recognised(state: NodeState, because: string): Promise<Generation> {
     const target: Generation = { number: 1, revision: 0, version: 'recognised', state };
     await this.rescue(target, because);
@@ -287,8 +287,8 @@ export class DiskJournal implements Journal {
 
   async tidy(): Promise<void> {
     const { current } = this.record;
-    const anew = this.#upkeep.tidy(this.#active, this.record);
-    if (anew && current) this.#file.save(transitions.storedElsewhere(this.record, current, anew));
+    const again = this.#upkeep.tidy(this.#active, this.record);
+    if (again && current) this.#file.save(transitions.storedElsewhere(this.record, current, again));
   }
 
   get damage(): Damage {

@@ -36,7 +36,7 @@ export class RecordFile {
   readonly #now: () => Date;
   /** The record as this process knows it; `save` writes it. */
   record: NodeRecord;
-  /** Why the file, though it was written, cannot be read. It is not overwritten before `startAnew`. */
+  /** Why the file, though it was written, cannot be read. It is not overwritten before `startAgain`. */
   lost: string | undefined;
   #sequence: number;
   #isDamagedKept = false;
@@ -122,7 +122,7 @@ export class RecordFile {
    * Continues with a record that knows nothing of the one before. A lost file is kept under another name, and replaced.
    * @throws StateError when the disk takes no write; then nothing has changed
    */
-  startAnew(record: NodeRecord): void {
+  startAgain(record: NodeRecord): void {
     const { lost } = this;
     if (lost !== undefined) {
       // Once: after a failed write a second attempt finds the blank file of the first one.

@@ -23,7 +23,7 @@ test('rewrites a text that the disk cannot read', () => {
   expect(store.get(digest)).toBe('rules');
 });
 
-test('a text that waits for the disk is read at once, and stored anew after the disk did not take it', () => {
+test('a text that waits for the disk is read at once, and stored again after the disk did not take it', () => {
   const store = new Store(directory);
   const [digest = ''] = store.put(['rules'], false);
   expect([store.get(digest), new Store(directory).get(digest)]).toEqual(['rules', 'rules']);

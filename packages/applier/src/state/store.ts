@@ -26,7 +26,7 @@ export interface Texts {
 export interface StoreOptions {
   /** Between two attempts to read. */
   readonly pause?: Pause | undefined;
-  /** Another process may write to it: nothing is created, discarded or written anew. */
+  /** Another process may write to it: nothing is created, discarded or written again. */
   readonly isShared?: boolean;
   /** Second copies of the texts that are needed most. */
   readonly copies?: Store;
@@ -36,7 +36,7 @@ export interface StoreOptions {
 
 /**
  * Texts by their digest. What two generations share is stored once, and a text that does not match its name is not read. An object appears
- * under its name when it is whole, and on the disk unless it waits for `sync`. A damaged file with a copy is written anew from it.
+ * under its name when it is whole, and on the disk unless it waits for `sync`. A damaged file with a copy is written again from it.
  */
 export class Store implements Texts {
   readonly #directory: string;
@@ -90,7 +90,7 @@ export class Store implements Texts {
 
   /**
    * Waits until texts that were stored without waiting are on the disk.
-   * @throws StateError when the disk does not take them; then they are stored anew when they are needed again
+   * @throws StateError when the disk does not take them; then they are stored again when they are needed
    */
   sync(): void {
     if (this.#unsynced.size === 0) return;
@@ -156,14 +156,14 @@ export class Store implements Texts {
     const { copies } = this.#options;
     for (const digest of digests) {
       const text = copies?.has(digest) === false ? this.get(digest) : undefined;
-      // Not synced: a copy that a power cut tears is written anew.
+      // Not synced: a copy that a power cut tears is written again.
       if (text !== undefined) copies?.put([text], false);
     }
     copies?.sweep(new Set(digests));
   }
 
   /**
-   * Reads texts again, with their copies: those that are damaged are written anew.
+   * Reads texts again, with their copies: those that are damaged are written again.
    * @returns whether the store has all of them
    * @throws StateError as `copy`
    */

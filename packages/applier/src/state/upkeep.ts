@@ -86,7 +86,7 @@ export class Upkeep {
   }
 
   /**
-   * Reads the files of the active generation again, after a release and now and then, and writes damaged ones anew: from their copies, else
+   * Reads the files of the active generation again, after a release and now and then, and writes damaged ones again: from their copies, else
    * from memory.
    * @param mayMove whether the record may get another manifest
    * @returns the record of the generation, if it was stored elsewhere
@@ -95,13 +95,13 @@ export class Upkeep {
     const { manifest } = this.#text;
     const sinceMs = this.#nowMs() - this.#checkedMs;
     if (manifest === this.#checked && sinceMs >= 0 && sinceMs < limits.stateCheckMs) return undefined;
-    let anew: GenerationRecord | undefined;
+    let again: GenerationRecord | undefined;
     try {
       if (!this.#generations.check([current.manifest, manifest])) {
         if (!mayMove) return undefined;
-        anew = this.#generations.writeAnew(active);
-        this.#text.write(active, anew.manifest);
-        this.#generations.check([anew.manifest]);
+        again = this.#generations.writeAgain(active);
+        this.#text.write(active, again.manifest);
+        this.#generations.check([again.manifest]);
       }
     } catch {
       // A disk that takes no write, or that cannot be read now: later again.
@@ -109,6 +109,6 @@ export class Upkeep {
     }
     this.damage.checkAgain((name) => this.#generations.has(name));
     [this.#checked, this.#checkedMs] = [this.#text.manifest, this.#nowMs()];
-    return anew;
+    return again;
   }
 }

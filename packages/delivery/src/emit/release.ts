@@ -16,7 +16,7 @@ import type { Problem } from '@sluice/netfilter';
 import { readText } from '@sluice/renderer/load/tree.ts';
 import { removeFile, replaceFile } from '@sluice/renderer/emit/file.ts';
 import { makeFolder } from '@sluice/renderer/emit/folder.ts';
-import { planTree, writeAnew } from '@sluice/renderer/emit/tree.ts';
+import { planTree, writeAgain } from '@sluice/renderer/emit/tree.ts';
 
 /** The path in every distribution; PATH is not used. */
 const flock = '/usr/bin/flock';
@@ -133,7 +133,7 @@ function place(
   for (const path of plan.remove) removeFile(join(dir, path));
   for (const path of plan.write) {
     makeFolder(dirname(join(dir, path)));
-    writeAnew(join(dir, path), files.get(path) as string);
+    writeAgain(join(dir, path), files.get(path) as string);
   }
   if (waves !== undefined) replaceFile(join(dir, wavesFile), waves);
   replaceFile(join(dir, sumsFile), sums);

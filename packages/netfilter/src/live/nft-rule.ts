@@ -80,7 +80,7 @@ const unreadStatements: ReadonlyMap<string, UnreadEffect['does']> = new Map([
   ['mangle', 'mark'],
 ]);
 
-/** A header that is written anew is a translation, too. */
+/** A header that is written again is a translation, too. */
 const doesUnread = (name: string, { key }: Json): UnreadEffect['does'] | undefined =>
   name === 'mangle' && objectOf(key)['payload'] !== undefined ? 'translate' : unreadStatements.get(name);
 

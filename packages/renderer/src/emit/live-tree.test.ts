@@ -84,7 +84,7 @@ test('tells which files changed since each of the last publications', () => {
   expect(read(changesFile).endsWith(seals[2] ?? '-')).toBe(true);
 });
 
-test('publishes where the file of changes is a link, or of another user: it is made anew', () => {
+test('publishes where the file of changes is a link, or of another user: it is made again', () => {
   const tree = new LiveTree(dir);
   tree.publish(new Map([[path('a'), '1\n']]));
   const other = join(dir, '.sluice-other');

@@ -57,9 +57,9 @@ export function writeTree(
     const parent = dirname(path);
     // Paths are sorted, so files of a folder are adjacent.
     if (parent !== made) makeFolder(join(dir, (made = parent)));
-    writeAnew(join(dir, path), files.get(path) as string);
+    writeAgain(join(dir, path), files.get(path) as string);
   }
-  if (plan.changes !== undefined) writeAnew(join(dir, changesFile), plan.changes);
+  if (plan.changes !== undefined) writeAgain(join(dir, changesFile), plan.changes);
   replaceFile(join(dir, completeFile), plan.complete.text, options);
 }
 
@@ -67,7 +67,7 @@ export function writeTree(
  * Writes a new file instead of overwriting the old one: this changes the folder's modification time, so a reader that caches folders
  * lists only changed ones.
  */
-export function writeAnew(path: string, text: string): void {
+export function writeAgain(path: string, text: string): void {
   removeFile(path);
   writeFileSync(path, text);
 }

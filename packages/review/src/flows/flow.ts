@@ -62,7 +62,7 @@ export interface FlowOutcome {
   readonly key: string;
   /** By text of `to`, then verdict. */
   readonly branches: readonly Branch[];
-  /** Session affinity: how long clients stay on an endpoint. Absent: each connection gets one anew. */
+  /** Session affinity: how long clients stay on an endpoint. Absent: each connection gets a new one. */
   readonly affinity?: Affinity;
   /** With two or more endpoints: the scheduler of mode ipvs, `wrr`; of mode nftables, unless it is `random`, `maglev 1009`. */
   readonly scheduler?: string;

@@ -109,12 +109,12 @@ const single: Readonly<Record<Exclude<ParityAspect, 'scheduler'>, Usual>> = {
   shares: {
     cause: 'bug',
     advice:
-      'The endpoints are equal and their shares are not: rules or weights were changed by hand, or one side is wrong. Restart kube-proxy, which writes its rules anew, and observe again',
+      'The endpoints are equal and their shares are not: rules or weights were changed by hand, or one side is wrong. Restart kube-proxy, which writes its rules again, and observe again',
   },
   masquerade: {
     cause: 'bug',
     advice:
-      'Other frontends are masqueraded as the bundle says: a rule of this one is missing or was changed by hand. Restart kube-proxy, which writes its rules anew, and observe again',
+      'Other frontends are masqueraded as the bundle says: a rule of this one is missing or was changed by hand. Restart kube-proxy, which writes its rules again, and observe again',
   },
   reject: {
     cause: 'bug',

@@ -201,7 +201,7 @@ function connectionDifference(
       advice: foreign
         ? shortened(adviceOfRule(foreign))
         : cause === 'bug'
-          ? 'A rule of the proxy drops packets that begin no connection: it was changed by hand. Restart the proxy, which writes its rules anew, and observe again'
+          ? 'A rule of the proxy drops packets that begin no connection: it was changed by hand. Restart the proxy, which writes its rules again, and observe again'
           : 'Compare conntrack.tcpBeLiberal of kube-proxy, and nf_conntrack_tcp_be_liberal of the node, with the profile',
     },
   ];

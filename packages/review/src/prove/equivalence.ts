@@ -47,7 +47,7 @@ export interface FoundDifference {
   readonly example: FlowRow;
 }
 
-/** Nodes compared per profile, spread evenly over all: each one links all rules anew. */
+/** Nodes compared per profile, spread evenly over all: each one links all rules again. */
 const nodesMax = 4;
 
 /**

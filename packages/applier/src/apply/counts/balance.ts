@@ -22,7 +22,7 @@ export interface Imbalance {
 interface Window {
   readonly startMs: number;
   readonly endpoints: Map<string, EndpointBalance>;
-  /** Also those of the window before, until they can be judged anew. */
+  /** Also those of the window before, until they can be judged again. */
   readonly far: Map<string, Imbalance>;
 }
 

@@ -13,7 +13,7 @@ export interface ServiceEndpointCount {
 }
 
 /**
- * Sums up what rules count, over changes that make rules anew: a chain with a new name, or a rule that has counted less than before, began
+ * Sums up what rules count, over changes that make rules again: a chain with a new name, or a rule that has counted less than before, began
  * at zero. What a rule counted between the last reading and its end is lost.
  */
 export class ConnectionTotals {

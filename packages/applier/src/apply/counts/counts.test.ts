@@ -69,13 +69,13 @@ COMMIT
   expect(read(local)).toEqual([expect.not.objectContaining({ group: expect.anything() })]);
 });
 
-test('keeps totals over chains that are made anew, rules that begin at zero, and rules that go', () => {
+test('keeps totals over chains that are made again, rules that begin at zero, and rules that go', () => {
   const totals = new ConnectionTotals();
   totals.take([of('SLU-SVC-A.00', 5)]);
   totals.take([of('SLU-SVC-A.00', 8)]);
   // Another name: the content changed.
   totals.take([of('SLU-SVC-A.01', 2)]);
-  // The same name: a restore wrote it anew.
+  // The same name: a restore wrote it again.
   totals.take([of('SLU-SVC-A.01', 1)]);
   totals.take([]);
   expect(totals.all).toEqual([{ service: 's/s', endpoint: 'a:1', connections: 11, recent: 0 }]);

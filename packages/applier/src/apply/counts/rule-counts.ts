@@ -4,7 +4,7 @@ import { calleeOf, choosesEndpoint, destinationOf, isOwnChain, serviceKeyOf } fr
 export interface RuleCount {
   /** `shop/web:http`; in modes ipvs and nftables `shop/web`. */
   readonly service: string;
-  /** The chain of the rule: one of layout `tree` is made anew, under another name, when its content changes. */
+  /** The chain of the rule: one of layout `tree` is made again, under another name, when its content changes. */
   readonly chain: string;
   /** The chain that chose the endpoint among others; in mode nftables the frontend, in mode ipvs the virtual server. Left out where several chains lead to one rule. */
   readonly group?: string;

@@ -236,7 +236,7 @@ interface SysctlSteps {
   readonly after: readonly Step[];
   /**
    * Those of IPVS on a node that leaves its mode, behind the removal of virtual servers and their addresses: a connection that begins
-   * without `net.ipv4.vs.conntrack` is not tracked, and its next packet would be translated anew, to any endpoint; without `strictARP` the
+   * without `net.ipv4.vs.conntrack` is not tracked, and its next packet would be translated again, to any endpoint; without `strictARP` the
    * node would answer ARP for these addresses.
    */
   readonly last: readonly Step[];

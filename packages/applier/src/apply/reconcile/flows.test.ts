@@ -61,7 +61,7 @@ describe.each(dataPlanes.filter((plane) => plane.mode !== 'ipvs'))('layout $layo
     expect(asked.flat()).toEqual([{ ...bare, protocol: 'udp', endpoint: undefined }]);
   });
 
-  test('takes the entries anew after a repair', async () => {
+  test('takes the entries again after a repair', async () => {
     const { reconciler, seen, setPaths } = await start();
     flush(node.kernel, 'removes', mode);
     const repair = node.kernel.apply.bind(node.kernel);

@@ -65,7 +65,7 @@ describe.each(planes)('layout $layout, mode $mode', ({ layout, mode }) => {
     expect([journal.active, node.kernel.taken.length]).toEqual([before, steps]);
   });
 
-  test('takes the list that is back at once, and counts anew afterwards', async () => {
+  test('takes the list that is back at once, and counts again afterwards', async () => {
     const { reconciler } = await start();
     await reconciler.put(all, false);
     await reconciler.put(few, false);
@@ -103,7 +103,7 @@ describe.each(planes)('layout $layout, mode $mode', ({ layout, mode }) => {
     expect(problemOf(await reconciler.put(first(2), false))?.code).toBe('REMOVAL_HELD');
   });
 
-  test('begins anew with another process', async () => {
+  test('begins again with another process', async () => {
     const { reconciler } = await start();
     await reconciler.put(all, false);
     await reconciler.put(few, false);

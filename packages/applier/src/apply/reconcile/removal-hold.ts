@@ -15,7 +15,7 @@ export interface RemovalRules extends RemovalBound {
  * `reconcile` puts in what else changes.
  *
  * A held removal is no cause of bad health: the node serves as before, and a load balancer that took out all nodes would do what the hold is
- * there to prevent. The time begins anew with each process, and when a bundle comes that is no removal.
+ * there to prevent. The time begins again with each process, and when a bundle comes that is no removal.
  */
 export class RemovalHold {
   readonly #rules: RemovalRules;

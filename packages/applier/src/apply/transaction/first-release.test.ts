@@ -58,7 +58,7 @@ test('the same where a kube-proxy runs whose rules are not among those read, as 
   expect(order()).toEqual(['step', 'reads', 'switch']);
 });
 
-test('the same in front of a kube-proxy that is to stay beneath, also while it starts anew', async () => {
+test('the same in front of a kube-proxy that is to stay beneath, also while it starts again', async () => {
   const { reconciler } = await node.start({ beneath: true });
   expect((await reconciler.put(bundle({ 'shop/web': [1, 2] }), false)).kind).toBe('confirmed');
   expect(order()).toEqual(['step', 'reads', 'switch']);

@@ -276,7 +276,7 @@ class ProbeJudge {
     return { ...answer, bad, allowed: policy?.failures ?? 0, counts: policy !== undefined };
   }
 
-  /** The probes of these Services are judged anew: their answers were about other rules. */
+  /** The probes of these Services are judged again: their answers were about other rules. */
   forget(services: readonly string[]): void {
     for (const { name, service } of this.#policies.values())
       if (service !== undefined && services.includes(service)) this.#answers.delete(name);

@@ -134,7 +134,7 @@ export interface TransactionContext {
   readonly offers?: ProbationOffers | undefined;
   /** The answers of the probes before any part of the release; left out: no probe is excused. */
   readonly baseline?: VerifiedAnswers | undefined;
-  /** What the change was planned from was out of date before, and was read anew. */
+  /** What the change was planned from was out of date before, and was read again. */
   readonly isRetry?: boolean;
 }
 

@@ -138,7 +138,7 @@ async function isUnitEnabled(run: Run): Promise<boolean> {
 }
 
 interface StatusOptions extends CommonOptions {
-  /** Shows it anew until Ctrl-C, where the output is a terminal. */
+  /** Shows it again until Ctrl-C, where the output is a terminal. */
   readonly watch?: boolean;
   /** What to wait for. */
   readonly wait?: Goal;

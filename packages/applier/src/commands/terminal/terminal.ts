@@ -24,7 +24,7 @@ export interface Terminal {
   readonly screen?: Screen;
 }
 
-/** A terminal whose page a command can show anew. */
+/** A terminal whose page a command can show again. */
 export interface Screen {
   /** Its height in lines. */
   readonly rows: number;

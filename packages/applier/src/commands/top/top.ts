@@ -12,7 +12,7 @@ interface TopOptions extends CommonOptions, Choice {
 }
 
 /**
- * `sluiced top`: the Services with most connections, as the running daemon counts them; anew every 2 s where the output is a terminal.
+ * `sluiced top`: the Services with most connections, as the running daemon counts them; again every 2 s where the output is a terminal.
  * Exit code 1 when a named Service has none.
  * @throws CommandError where no daemon answers, or nothing is counted
  */

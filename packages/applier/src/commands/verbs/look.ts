@@ -18,7 +18,7 @@ export function addStatus(program: Command, { terminal, finish }: CommandContext
     .description(
       'Shows the confirmed generation, whether the kernel holds it, the newest release and its fate, a release on probation with its probes, quarantined versions, the health of the daemon, and what happens next by itself. Exit code 5 when the node is halted; 1 when the kernel differs, the daemon is unhealthy, an alarm is raised, the generation is partial, or the daemon is missing.',
     )
-    .option('--watch', 'show it anew every 2 s until Ctrl-C, where the output is a terminal')
+    .option('--watch', 'show it again every 2 s until Ctrl-C, where the output is a terminal')
     .addOption(
       new Option(
         '--wait <GOAL>',
@@ -44,7 +44,7 @@ export function addTop(program: Command, { terminal, finish }: CommandContext): 
   )
     .summary('show connections and bytes of Services and endpoints')
     .description(
-      'Shows the Services with most new connections, live connections or bytes, and how new connections are spread over their endpoints: the shares of some minutes, those expected by chance and weights, and a mark where they are far apart. On a terminal it shows them anew every 2 s, until Ctrl-C. New connections are counted where this is switched on: countConnections in the config of sluiced for modes iptables and ipvs, nftables.endpointCounters in the profile for mode nftables. Live connections and bytes need countTraffic in the config; bytes outside of mode ipvs also the sysctl net.netfilter.nf_conntrack_acct = 1, which the profile can set and Linux has off.',
+      'Shows the Services with most new connections, live connections or bytes, and how new connections are spread over their endpoints: the shares of some minutes, those expected by chance and weights, and a mark where they are far apart. On a terminal it shows them again every 2 s, until Ctrl-C. New connections are counted where this is switched on: countConnections in the config of sluiced for modes iptables and ipvs, nftables.endpointCounters in the profile for mode nftables. Live connections and bytes need countTraffic in the config; bytes outside of mode ipvs also the sysctl net.netfilter.nf_conntrack_acct = 1, which the profile can set and Linux has off.',
     )
     .option('--once', 'show them once, also on a terminal')
     .option('--service <NS/NAME>', 'only this Service, with all its ports, or one port: shop/web:http')

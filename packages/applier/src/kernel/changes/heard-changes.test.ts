@@ -142,7 +142,7 @@ describe('changes that are heard', () => {
     monitor.everTold = true;
     expect(await look()).toBe('unchanged');
     count = '1';
-    expect(await look(), 'it began anew').toBe('unchanged');
+    expect(await look(), 'it began again').toBe('unchanged');
     count = '2';
     expect(await look()).toBe('unknown');
     expect(restarts).toBe(0);

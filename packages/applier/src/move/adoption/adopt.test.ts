@@ -176,7 +176,7 @@ describe('a kube-proxy whose rules stand beneath when it has stopped', () => {
     expect(said.at(-1)).toContain('rules that an earlier kube-proxy left');
   });
 
-  test('loses the UDP flows that it does not have where it writes them anew', async () => {
+  test('loses the UDP flows that it does not have where it writes them again', async () => {
     await begin();
     expect(await back(() => moved.startProxy())).toMatchObject({ kind: 'undone' });
     expect(deleted()).toContain('10.244.0.3:8080');

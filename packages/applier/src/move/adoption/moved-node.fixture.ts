@@ -71,7 +71,7 @@ export class MovedNode {
     return { isHeld: this.isHeld, running: this.scene.kubeProxies };
   }
 
-  /** kube-proxy starts: it inserts the jumps that are missing, and writes its rules anew, in mode ipvs after virtual servers. */
+  /** kube-proxy starts: it inserts the jumps that are missing, and writes its rules again, in mode ipvs after virtual servers. */
   async startProxy(): Promise<void> {
     if (this.scene.kubeProxies.length > 0) return;
     this.scene.kubeProxies = [4711];
@@ -159,7 +159,7 @@ export class MovedNode {
     return undo({ ...parts, journal, cleanUp, rollBackTo: (target) => any.rollBackTo(target) });
   }
 
-  /** All that forwards packets, chain by chain: a chain that kube-proxy writes anew is listed later. */
+  /** All that forwards packets, chain by chain: a chain that kube-proxy writes again is listed later. */
   async text(): Promise<string> {
     const { servers, bound, sets } = await this.kernel.ipvs.observe();
     const addresses = [...(bound?.ipv4 ?? [])].map((address) => `bound ${address}`);

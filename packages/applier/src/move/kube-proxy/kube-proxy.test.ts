@@ -32,7 +32,7 @@ describe('the manifest of a static pod', () => {
     expect(readFileSync(manifest, 'utf8')).toBe('kind: Pod\n');
   });
 
-  test('is what another program wrote anew meanwhile, where the kubelet gets it back or another time not', () => {
+  test('is what another program wrote again meanwhile, where the kubelet gets it back or another time not', () => {
     holdManifest(manifest);
     writeFileSync(manifest, 'kind: Pod # new\n');
     holdManifest(manifest);

@@ -18,7 +18,7 @@ export function refuseManifest(manifest: string): string | undefined {
 }
 
 /**
- * Hides the manifest from the kubelet; also one that was written anew after an earlier call, such as by RKE2 when it starts.
+ * Hides the manifest from the kubelet; also one that was written again after an earlier call, such as by RKE2 when it starts.
  * @throws KernelError where there is none
  */
 export function holdManifest(manifest: string): void {
@@ -26,7 +26,7 @@ export function holdManifest(manifest: string): void {
 }
 
 /**
- * Gives the manifest back to the kubelet. One that was written anew meanwhile stays, and the hidden one is removed.
+ * Gives the manifest back to the kubelet. One that was written again meanwhile stays, and the hidden one is removed.
  * @throws KernelError
  */
 export function releaseManifest(manifest: string): void {

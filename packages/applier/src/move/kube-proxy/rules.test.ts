@@ -37,7 +37,7 @@ test('a family counts once all rules are there, each on its own', async () => {
   expect(Object.keys(await rulesElsewhere('nft', printing({ [nft]: table(0, 4, 9) })))).toEqual(['ipv4']);
 });
 
-test('neither traffic nor time is a change, and a rule that is written anew is one', async () => {
+test('neither traffic nor time is a change, and a rule that is written again is one', async () => {
   const at = async (...values: Parameters<typeof table>) =>
     (await rulesElsewhere('nft', printing({ [nft]: table(...values) }))).ipv4;
   expect(await at(7, 4, 8)).toBe(await at(0, 4, 9));

@@ -28,7 +28,7 @@ async function chainsOf(family: Family, store: RuleStore, run: Run): Promise<rea
   return lastRule.test(stdout) ? stdout.split('\n').filter((line) => line.startsWith('-A KUBE-')) : [];
 }
 
-/** Its chains and rules of mode nftables, with the handles that the kernel gave them: a rule that is written anew has another one. */
+/** Its chains and rules of mode nftables, with the handles that the kernel gave them: a rule that is written again has another one. */
 async function tableOf(family: Family, run: Run): Promise<readonly string[]> {
   const file = findTool('nft');
   if (file === undefined) return [];

@@ -150,8 +150,8 @@ export const alarms = {
   },
   STATE_DAMAGED: {
     ...lasting,
-    meaning: 'files of the state directory were damaged within the last hour, or could not be written anew',
-    next: 'look at the disk (dmesg, smartctl); sluiced status names the files; a bundle that goes in writes all that is needed anew',
+    meaning: 'files of the state directory were damaged within the last hour, or could not be written again',
+    next: 'look at the disk (dmesg, smartctl); sluiced status names the files; a bundle that goes in writes all that is needed again',
   },
   STATUS_PORT: {
     ...lasting,

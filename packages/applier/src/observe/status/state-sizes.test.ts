@@ -44,7 +44,7 @@ test('counts Service ports and endpoints over changes of single chains', async (
   expect(await sizesOf(registry)).toContain('sluice_endpoints{ip_family="IPv4"} 1');
 });
 
-test('counts anew in another mode, and there single frontends over changes', async () => {
+test('counts again in another mode, and there single frontends over changes', async () => {
   const registry = new Registry();
   const sizes = new StateSizes(registry);
   const inNft = (frontends: Layered<readonly string[]>): NodeState => ({

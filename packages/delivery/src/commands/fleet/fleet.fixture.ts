@@ -6,7 +6,7 @@ import { fileDigest, printReceipt, type Receipt, receiptFile, type ReceiptOutcom
 import { afterAll, beforeAll, beforeEach } from 'vitest';
 import { sluice } from '../../../../sluice/src/in-process.fixture.ts';
 
-/** A release of two waves for two nodes, made anew before each test, and the keys that sign. */
+/** A release of two waves for two nodes, made again before each test, and the keys that sign. */
 
 const root = join(import.meta.dirname, '../../../../..');
 export const scratch = mkdtempSync(join(tmpdir(), 'sluice-fleet-'));

@@ -130,7 +130,7 @@ describe('sluice sign and verify', async () => {
     return execFileSync('/usr/bin/ssh-keygen', args, { input, encoding: 'utf8' });
   };
   const changed = (path: string): void => appendFileSync(join(release, path), '# x\n');
-  const sumsAnew = (): void => {
+  const sumsAgain = (): void => {
     const recount = 'sha256sum $(cut -c67- SHA256SUMS) > new && mv new SHA256SUMS';
     execFileSync('/bin/sh', ['-c', recount], { cwd: release });
   };
@@ -167,7 +167,7 @@ describe('sluice sign and verify', async () => {
     ],
     ['a modified file', () => changed('nodes/node-1/node.yaml'), 'another digest'],
     ['a modified release.yaml', () => changed('release.yaml'), 'another digest'],
-    ['a modified file and regenerated SHA256SUMS', () => (changed('cluster.yaml'), sumsAnew()), 'refuses it'],
+    ['a modified file and regenerated SHA256SUMS', () => (changed('cluster.yaml'), sumsAgain()), 'refuses it'],
     [
       'a missing file',
       () => rmSync(join(release, 'profiles/default/services/shop/web.ipvs')),

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import type { Format } from '@sluice/cli';
 import type { Problem } from '@sluice/netfilter';
 import { initConfig } from '../../emit/init.ts';
-import { writeAnew } from '../../emit/tree.ts';
+import { writeAgain } from '../../emit/tree.ts';
 import { exitCodes } from '../../exit.ts';
 import { isK3sNode } from '../../load/config/k3s-nodes.ts';
 import { readKubeProxy } from '../../load/config/kubeproxy.ts';
@@ -48,7 +48,7 @@ export async function initCommand(
     say(`kube-proxy runs in versions ${[version, ...newer].join(', ')}: add a profile for the nodes of each version\n`);
   // The schema is for editors and belongs to this version of Sluice, so it is replaced, even if it is a link.
   const schema = join(dirname(file), 'sluiceconfig.schema.json');
-  writing(schema, () => writeAnew(schema, printSluiceSchema()));
+  writing(schema, () => writeAgain(schema, printSluiceSchema()));
   say(`Wrote ${file}: review and edit it, then run sluice render -f MANIFESTS -c ${file} -o rendered\n`);
   printDocument(options.output, 'InitResult', { file, schema });
   return exitCodes.done;

@@ -215,7 +215,7 @@ describe('a cluster that suddenly lacks most Services', () => {
     expect(held.at(-1), 'what was told is over with the publication').toMatchObject({ code: 'REMOVAL_HELD' });
   });
 
-  test('is held of a Service that was made anew behind its deletion', () => {
+  test('is held of a Service that was made again behind its deletion', () => {
     for (const name of names.slice(3)) for (const isDeleted of [true, false]) tell(name, isDeleted);
     put(few);
     expect(inDirectory()).toBe(20);
@@ -229,7 +229,7 @@ describe('a cluster that suddenly lacks most Services', () => {
     put(all);
     nowMs += 1;
     put(few);
-    expect(inDirectory(), 'counted anew').toBe(20);
+    expect(inDirectory(), 'counted again').toBe(20);
     nowMs += 600_000;
     put(few);
     expect(inDirectory()).toBe(3);

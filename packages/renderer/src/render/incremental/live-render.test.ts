@@ -182,7 +182,7 @@ const start: readonly KubeObject[] = [
   slice('b', {}, { name: 's2' }),
 ];
 
-function renderAnew(objects: readonly KubeObject[], of: SluiceConfig, last: ReadonlyMap<string, string>) {
+function renderAgain(objects: readonly KubeObject[], of: SluiceConfig, last: ReadonlyMap<string, string>) {
   const input = {
     base: [],
     change: objects,
@@ -202,7 +202,7 @@ function renderAnew(objects: readonly KubeObject[], of: SluiceConfig, last: Read
 }
 
 test.each(modes)(
-  'renders changes of endpoints to the same bytes as everything anew, over random histories (mode %s)',
+  'renders changes of endpoints to the same bytes as everything again, over random histories (mode %s)',
   (mode) => {
     const of = configOf(mode);
     let [parts, all] = [0, 0];
@@ -214,7 +214,7 @@ test.each(modes)(
         for (const events of [[], ...steps]) {
           for (const one of events) cluster.apply(one);
           const { isPart, ...rendered } = live.render(cluster.objects, (path) => last.get(path));
-          const { files, ...rest } = renderAnew([...cluster.objects.values()], of, last);
+          const { files, ...rest } = renderAgain([...cluster.objects.values()], of, last);
           expect({ ...rendered, files: new Map(rendered.files) }).toEqual({ ...rest, files });
           last = files.size > 0 ? files : last;
           parts += Number(isPart);
@@ -252,7 +252,7 @@ test.each(modes)(
         const alone = new LiveRender(of);
         for (const events of [[], ...steps]) {
           for (const one of events) cluster.apply(one);
-          const whole = renderAnew([...cluster.objects.values()], of, new Map());
+          const whole = renderAgain([...cluster.objects.values()], of, new Map());
           const own = alone.render(seenBy('node-a', cluster.objects), () => undefined);
           // One that is bad for another profile alone is left out of the whole bundle.
           if (whole.quarantine.length > 0 || !whole.files.has('nodes/node-a/node.yaml')) continue;

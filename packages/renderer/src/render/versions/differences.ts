@@ -131,7 +131,7 @@ export const otherDifferences: readonly OtherDifference[] = [
   },
   {
     since: '1.37',
-    now: 'kube-proxy exits when the addresses of its Node change, or when the Node is deleted, and starts anew',
+    now: 'kube-proxy exits when the addresses of its Node change, or when the Node is deleted, and starts again',
     before: 'It logs that, and goes on with the former addresses',
     why: 'Addresses of Nodes are in the bundle: the next render has the new ones, and a node without a bundle keeps its rules',
   },
