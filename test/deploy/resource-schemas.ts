@@ -31,6 +31,12 @@ const operators = {
     sum: 'h1:SzNnGn/4ObAPEHHleM5U7y/AKxKXph3Vj6ZhteeXw8M=',
     files: ['config/crd/bases/kustomize.toolkit.fluxcd.io_kustomizations.yaml'],
   },
+  // Its resources are those of the controllers.
+  'Flux’ command': {
+    module: 'github.com/fluxcd/flux2/v2@v2.7.5',
+    sum: 'h1:pO1izlrIuCa+domvk0guJ0gaWoBbrNeKZ829jiRS4lA=',
+    files: [],
+  },
 } as const;
 
 type Operator = keyof typeof operators;

@@ -1,12 +1,12 @@
 // @module-tag all
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isShare } from '@sluice/testing';
 import { afterAll, afterEach, beforeEach, expect, test, type TestContext } from 'vitest';
 import { parse } from 'yaml';
+import { type Answer, askApi } from '../cluster/ask.fixture.ts';
 import { realApi } from '../cluster/real-api.fixture.ts';
 import type { TestApi } from '../cluster/api.fixture.ts';
 import { goProgram } from '../conformance/programs.ts';
@@ -81,25 +81,8 @@ async function start(context: TestContext): Promise<TestApi> {
 const pathOf = (built: Awaited<ReturnType<typeof build>>): string => ('path' in built ? built.path : '');
 
 /** What the API server answers to the administrator. */
-function ask(method: string, path: string, body?: object, type = 'application/json'): Promise<Answer> {
-  const config = JSON.parse(readFileSync(api?.admin ?? '', 'utf8'));
-  const { server, 'certificate-authority': ca } = config.clusters[0].cluster;
-  const headers = { authorization: `Bearer ${config.users[0].user.token}`, 'content-type': type };
-  return new Promise((resolve, reject) => {
-    const asked = request(`${server}${path}`, { method, headers, ca: readFileSync(ca) }, (response) => {
-      let text = '';
-      response.on('data', (chunk) => (text += String(chunk)));
-      response.on('end', () => resolve({ status: response.statusCode ?? 0, object: JSON.parse(text) }));
-    });
-    asked.on('error', reject).end(body && JSON.stringify(body));
-  });
-}
-
-interface Answer {
-  readonly status: number;
-  // biome-ignore lint/suspicious/noExplicitAny: objects of the API server
-  readonly object: any;
-}
+const ask = (method: string, path: string, body?: object, type?: string): Promise<Answer> =>
+  askApi(api?.admin ?? '', method, path, body, type);
 
 const nodePath = '/api/v1/nodes/node-a';
 const podPath = '/api/v1/namespaces/default/pods';

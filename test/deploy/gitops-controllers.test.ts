@@ -1,0 +1,154 @@
+// @module-tag all
+import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { execa, execaSync } from 'execa';
+import { afterAll, beforeEach, describe, expect, onTestFinished, test, type TestContext } from 'vitest';
+import { parseAllDocuments, stringify } from 'yaml';
+import { until } from '../netns/until.ts';
+import { apiServerPrograms } from '../parity/binaries.ts';
+import { FluxCluster, fluxFile } from './gitops-flux.ts';
+import { needController, needFlux } from './gitops-programs.ts';
+import { needModule } from './resource-schemas.ts';
+
+/** What docs/argo-cd-and-flux.md says of Flux, by its command and its controllers. */
+
+const root = join(import.meta.dirname, '../..');
+const example = join(root, 'examples/gitops');
+const buildMs = 3 * 3_600_000;
+
+/** Files of the example, path → text; of the manifests only the Services. */
+const files = Object.fromEntries(
+  globSync('{manifests,rendered,allocations}/**/*.yaml', { cwd: example }).map((path) => {
+    const text = readFileSync(join(example, path), 'utf8');
+    return [path, path.startsWith('manifests/') ? withoutSlices(text) : text];
+  }),
+);
+
+function withoutSlices(text: string): string {
+  const services = parseAllDocuments(text).filter((document) => document.get('kind') === 'Service');
+  return services.map((document) => stringify(document.toJS())).join('---\n');
+}
+
+describe('the command flux', { timeout: buildMs }, () => {
+  function exampleFolder(): string {
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-flux-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    for (const [path, text] of Object.entries(files)) {
+      mkdirSync(dirname(join(folder, path)), { recursive: true });
+      writeFileSync(join(folder, path), text);
+    }
+    return folder;
+  }
+  const build = ['build', 'kustomization', 'services', '--dry-run', '--kustomization-file', fluxFile, '--path'];
+
+  test('builds the Services of the manifests, and nothing else', async (context) => {
+    const { stdout } = await execa(await needFlux(context), [...build, join(exampleFolder(), 'manifests')]);
+    const built = parseAllDocuments(stdout).map((document) => document.toJS() as { kind: string; metadata: object });
+    expect(built.map(({ kind }) => kind)).toEqual(['Service', 'Service', 'Service']);
+    expect(built.map(({ metadata }) => metadata)).toMatchObject(['api', 'ledger', 'web'].map((name) => ({ name })));
+  });
+
+  test('refuses a bundle as a path', async (context) => {
+    const ran = await execa(await needFlux(context), [...build, join(exampleFolder(), 'rendered')], { reject: false });
+    expect(ran.exitCode).toBe(1);
+    expect(ran.stderr).toContain('missing metadata.name in object {{sluice.dev/v1alpha1');
+  });
+
+  test('packs the manifests alone by the pattern of the file', async (context) => {
+    const flux = await needFlux(context);
+    const folder = exampleFolder();
+    const source = parseAllDocuments(readFileSync(fluxFile, 'utf8'))[0]?.toJS() as { spec: { ignore: string } };
+    const ignored = source.spec.ignore.trim().split('\n').join(',');
+    const packed = join(folder, 'packed.tgz');
+    await execa(flux, ['build', 'artifact', '--path', folder, '--output', packed, '--ignore-paths', ignored]);
+    expect(filesIn(packed)).toEqual(globSync('manifests/**/*.yaml', { cwd: example }).toSorted());
+  });
+});
+
+/** The files of an archive, without its folders. */
+const filesIn = (archive: string): readonly string[] =>
+  execaSync('tar', ['-tzf', archive])
+    .stdout.split('\n')
+    .filter((path) => !path.endsWith('/'))
+    .toSorted();
+
+const shop = '/api/v1/namespaces/shop/services';
+const slices = '/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices';
+
+describe('Flux’ controllers', { timeout: 180_000 }, () => {
+  let cluster: FluxCluster | undefined;
+
+  beforeEach(async (context) => {
+    cluster ??= await startCluster(context);
+    await cluster.sync({ ...files, 'manifests/cluster.yaml': undefined });
+  }, buildMs);
+  afterAll(() => cluster?.close(), 60_000);
+
+  test('apply the Services of the manifests, and fetch nothing else', async () => {
+    const { commit, ready } = await cluster!.sync(files);
+    expect(ready).toMatchObject({ status: 'True', message: `Applied revision: main@sha1:${commit}` });
+    expect(await cluster!.namesIn(shop)).toEqual(['api', 'ledger', 'web']);
+    expect(await cluster!.namesIn(slices)).toEqual([]);
+    const [archive = ''] = globSync(`**/${commit}.tar.gz`, { cwd: cluster!.flux.artifacts });
+    const manifests = globSync('manifests/**/*.yaml', { cwd: example });
+    expect(filesIn(join(cluster!.flux.artifacts, archive))).toEqual(manifests.toSorted());
+  });
+
+  test('take an edit in the cluster back', async () => {
+    const edit = { spec: { ports: [{ name: 'http', port: 81, targetPort: 8080 }] } };
+    await cluster!.admin.ask('PATCH', `${shop}/web?fieldManager=kubectl-edit`, edit, 'application/merge-patch+json');
+    expect(await cluster!.portsOf('web')).toEqual([81]);
+    expect((await cluster!.sync({})).ready.status).toBe('True');
+    expect(await cluster!.portsOf('web')).toEqual([80]);
+  });
+
+  test('keep a Service whose manifest is gone', async () => {
+    const { ready } = await cluster!.sync({ 'manifests/shop/ledger.yaml': undefined });
+    expect(ready.status).toBe('True');
+    expect(await cluster!.namesIn(shop)).toEqual(['api', 'ledger', 'web']);
+  });
+
+  test('apply nothing of a change with EndpointSlices, and name them', async () => {
+    const withSlices = readFileSync(join(example, 'manifests/shop/web.yaml'), 'utf8').replace('port: 80,', 'port: 82,');
+    const { ready } = await cluster!.sync({ 'manifests/shop/web.yaml': withSlices });
+    expect(ready).toMatchObject({ status: 'False', reason: 'ReconciliationFailed' });
+    expect(ready.message).toContain(
+      'EndpointSlice/shop/web-1 dry-run failed (Forbidden): endpointslices.discovery.k8s.io "web-1" is forbidden: ' +
+        'User "system:serviceaccount:flux-system:services" cannot patch resource "endpointslices" in API group "discovery.k8s.io" in the namespace "shop"',
+    );
+    expect(await cluster!.portsOf('web')).toEqual([80]);
+    expect(await cluster!.namesIn(slices)).toEqual([]);
+  });
+
+  test('apply nothing of a change with a bundle, and name it', async () => {
+    const { ready } = await cluster!.sync({
+      'manifests/cluster.yaml': files['rendered/cluster.yaml'],
+      'manifests/shop/web.yaml': files['manifests/shop/web.yaml']?.replace('port: 80', 'port: 82'),
+    });
+    expect(ready).toMatchObject({ status: 'False', reason: 'BuildFailed' });
+    expect(ready.message).toContain('missing metadata.name in object {{sluice.dev/v1alpha1 Cluster}');
+    expect(await cluster!.portsOf('web')).toEqual([80]);
+  });
+
+  test('are ready once a load balancer has its address', async () => {
+    const balanced = files['manifests/shop/web.yaml']?.replace('spec:', 'spec:\n  type: LoadBalancer');
+    const commit = await cluster!.push({ 'manifests/shop/web.yaml': balanced });
+    await until('the Service has its type', async () => (await cluster!.service('web')).spec.type === 'LoadBalancer');
+    expect((await cluster!.ready()).status).toBe('Unknown');
+    const status = { status: { loadBalancer: { ingress: [{ ip: '192.0.2.1' }] } } };
+    await cluster!.admin.ask('PATCH', `${shop}/web/status`, status, 'application/merge-patch+json');
+    await until('it is ready', async () => (await cluster!.ready()).message === `Applied revision: main@sha1:${commit}`);
+  });
+});
+
+async function startCluster(context: TestContext): Promise<FluxCluster> {
+  const programs = await apiServerPrograms();
+  if ('lack' in programs) context.skip(programs.lack);
+  const flux = {
+    source: await needController(context, 'source-controller'),
+    kustomize: await needController(context, 'kustomize-controller'),
+  };
+  const modules = (['Flux’ sources', 'Flux’ kustomizations'] as const).map((name) => needModule(context, name));
+  return FluxCluster.start(programs, flux, modules, files);
+}

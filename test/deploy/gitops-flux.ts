@@ -1,0 +1,226 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { globSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseAllDocuments } from 'yaml';
+import type { TestApi } from '../cluster/api.fixture.ts';
+import { type Answer, askApi } from '../cluster/ask.fixture.ts';
+import { freePort } from '../cluster/port.fixture.ts';
+import { realApi } from '../cluster/real-api.fixture.ts';
+import { until } from '../netns/until.ts';
+import type { ApiServerPrograms } from '../parity/binaries.ts';
+import { Repository } from './gitops-repository.ts';
+
+interface KubeObject {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly namespace?: string };
+}
+
+const waitMs = 120_000;
+
+/** Writes objects to an API server as `kubectl apply --server-side` does. */
+export class Administrator {
+  readonly kubeconfig: string;
+
+  constructor(kubeconfig: string) {
+    this.kubeconfig = kubeconfig;
+  }
+
+  ask(method: string, path: string, body?: object, type?: string): Promise<Answer> {
+    return askApi(this.kubeconfig, method, path, body, type);
+  }
+
+  /** @throws Error with the answer, if it was refused */
+  async apply(text: string): Promise<void> {
+    for (const document of parseAllDocuments(text)) {
+      const object = document.toJS() as KubeObject;
+      const path = `${pathOf(object)}?fieldManager=administrator`;
+      // The server learns of a new kind some time after it has taken its definition.
+      const isTaken = async (): Promise<boolean> => {
+        const { status, object: answer } = await this.ask('PATCH', path, object, 'application/apply-patch+yaml');
+        if (status >= 400 && status !== 404) throw new Error(JSON.stringify(answer));
+        return status < 400;
+      };
+      await until(`${object.kind} ${object.metadata.name} is taken`, isTaken, waitMs);
+    }
+  }
+}
+
+/** The plural is the small name with an s: true of all kinds here but one. */
+function pathOf({ apiVersion, kind, metadata: { name, namespace } }: KubeObject): string {
+  const plural = `${kind.toLowerCase()}s`.replace(/rys$/, 'ries');
+  const base = apiVersion === 'v1' ? '/api/v1' : `/apis/${apiVersion}`;
+  return [base, ...(namespace === undefined ? [] : ['namespaces', namespace]), plural, name].join('/');
+}
+
+export interface FluxPrograms {
+  readonly source: string;
+  readonly kustomize: string;
+}
+
+/** Flux’ controllers beside an API server, with the rights of an administrator, as `flux install` gives them. */
+class FluxControllers {
+  readonly #dir = mkdtempSync(join(tmpdir(), 'sluice-flux-'));
+  readonly #children: ChildProcess[] = [];
+  readonly artifacts = join(this.#dir, 'artifacts');
+
+  async start({ source, kustomize }: FluxPrograms, kubeconfig: string): Promise<void> {
+    const storage = `127.0.0.1:${await freePort()}`;
+    mkdirSync(this.artifacts);
+    const served = ['--storage-path', this.artifacts, '--storage-addr', storage, '--storage-adv-addr', storage];
+    this.#run('source', source, kubeconfig, served);
+    this.#run('kustomize', kustomize, kubeconfig, []);
+  }
+
+  #run(name: string, program: string, kubeconfig: string, args: readonly string[]): void {
+    const log = openSync(join(this.#dir, `${name}.log`), 'w');
+    const env = {
+      PATH: process.env['PATH'],
+      KUBECONFIG: kubeconfig,
+      RUNTIME_NAMESPACE: 'flux-system',
+      TMPDIR: this.#dir,
+    };
+    const common = ['--metrics-addr', '0', '--health-addr', '0'];
+    const child = spawn(program, [...common, ...args], { cwd: this.#dir, env, stdio: ['ignore', log, log] });
+    // A failed start shows in the log, and as a condition that never comes.
+    child.on('error', () => {});
+    this.#children.push(child);
+  }
+
+  /** What the controllers wrote, for a test that fails. */
+  get logs(): string {
+    const lastOf = (name: string): string =>
+      readFileSync(join(this.#dir, name), 'utf8').split('\n').slice(-20).join('\n');
+    return globSync('*.log', { cwd: this.#dir })
+      .map((name) => `${name}:\n${lastOf(name)}`)
+      .join('\n');
+  }
+
+  async close(): Promise<void> {
+    for (const child of this.#children) {
+      if (child.pid === undefined || child.exitCode !== null) continue;
+      const ended = new Promise((resolve) => child.once('exit', resolve));
+      child.kill('SIGKILL');
+      await ended;
+    }
+    rmSync(this.#dir, { recursive: true });
+  }
+}
+
+interface Condition {
+  readonly type: string;
+  readonly status: string;
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** The file of the page, whose repository is replaced as it says. */
+export const fluxFile = join(import.meta.dirname, '../../integrations/flux/services.yaml');
+const placeholder = 'https://git.example.com/shop/rules.git';
+const [sources, kustomizations] = [
+  '/apis/source.toolkit.fluxcd.io/v1/namespaces/flux-system/gitrepositories/rules',
+  '/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/flux-system/kustomizations/services',
+];
+type Changes = Readonly<Record<string, string | undefined>>;
+
+/** A real API server with Flux, our objects for it, and a repository that it reads. */
+export class FluxCluster {
+  readonly flux = new FluxControllers();
+  readonly admin: Administrator;
+  readonly #api: TestApi;
+  readonly #repository: Repository;
+  #requests = 0;
+
+  private constructor(api: TestApi, repository: Repository) {
+    this.#api = api;
+    this.#repository = repository;
+    this.admin = new Administrator(api.admin);
+  }
+
+  /** @param modules the folders of both modules, for the kinds that they define */
+  static async start(
+    programs: ApiServerPrograms,
+    flux: FluxPrograms,
+    modules: readonly string[],
+    files: Readonly<Record<string, string>>,
+  ): Promise<FluxCluster> {
+    const cluster = new FluxCluster(await realApi(programs), await Repository.open(files));
+    const { admin } = cluster;
+    for (const name of ['shop', 'flux-system'])
+      await admin.apply(JSON.stringify({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } }));
+    for (const file of modules.flatMap((one) => globSync(join(one, 'config/crd/bases/*.yaml'))))
+      await admin.apply(readFileSync(file, 'utf8'));
+    await admin.apply(readFileSync(fluxFile, 'utf8').replace(placeholder, cluster.#repository.url));
+    await cluster.flux.start(flux, admin.kubeconfig);
+    return cluster;
+  }
+
+  /** Commits, and waits until Flux has fetched it. */
+  async push(changes: Changes): Promise<string> {
+    const commit = this.#repository.commit(changes);
+    await this.#request(sources);
+    const isFetched = async (): Promise<boolean> =>
+      (await this.#get(sources)).status?.artifact?.revision === `main@sha1:${commit}`;
+    await this.#until('the repository is fetched', isFetched);
+    return commit;
+  }
+
+  /** Commits, and waits until Flux has tried it. */
+  async sync(changes: Changes): Promise<{ readonly commit: string; readonly ready: Condition }> {
+    const commit = await this.push(changes);
+    const request = await this.#request(kustomizations);
+    const isTried = async (): Promise<boolean> => {
+      const { lastHandledReconcileAt, lastAttemptedRevision } = (await this.#get(kustomizations)).status ?? {};
+      return lastHandledReconcileAt === request && lastAttemptedRevision === `main@sha1:${commit}`;
+    };
+    await this.#until('the commit is tried', isTried);
+    return { commit, ready: await this.ready() };
+  }
+
+  async ready(): Promise<Condition> {
+    const conditions = (await this.#get(kustomizations)).status.conditions as readonly Condition[];
+    return conditions.find(({ type }) => type === 'Ready')!;
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: a Service
+  service(name: string): Promise<any> {
+    return this.#get(`/api/v1/namespaces/shop/services/${name}`);
+  }
+
+  async portsOf(name: string): Promise<readonly number[]> {
+    return (await this.service(name)).spec.ports.map(({ port }: { port: number }) => port);
+  }
+
+  async namesIn(path: string): Promise<readonly string[]> {
+    return (await this.#get(path)).items.map(({ metadata }: KubeObject) => metadata.name).toSorted();
+  }
+
+  async close(): Promise<void> {
+    await this.flux.close();
+    await this.#repository.close();
+    await this.#api.close();
+  }
+
+  /** As `flux reconcile` does. */
+  async #request(path: string): Promise<string> {
+    const requestedAt = String(++this.#requests);
+    const body = { metadata: { annotations: { 'reconcile.fluxcd.io/requestedAt': requestedAt } } };
+    await this.admin.ask('PATCH', path, body, 'application/merge-patch+json');
+    return requestedAt;
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: an object of the API server
+  async #get(path: string): Promise<any> {
+    return (await this.admin.ask('GET', path)).object;
+  }
+
+  async #until(what: string, look: () => Promise<boolean>): Promise<void> {
+    await until(what, look, waitMs).catch(async (error: Error) => {
+      const conditions = JSON.stringify([await this.#get(sources), await this.#get(kustomizations)].map(statusOf));
+      throw new Error(`${error.message}\n${conditions}\n${this.flux.logs}`);
+    });
+  }
+}
+
+const statusOf = ({ status }: { readonly status?: unknown }): unknown => status;
