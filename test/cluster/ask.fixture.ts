@@ -8,7 +8,9 @@ export interface Answer {
 }
 
 interface Kubeconfig {
-  readonly clusters: readonly [{ readonly cluster: { readonly server: string; readonly 'certificate-authority': string } }];
+  readonly clusters: readonly [
+    { readonly cluster: { readonly server: string; readonly 'certificate-authority': string } },
+  ];
   readonly users: readonly [{ readonly user: { readonly token: string } }];
 }
 

@@ -134,11 +134,14 @@ describe('Flux’ controllers', { timeout: 180_000 }, () => {
   test('are ready once a load balancer has its address', async () => {
     const balanced = files['manifests/shop/web.yaml']?.replace('spec:', 'spec:\n  type: LoadBalancer');
     const commit = await cluster!.push({ 'manifests/shop/web.yaml': balanced });
-    await until('the Service has its type', async () => (await cluster!.service('web')).spec.type === 'LoadBalancer');
+    await until('the Service has its type', async () => (await cluster!.service('web')).type === 'LoadBalancer');
     expect((await cluster!.ready()).status).toBe('Unknown');
     const status = { status: { loadBalancer: { ingress: [{ ip: '192.0.2.1' }] } } };
     await cluster!.admin.ask('PATCH', `${shop}/web/status`, status, 'application/merge-patch+json');
-    await until('it is ready', async () => (await cluster!.ready()).message === `Applied revision: main@sha1:${commit}`);
+    await until(
+      'it is ready',
+      async () => (await cluster!.ready()).message === `Applied revision: main@sha1:${commit}`,
+    );
   });
 });
 

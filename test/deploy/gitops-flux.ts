@@ -115,6 +115,20 @@ interface Condition {
   readonly message: string;
 }
 
+interface FluxObject {
+  readonly status?: {
+    readonly conditions: readonly Condition[];
+    readonly artifact?: { readonly revision: string };
+    readonly lastHandledReconcileAt?: string;
+    readonly lastAttemptedRevision?: string;
+  };
+}
+
+interface ServiceSpec {
+  readonly type: string;
+  readonly ports: readonly { readonly port: number }[];
+}
+
 /** The file of the page, whose repository is replaced as it says. */
 export const fluxFile = join(import.meta.dirname, '../../integrations/flux/services.yaml');
 const placeholder = 'https://git.example.com/shop/rules.git';
@@ -179,21 +193,21 @@ export class FluxCluster {
   }
 
   async ready(): Promise<Condition> {
-    const conditions = (await this.#get(kustomizations)).status.conditions as readonly Condition[];
-    return conditions.find(({ type }) => type === 'Ready')!;
+    const { status } = await this.#get(kustomizations);
+    return status!.conditions.find(({ type }) => type === 'Ready')!;
   }
 
-  // biome-ignore lint/suspicious/noExplicitAny: a Service
-  service(name: string): Promise<any> {
-    return this.#get(`/api/v1/namespaces/shop/services/${name}`);
+  async service(name: string): Promise<ServiceSpec> {
+    return (await this.#get<{ readonly spec: ServiceSpec }>(`/api/v1/namespaces/shop/services/${name}`)).spec;
   }
 
   async portsOf(name: string): Promise<readonly number[]> {
-    return (await this.service(name)).spec.ports.map(({ port }: { port: number }) => port);
+    return (await this.service(name)).ports.map(({ port }) => port);
   }
 
   async namesIn(path: string): Promise<readonly string[]> {
-    return (await this.#get(path)).items.map(({ metadata }: KubeObject) => metadata.name).toSorted();
+    const { items } = await this.#get<{ readonly items: readonly KubeObject[] }>(path);
+    return items.map(({ metadata }) => metadata.name).toSorted();
   }
 
   async close(): Promise<void> {
@@ -210,9 +224,8 @@ export class FluxCluster {
     return requestedAt;
   }
 
-  // biome-ignore lint/suspicious/noExplicitAny: an object of the API server
-  async #get(path: string): Promise<any> {
-    return (await this.admin.ask('GET', path)).object;
+  async #get<T = FluxObject>(path: string): Promise<T> {
+    return (await this.admin.ask('GET', path)).object as T;
   }
 
   async #until(what: string, look: () => Promise<boolean>): Promise<void> {
@@ -223,4 +236,4 @@ export class FluxCluster {
   }
 }
 
-const statusOf = ({ status }: { readonly status?: unknown }): unknown => status;
+const statusOf = ({ status }: FluxObject): unknown => status;

@@ -32,10 +32,10 @@ async function needBuilt(context: TestContext, program: GoProgram): Promise<stri
 }
 
 /** The module lacks the manifests that `flux install` has in itself, and does not compile without any. */
-function copyModule(module: string, folder: string): void {
+function copyModule(from: string, folder: string): void {
   const work = `${folder}-${process.pid}`;
   mkdirSync(cacheFolder, { recursive: true });
-  execFileSync('cp', ['-r', '--no-preserve=mode', module, work]);
+  execFileSync('cp', ['-r', '--no-preserve=mode', from, work]);
   mkdirSync(join(work, 'cmd/flux/manifests'));
   writeFileSync(join(work, 'cmd/flux/manifests/none.yaml'), '');
   if (!existsSync(folder)) renameSync(work, folder);
