@@ -90,9 +90,9 @@ describe('Flux’ controllers', { timeout: 180_000 }, () => {
     expect(ready).toMatchObject({ status: 'True', message: `Applied revision: main@sha1:${commit}` });
     expect(await cluster!.namesIn(shop)).toEqual(['api', 'ledger', 'web']);
     expect(await cluster!.namesIn(slices)).toEqual([]);
-    const [archive = ''] = globSync(`**/${commit}.tar.gz`, { cwd: cluster!.flux.artifacts });
+    const [archive = ''] = globSync(`**/${commit}.tar.gz`, { cwd: cluster!.artifacts });
     const manifests = globSync('manifests/**/*.yaml', { cwd: example });
-    expect(filesIn(join(cluster!.flux.artifacts, archive))).toEqual(manifests.toSorted());
+    expect(filesIn(join(cluster!.artifacts, archive))).toEqual(manifests.toSorted());
   });
 
   test('take an edit in the cluster back', async () => {

@@ -1,111 +1,16 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { globSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { globSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseAllDocuments } from 'yaml';
 import type { TestApi } from '../cluster/api.fixture.ts';
-import { type Answer, askApi } from '../cluster/ask.fixture.ts';
 import { freePort } from '../cluster/port.fixture.ts';
 import { realApi } from '../cluster/real-api.fixture.ts';
 import { until } from '../netns/until.ts';
 import type { ApiServerPrograms } from '../parity/binaries.ts';
+import { Administrator, Controllers, type KubeObject, waitMs } from './gitops-cluster.ts';
 import { Repository } from './gitops-repository.ts';
-
-interface KubeObject {
-  readonly apiVersion: string;
-  readonly kind: string;
-  readonly metadata: { readonly name: string; readonly namespace?: string };
-}
-
-const waitMs = 120_000;
-
-/** Writes objects to an API server as `kubectl apply --server-side` does. */
-export class Administrator {
-  readonly kubeconfig: string;
-
-  constructor(kubeconfig: string) {
-    this.kubeconfig = kubeconfig;
-  }
-
-  ask(method: string, path: string, body?: object, type?: string): Promise<Answer> {
-    return askApi(this.kubeconfig, method, path, body, type);
-  }
-
-  /** @throws Error with the answer, if it was refused */
-  async apply(text: string): Promise<void> {
-    for (const document of parseAllDocuments(text)) {
-      const object = document.toJS() as KubeObject;
-      const path = `${pathOf(object)}?fieldManager=administrator`;
-      // The server learns of a new kind some time after it has taken its definition.
-      const isTaken = async (): Promise<boolean> => {
-        const { status, object: answer } = await this.ask('PATCH', path, object, 'application/apply-patch+yaml');
-        if (status >= 400 && status !== 404) throw new Error(JSON.stringify(answer));
-        return status < 400;
-      };
-      await until(`${object.kind} ${object.metadata.name} is taken`, isTaken, waitMs);
-    }
-  }
-}
-
-/** The plural is the small name with an s: true of all kinds here but one. */
-function pathOf({ apiVersion, kind, metadata: { name, namespace } }: KubeObject): string {
-  const plural = `${kind.toLowerCase()}s`.replace(/rys$/, 'ries');
-  const base = apiVersion === 'v1' ? '/api/v1' : `/apis/${apiVersion}`;
-  return [base, ...(namespace === undefined ? [] : ['namespaces', namespace]), plural, name].join('/');
-}
 
 export interface FluxPrograms {
   readonly source: string;
   readonly kustomize: string;
-}
-
-/** Flux’ controllers beside an API server, with the rights of an administrator, as `flux install` gives them. */
-class FluxControllers {
-  readonly #dir = mkdtempSync(join(tmpdir(), 'sluice-flux-'));
-  readonly #children: ChildProcess[] = [];
-  readonly artifacts = join(this.#dir, 'artifacts');
-
-  async start({ source, kustomize }: FluxPrograms, kubeconfig: string): Promise<void> {
-    const storage = `127.0.0.1:${await freePort()}`;
-    mkdirSync(this.artifacts);
-    const served = ['--storage-path', this.artifacts, '--storage-addr', storage, '--storage-adv-addr', storage];
-    this.#run('source', source, kubeconfig, served);
-    this.#run('kustomize', kustomize, kubeconfig, []);
-  }
-
-  #run(name: string, program: string, kubeconfig: string, args: readonly string[]): void {
-    const log = openSync(join(this.#dir, `${name}.log`), 'w');
-    const env = {
-      PATH: process.env['PATH'],
-      KUBECONFIG: kubeconfig,
-      RUNTIME_NAMESPACE: 'flux-system',
-      TMPDIR: this.#dir,
-    };
-    const common = ['--metrics-addr', '0', '--health-addr', '0'];
-    const child = spawn(program, [...common, ...args], { cwd: this.#dir, env, stdio: ['ignore', log, log] });
-    // A failed start shows in the log, and as a condition that never comes.
-    child.on('error', () => {});
-    this.#children.push(child);
-  }
-
-  /** What the controllers wrote, for a test that fails. */
-  get logs(): string {
-    const lastOf = (name: string): string =>
-      readFileSync(join(this.#dir, name), 'utf8').split('\n').slice(-20).join('\n');
-    return globSync('*.log', { cwd: this.#dir })
-      .map((name) => `${name}:\n${lastOf(name)}`)
-      .join('\n');
-  }
-
-  async close(): Promise<void> {
-    for (const child of this.#children) {
-      if (child.pid === undefined || child.exitCode !== null) continue;
-      const ended = new Promise((resolve) => child.once('exit', resolve));
-      child.kill('SIGKILL');
-      await ended;
-    }
-    rmSync(this.#dir, { recursive: true });
-  }
 }
 
 interface Condition {
@@ -140,7 +45,9 @@ type Changes = Readonly<Record<string, string | undefined>>;
 
 /** A real API server with Flux, our objects for it, and a repository that it reads. */
 export class FluxCluster {
-  readonly flux = new FluxControllers();
+  readonly controllers = new Controllers();
+  /** Where the source-controller keeps what it fetched. */
+  readonly artifacts = join(this.controllers.dir, 'artifacts');
   readonly admin: Administrator;
   readonly #api: TestApi;
   readonly #repository: Repository;
@@ -166,8 +73,19 @@ export class FluxCluster {
     for (const file of modules.flatMap((one) => globSync(join(one, 'config/crd/bases/*.yaml'))))
       await admin.apply(readFileSync(file, 'utf8'));
     await admin.apply(readFileSync(fluxFile, 'utf8').replace(placeholder, cluster.#repository.url));
-    await cluster.flux.start(flux, admin.kubeconfig);
+    await cluster.#run(flux);
     return cluster;
+  }
+
+  /** With the rights of an administrator, as `flux install` gives them. */
+  async #run({ source, kustomize }: FluxPrograms): Promise<void> {
+    const storage = `127.0.0.1:${await freePort()}`;
+    mkdirSync(this.artifacts);
+    const env = { KUBECONFIG: this.admin.kubeconfig, RUNTIME_NAMESPACE: 'flux-system' };
+    const common = ['--metrics-addr', '0', '--health-addr', '0'];
+    const served = ['--storage-path', this.artifacts, '--storage-addr', storage, '--storage-adv-addr', storage];
+    this.controllers.run('source', source, [...common, ...served], env);
+    this.controllers.run('kustomize', kustomize, common, env);
   }
 
   /** Commits, and waits until Flux has fetched it. */
@@ -211,7 +129,7 @@ export class FluxCluster {
   }
 
   async close(): Promise<void> {
-    await this.flux.close();
+    await this.controllers.close();
     await this.#repository.close();
     await this.#api.close();
   }
@@ -231,7 +149,7 @@ export class FluxCluster {
   async #until(what: string, look: () => Promise<boolean>): Promise<void> {
     await until(what, look, waitMs).catch(async (error: Error) => {
       const conditions = JSON.stringify([await this.#get(sources), await this.#get(kustomizations)].map(statusOf));
-      throw new Error(`${error.message}\n${conditions}\n${this.flux.logs}`);
+      throw new Error(`${error.message}\n${conditions}\n${this.controllers.logs}`);
     });
   }
 }
