@@ -12,6 +12,15 @@ export interface KubeObject {
   readonly metadata: { readonly name: string; readonly namespace?: string };
 }
 
+export interface ServiceSpec {
+  readonly type: string;
+  readonly ports: readonly { readonly port: number }[];
+}
+
+/** Files of a repository, path → text; undefined removes one. */
+export type Changes = Readonly<Record<string, string | undefined>>;
+
+export const servicesPath = '/api/v1/namespaces/shop/services';
 export const waitMs = 120_000;
 
 /** Writes objects to an API server as `kubectl apply --server-side` does. */
@@ -39,6 +48,20 @@ export class Administrator {
       };
       await until(`${object.kind} ${object.metadata.name} is taken`, isTaken, waitMs);
     }
+  }
+
+  async service(name: string): Promise<ServiceSpec> {
+    const { object } = await this.ask('GET', `${servicesPath}/${name}`);
+    return (object as { readonly spec: ServiceSpec }).spec;
+  }
+
+  async portsOf(name: string): Promise<readonly number[]> {
+    return (await this.service(name)).ports.map(({ port }) => port);
+  }
+
+  async namesIn(path: string): Promise<readonly string[]> {
+    const { items } = (await this.ask('GET', path)).object as { readonly items: readonly KubeObject[] };
+    return items.map(({ metadata }) => metadata.name).toSorted();
   }
 }
 

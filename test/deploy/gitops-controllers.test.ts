@@ -7,6 +7,7 @@ import { afterAll, beforeEach, describe, expect, onTestFinished, test, type Test
 import { parseAllDocuments, stringify } from 'yaml';
 import { until } from '../netns/until.ts';
 import { apiServerPrograms } from '../parity/binaries.ts';
+import { servicesPath } from './gitops-cluster.ts';
 import { FluxCluster, fluxFile } from './gitops-flux.ts';
 import { needController, needFlux } from './gitops-programs.ts';
 import { needModule } from './resource-schemas.ts';
@@ -73,7 +74,6 @@ const filesIn = (archive: string): readonly string[] =>
     .filter((path) => !path.endsWith('/'))
     .toSorted();
 
-const shop = '/api/v1/namespaces/shop/services';
 const slices = '/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices';
 
 describe('Flux’ controllers', { timeout: 180_000 }, () => {
@@ -88,8 +88,8 @@ describe('Flux’ controllers', { timeout: 180_000 }, () => {
   test('apply the Services of the manifests, and fetch nothing else', async () => {
     const { commit, ready } = await cluster!.sync(files);
     expect(ready).toMatchObject({ status: 'True', message: `Applied revision: main@sha1:${commit}` });
-    expect(await cluster!.namesIn(shop)).toEqual(['api', 'ledger', 'web']);
-    expect(await cluster!.namesIn(slices)).toEqual([]);
+    expect(await cluster!.admin.namesIn(servicesPath)).toEqual(['api', 'ledger', 'web']);
+    expect(await cluster!.admin.namesIn(slices)).toEqual([]);
     const [archive = ''] = globSync(`**/${commit}.tar.gz`, { cwd: cluster!.artifacts });
     const manifests = globSync('manifests/**/*.yaml', { cwd: example });
     expect(filesIn(join(cluster!.artifacts, archive))).toEqual(manifests.toSorted());
@@ -97,16 +97,21 @@ describe('Flux’ controllers', { timeout: 180_000 }, () => {
 
   test('take an edit in the cluster back', async () => {
     const edit = { spec: { ports: [{ name: 'http', port: 81, targetPort: 8080 }] } };
-    await cluster!.admin.ask('PATCH', `${shop}/web?fieldManager=kubectl-edit`, edit, 'application/merge-patch+json');
-    expect(await cluster!.portsOf('web')).toEqual([81]);
+    await cluster!.admin.ask(
+      'PATCH',
+      `${servicesPath}/web?fieldManager=kubectl-edit`,
+      edit,
+      'application/merge-patch+json',
+    );
+    expect(await cluster!.admin.portsOf('web')).toEqual([81]);
     expect((await cluster!.sync({})).ready.status).toBe('True');
-    expect(await cluster!.portsOf('web')).toEqual([80]);
+    expect(await cluster!.admin.portsOf('web')).toEqual([80]);
   });
 
   test('keep a Service whose manifest is gone', async () => {
     const { ready } = await cluster!.sync({ 'manifests/shop/ledger.yaml': undefined });
     expect(ready.status).toBe('True');
-    expect(await cluster!.namesIn(shop)).toEqual(['api', 'ledger', 'web']);
+    expect(await cluster!.admin.namesIn(servicesPath)).toEqual(['api', 'ledger', 'web']);
   });
 
   test('apply nothing of a change with EndpointSlices, and name them', async () => {
@@ -117,8 +122,8 @@ describe('Flux’ controllers', { timeout: 180_000 }, () => {
       'EndpointSlice/shop/web-1 dry-run failed (Forbidden): endpointslices.discovery.k8s.io "web-1" is forbidden: ' +
         'User "system:serviceaccount:flux-system:services" cannot patch resource "endpointslices" in API group "discovery.k8s.io" in the namespace "shop"',
     );
-    expect(await cluster!.portsOf('web')).toEqual([80]);
-    expect(await cluster!.namesIn(slices)).toEqual([]);
+    expect(await cluster!.admin.portsOf('web')).toEqual([80]);
+    expect(await cluster!.admin.namesIn(slices)).toEqual([]);
   });
 
   test('apply nothing of a change with a bundle, and name it', async () => {
@@ -128,16 +133,16 @@ describe('Flux’ controllers', { timeout: 180_000 }, () => {
     });
     expect(ready).toMatchObject({ status: 'False', reason: 'BuildFailed' });
     expect(ready.message).toContain('missing metadata.name in object {{sluice.dev/v1alpha1 Cluster}');
-    expect(await cluster!.portsOf('web')).toEqual([80]);
+    expect(await cluster!.admin.portsOf('web')).toEqual([80]);
   });
 
   test('are ready once a load balancer has its address', async () => {
     const balanced = files['manifests/shop/web.yaml']?.replace('spec:', 'spec:\n  type: LoadBalancer');
     const commit = await cluster!.push({ 'manifests/shop/web.yaml': balanced });
-    await until('the Service has its type', async () => (await cluster!.service('web')).type === 'LoadBalancer');
+    await until('the Service has its type', async () => (await cluster!.admin.service('web')).type === 'LoadBalancer');
     expect((await cluster!.ready()).status).toBe('Unknown');
     const status = { status: { loadBalancer: { ingress: [{ ip: '192.0.2.1' }] } } };
-    await cluster!.admin.ask('PATCH', `${shop}/web/status`, status, 'application/merge-patch+json');
+    await cluster!.admin.ask('PATCH', `${servicesPath}/web/status`, status, 'application/merge-patch+json');
     await until(
       'it is ready',
       async () => (await cluster!.ready()).message === `Applied revision: main@sha1:${commit}`,

@@ -5,7 +5,7 @@ import { freePort } from '../cluster/port.fixture.ts';
 import { realApi } from '../cluster/real-api.fixture.ts';
 import { until } from '../netns/until.ts';
 import type { ApiServerPrograms } from '../parity/binaries.ts';
-import { Administrator, Controllers, type KubeObject, waitMs } from './gitops-cluster.ts';
+import { Administrator, type Changes, Controllers, waitMs } from './gitops-cluster.ts';
 import { Repository } from './gitops-repository.ts';
 
 export interface FluxPrograms {
@@ -29,11 +29,6 @@ interface FluxObject {
   };
 }
 
-interface ServiceSpec {
-  readonly type: string;
-  readonly ports: readonly { readonly port: number }[];
-}
-
 /** The file of the page, whose repository is replaced as it says. */
 export const fluxFile = join(import.meta.dirname, '../../integrations/flux/services.yaml');
 const placeholder = 'https://git.example.com/shop/rules.git';
@@ -41,7 +36,6 @@ const [sources, kustomizations] = [
   '/apis/source.toolkit.fluxcd.io/v1/namespaces/flux-system/gitrepositories/rules',
   '/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/flux-system/kustomizations/services',
 ];
-type Changes = Readonly<Record<string, string | undefined>>;
 
 /** A real API server with Flux, our objects for it, and a repository that it reads. */
 export class FluxCluster {
@@ -113,19 +107,6 @@ export class FluxCluster {
   async ready(): Promise<Condition> {
     const { status } = await this.#get(kustomizations);
     return status!.conditions.find(({ type }) => type === 'Ready')!;
-  }
-
-  async service(name: string): Promise<ServiceSpec> {
-    return (await this.#get<{ readonly spec: ServiceSpec }>(`/api/v1/namespaces/shop/services/${name}`)).spec;
-  }
-
-  async portsOf(name: string): Promise<readonly number[]> {
-    return (await this.service(name)).ports.map(({ port }) => port);
-  }
-
-  async namesIn(path: string): Promise<readonly string[]> {
-    const { items } = await this.#get<{ readonly items: readonly KubeObject[] }>(path);
-    return items.map(({ metadata }) => metadata.name).toSorted();
   }
 
   async close(): Promise<void> {
