@@ -50,6 +50,7 @@ const guards: readonly (readonly [touched: RegExp, files: readonly string[]])[] 
   ],
   [/^packages\/renderer\/src\/(commands\/watch|cluster)\//, ['test/netns/watch', 'test/cluster/']],
   [/^integrations\/(prometheus|grafana)\/|^packages\/applier\/src\/observe\/status\//, ['test/monitoring/']],
+  [/^integrations\/(argocd|flux)\//, ['test/deploy/gitops']],
   [/^deploy\/mover\.yaml$/, ['test/parity/adopt-daemonset']],
   [/^deploy\//, ['test/deploy/', 'test/package/pod', 'test/package/chart']],
   [/ipvs/, ['test/vm/inside/']],
