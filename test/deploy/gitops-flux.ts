@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { globSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestApi } from '../cluster/api.fixture.ts';
@@ -9,7 +10,7 @@ import { Administrator, type Changes, Controllers, waitMs } from './gitops-clust
 import { Repository } from './gitops-repository.ts';
 
 export interface FluxPrograms {
-  readonly source: string;
+  readonly source?: string;
   readonly kustomize: string;
 }
 
@@ -46,6 +47,7 @@ export class FluxCluster {
   readonly #api: TestApi;
   readonly #repository: Repository;
   #requests = 0;
+  #hasSource = true;
 
   private constructor(api: TestApi, repository: Repository) {
     this.#api = api;
@@ -78,7 +80,8 @@ export class FluxCluster {
     const env = { KUBECONFIG: this.admin.kubeconfig, RUNTIME_NAMESPACE: 'flux-system' };
     const common = ['--metrics-addr', '0', '--health-addr', '0'];
     const served = ['--storage-path', this.artifacts, '--storage-addr', storage, '--storage-adv-addr', storage];
-    this.controllers.run('source', source, [...common, ...served], env);
+    this.#hasSource = source !== undefined;
+    if (source !== undefined) this.controllers.run('source', source, [...common, ...served], env);
     this.controllers.run('kustomize', kustomize, common, env);
   }
 
@@ -86,10 +89,34 @@ export class FluxCluster {
   async push(changes: Changes): Promise<string> {
     const commit = this.#repository.commit(changes);
     await this.#request(sources);
+    if (!this.#hasSource) await this.#publish(commit);
     const isFetched = async (): Promise<boolean> =>
       (await this.#get(sources)).status?.artifact?.revision === `main@sha1:${commit}`;
     await this.#until('the repository is fetched', isFetched);
     return commit;
+  }
+
+  /** In the place of the source-controller. */
+  async #publish(commit: string): Promise<void> {
+    const packed = this.#repository.archive();
+    const lastTransitionTime = new Date().toISOString().replace(/\.\d+/, '');
+    const artifact = {
+      path: `archive/${commit}.tar.gz`,
+      url: `${new URL(this.#repository.url).origin}/archive/${commit}.tar.gz`,
+      revision: `main@sha1:${commit}`,
+      digest: `sha256:${createHash('sha256').update(packed).digest('hex')}`,
+      lastUpdateTime: lastTransitionTime,
+      size: packed.length,
+    };
+    const ready = {
+      type: 'Ready',
+      status: 'True',
+      reason: 'Succeeded',
+      message: 'stored artifact',
+      lastTransitionTime,
+    };
+    const status = { observedGeneration: 1, artifact, conditions: [ready] };
+    await this.admin.ask('PATCH', `${sources}/status`, { status }, 'application/merge-patch+json');
   }
 
   /** Commits, and waits until Flux has tried it. */
@@ -98,7 +125,8 @@ export class FluxCluster {
     const request = await this.#request(kustomizations);
     const isTried = async (): Promise<boolean> => {
       const { lastHandledReconcileAt, lastAttemptedRevision } = (await this.#get(kustomizations)).status ?? {};
-      return lastHandledReconcileAt === request && lastAttemptedRevision === `main@sha1:${commit}`;
+      const isBegun = lastHandledReconcileAt === request && lastAttemptedRevision === `main@sha1:${commit}`;
+      return isBegun && (await this.ready()).status !== 'Unknown';
     };
     await this.#until('the commit is tried', isTried);
     return { commit, ready: await this.ready() };

@@ -21,7 +21,8 @@ export const needController = (context: TestContext, name: `${'source' | 'kustom
 export async function needFlux(context: TestContext): Promise<string> {
   const folder = join(cacheFolder, 'flux-source-v2.7.5');
   if (!existsSync(folder)) copyModule(needModule(context, 'Flux’ command'), folder);
-  return needBuilt(context, { name: 'flux', module: folder, package: './cmd/flux', version: 'v2.7.5' });
+  const variables = { 'main.VERSION': '2.7.5' };
+  return needBuilt(context, { name: 'flux', module: folder, package: './cmd/flux', version: 'v2.7.5', variables });
 }
 
 async function needBuilt(context: TestContext, program: GoProgram): Promise<string> {
