@@ -88,11 +88,14 @@ describe('Flux’ controllers', { timeout: 180_000 }, () => {
   }, buildMs);
   afterAll(() => cluster?.close(), 60_000);
 
-  test('apply the Services of the manifests', async () => {
+  test('apply the Services of the manifests, and fetch nothing else', async () => {
     const { commit, ready } = await cluster!.sync(files);
     expect(ready).toMatchObject({ status: 'True', message: `Applied revision: main@sha1:${commit}` });
     expect(await cluster!.admin.namesIn(servicesPath)).toEqual(['api', 'ledger', 'web']);
     expect(await cluster!.admin.namesIn(slices)).toEqual([]);
+    const [archive = ''] = globSync(`**/${commit}.tar.gz`, { cwd: cluster!.artifacts });
+    const manifests = globSync('manifests/**/*.yaml', { cwd: example });
+    expect(filesIn(join(cluster!.artifacts, archive))).toEqual(manifests.toSorted());
   });
 
   const edit = (spec: object, manager = 'kubectl-edit'): Promise<Answer> =>
@@ -173,6 +176,7 @@ async function startCluster(context: TestContext): Promise<FluxCluster> {
   const programs = await apiServerPrograms();
   if ('lack' in programs) context.skip(programs.lack);
   const flux = {
+    source: await needController(context, 'source-controller'),
     kustomize: await needController(context, 'kustomize-controller'),
   };
   const modules = (['Flux’ sources', 'Flux’ kustomizations'] as const).map((name) => needModule(context, name));

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { globSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestApi } from '../cluster/api.fixture.ts';
@@ -10,7 +9,7 @@ import { Administrator, type Changes, Controllers, waitMs } from './gitops-clust
 import { Repository } from './gitops-repository.ts';
 
 export interface FluxPrograms {
-  readonly source?: string;
+  readonly source: string;
   readonly kustomize: string;
 }
 
@@ -47,7 +46,6 @@ export class FluxCluster {
   readonly #api: TestApi;
   readonly #repository: Repository;
   #requests = 0;
-  #hasSource = true;
 
   private constructor(api: TestApi, repository: Repository) {
     this.#api = api;
@@ -68,7 +66,7 @@ export class FluxCluster {
       await admin.apply(JSON.stringify({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } }));
     for (const file of modules.flatMap((one) => globSync(join(one, 'config/crd/bases/*.yaml'))))
       await admin.apply(readFileSync(file, 'utf8'));
-    await admin.apply(readFileSync(fluxFile, 'utf8').replace(placeholder, cluster.#repository.url));
+    await admin.apply(readFileSync(fluxFile, 'utf8').replaceAll(placeholder, cluster.#repository.url));
     await cluster.#run(flux);
     return cluster;
   }
@@ -80,8 +78,7 @@ export class FluxCluster {
     const env = { KUBECONFIG: this.admin.kubeconfig, RUNTIME_NAMESPACE: 'flux-system' };
     const common = ['--metrics-addr', '0', '--health-addr', '0'];
     const served = ['--storage-path', this.artifacts, '--storage-addr', storage, '--storage-adv-addr', storage];
-    this.#hasSource = source !== undefined;
-    if (source !== undefined) this.controllers.run('source', source, [...common, ...served], env);
+    this.controllers.run('source', source, [...common, ...served], env);
     this.controllers.run('kustomize', kustomize, common, env);
   }
 
@@ -89,34 +86,10 @@ export class FluxCluster {
   async push(changes: Changes): Promise<string> {
     const commit = this.#repository.commit(changes);
     await this.#request(sources);
-    if (!this.#hasSource) await this.#publish(commit);
     const isFetched = async (): Promise<boolean> =>
       (await this.#get(sources)).status?.artifact?.revision === `main@sha1:${commit}`;
     await this.#until('the repository is fetched', isFetched);
     return commit;
-  }
-
-  /** In the place of the source-controller. */
-  async #publish(commit: string): Promise<void> {
-    const packed = this.#repository.archive();
-    const lastTransitionTime = new Date().toISOString().replace(/\.\d+/, '');
-    const artifact = {
-      path: `archive/${commit}.tar.gz`,
-      url: `${new URL(this.#repository.url).origin}/archive/${commit}.tar.gz`,
-      revision: `main@sha1:${commit}`,
-      digest: `sha256:${createHash('sha256').update(packed).digest('hex')}`,
-      lastUpdateTime: lastTransitionTime,
-      size: packed.length,
-    };
-    const ready = {
-      type: 'Ready',
-      status: 'True',
-      reason: 'Succeeded',
-      message: 'stored artifact',
-      lastTransitionTime,
-    };
-    const status = { observedGeneration: 1, artifact, conditions: [ready] };
-    await this.admin.ask('PATCH', `${sources}/status`, { status }, 'application/merge-patch+json');
   }
 
   /** Commits, and waits until Flux has tried it. */

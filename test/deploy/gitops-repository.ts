@@ -16,10 +16,7 @@ export class Repository {
     mkdirSync(join(this.#dir, 'served/shop'), { recursive: true });
     const bare = join(this.#dir, 'served/shop/rules.git');
     this.git('init', '-q', '-b', 'main', `--separate-git-dir=${bare}`);
-    this.#server = createServer((request, response) => {
-      if (request.url?.startsWith('/archive/')) response.end(this.archive());
-      else answer(join(this.#dir, 'served'), request, response);
-    });
+    this.#server = createServer((request, response) => answer(join(this.#dir, 'served'), request, response));
   }
 
   /** @param files path → text */
@@ -49,11 +46,6 @@ export class Repository {
     this.git('add', '-A');
     this.git('-c', 'user.name=test', '-c', 'user.email=test@example.com', 'commit', '--allow-empty', '-qm', 'change');
     return this.git('rev-parse', 'HEAD').trim();
-  }
-
-  /** The manifests of the last commit, as the source-controller packs them. */
-  archive(): Buffer {
-    return execFileSync('git', ['archive', '--format=tar.gz', 'HEAD', 'manifests'], { cwd: this.folder });
   }
 
   git(...args: readonly string[]): string {
