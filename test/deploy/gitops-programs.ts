@@ -7,7 +7,7 @@ import { pinnedIn } from '../parity/binaries.ts';
 import { build, cacheFolder, type GoProgram, pathOf } from '../parity/build.ts';
 import { needModule } from './resource-schemas.ts';
 
-/** Flux, built from Go modules: half an hour on two processors, so that tier all alone builds what is missing. */
+/** Flux, built from Go modules: 25 minutes on a machine with other work, so that tier all alone builds what is missing. */
 
 const module = join(import.meta.dirname, 'gitops');
 
