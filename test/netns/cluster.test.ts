@@ -2,6 +2,7 @@
 import { beforeEach, expect, test } from 'vitest';
 import { type ClusterSpec, openCluster } from './cluster.ts';
 import { needKernel } from './privileges.ts';
+import { until } from './until.ts';
 
 beforeEach(needKernel);
 
@@ -60,8 +61,9 @@ test('pods, nodes and the outside reach each other through the rules of the node
 test('a machine ends all programs that were started in it', async () => {
   const cluster = await openCluster({ ...spec, nodes: spec.nodes.slice(0, 1), pods: [] });
   const daemon = cluster.host('node-1').start(['sleep', '600']);
-  const result = await cluster.host('node-1').run(['sh', '-c', 'ls /run; ip -br link show lo']);
-  expect(result).toMatch(/daemon-\d+\.pid\nlo/);
+  const node = cluster.host('node-1');
+  await until('it is started', async () => (await node.run(['ls', '/run'])) !== '');
+  expect(await node.run(['sh', '-c', 'ls /run; ip -br link show lo'])).toMatch(/^daemon-\d+\.pid\nlo/);
   await cluster[Symbol.asyncDispose]();
   expect((await daemon.ended).exitCode).not.toBe(0);
 });

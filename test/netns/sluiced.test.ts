@@ -111,7 +111,8 @@ describe('sluiced run', () => {
     await until('the first bundle is applied', async () => (await generations()) === 1 && counts(1));
     write([1, 2], { 'shop/new': [60] });
     await until('it is on probation', async () => node.journal()?.open !== null);
-    expect(await counts(2)).toBe(true);
+    // The port follows the journal within a moment.
+    await until('its endpoint counts', async () => counts(2));
     write([1, 2, 3], { 'shop/new': [60] });
     await until('the endpoint of the release on probation counts', async () => counts(3));
     expect(node.journal()?.open).not.toBeNull();
