@@ -30,10 +30,12 @@ describe.each([
   test('print their version, and nothing else', (context) => {
     if (whyNot) return context.skip(whyNot);
     const root = unpackDeb(arch);
-    for (const program of ['sluice', 'sluiced']) {
-      const { stdout, stderr, exitCode } = start(root, program, ['--version']);
-      expect({ stdout, stderr, exitCode }).toEqual({ stdout: version, stderr: '', exitCode: 0 });
-    }
+    // The first two are answered before the program is compiled, the third by the program.
+    for (const program of ['sluice', 'sluiced'])
+      for (const words of [['--version'], ['-V'], ['--color', 'never', '--version']]) {
+        const { stdout, stderr, exitCode } = start(root, program, words);
+        expect({ words, stdout, stderr, exitCode }).toEqual({ words, stdout: version, stderr: '', exitCode: 0 });
+      }
     const output = JSON.parse(start(root, 'sluiced', ['version', '-o', 'json']).stdout) as object;
     expect(output).toMatchObject({ version, platform: 'linux', arch: nodeArch });
   });

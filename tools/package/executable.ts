@@ -3,6 +3,7 @@ import { chmodSync, copyFileSync, mkdirSync, readdirSync, rmSync, symlinkSync, w
 import { basename, join } from 'node:path';
 import { bundleProgram, programNames, type Programs, programs } from '../bundle.ts';
 import { architectures, type Arch, libatomic, nodeBinary } from './node.ts';
+import { buildVersion } from '../version.ts';
 import { run } from './run.ts';
 
 /**
@@ -13,7 +14,7 @@ const libraryPath = '$ORIGIN/../lib/sluice:/usr/lib/sluice';
 
 /**
  * Writes `bin/sluice` with its second name `bin/sluiced`, a link, and `lib/sluice/libatomic.so.1` below `prefix`.
- * @param version that the programs state; without one, that of the checkout
+ * @param version that the programs state; without one, that of the build
  * @param entries the first files of both programs
  *
  * The order matters: a finished executable cannot be stripped, and injection into a patched Node fails.
@@ -32,9 +33,10 @@ export async function buildExecutable(
   chmodSync(node, 0o755);
   run(architectures[arch].strip, [node]);
   copyFileSync(join(import.meta.dirname, 'start.mjs'), join(work, 'start.mjs'));
-  const options = version === undefined ? {} : { version };
+  const stated = version ?? buildVersion(root);
   for (const name of programNames)
-    await bundleProgram(root, name, join(work, `${name}.mjs`), false, { ...options, entry: entries[name] });
+    await bundleProgram(root, name, join(work, `${name}.mjs`), false, { version: stated, entry: entries[name] });
+  writeFileSync(join(work, 'version'), `${stated}\n`);
   writeFileSync(join(work, 'injection.json'), JSON.stringify(injection));
   run(process.execPath, ['--build-sea', 'injection.json'], { cwd: work });
   const [first, second] = programNames.map((name) => join(prefix, 'bin', name)) as [string, string];
@@ -50,7 +52,7 @@ export async function buildExecutable(
 const injection = {
   main: 'start.mjs',
   mainFormat: 'module',
-  assets: Object.fromEntries(programNames.map((name) => [name, `${name}.mjs`])),
+  assets: { ...Object.fromEntries(programNames.map((name) => [name, `${name}.mjs`])), version: 'version' },
   executable: 'node',
   output: '../bin/sluice',
   // A code cache would make it start faster, but differs between builds and is useless on another architecture.
