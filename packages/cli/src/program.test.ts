@@ -1,3 +1,4 @@
+import { CommanderError } from 'commander';
 import { expect, test } from 'vitest';
 import { colours } from './colour.ts';
 import { examples } from './help.ts';
@@ -33,6 +34,21 @@ test('an unknown command names the program that has it', () => {
     "error: unknown command 'rollback'; it is a command of the other program: sluiced rollback\n",
   );
   expect(problem.message).toBe("unknown command 'rollback'; it is a command of the other program: sluiced rollback");
+});
+
+test('an unknown command that its program has elsewhere says where', () => {
+  const text = (...words: readonly string[]): string => {
+    const program = newProgram('sluice', '');
+    program.command('render');
+    program.command('allocations').command('fix');
+    let printed = '';
+    const writeErr = (part: string): void => void (printed += part);
+    for (const one of [program, ...program.commands]) one.configureOutput({ ...one.configureOutput(), writeErr });
+    expect(() => program.parse([...words], { from: 'user' })).toThrow(CommanderError);
+    return printed;
+  };
+  expect(text('allocations', 'render')).toContain("'render'; it is a command of its own: sluice render\n");
+  expect(text('diff')).toContain("'diff' in the image of a node, whose sluice renders alone: use an installed one\n");
 });
 
 test('a misspelt command names the nearest', () => {

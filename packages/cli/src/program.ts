@@ -14,7 +14,8 @@ export const ownCommands = {
 
 /** A program without commands. Its help fits the terminal; `colours` decides whether that has colours. */
 export function newProgram(name: keyof typeof ownCommands, description: string): Command {
-  return new Command(name)
+  const program = new Command(name);
+  return program
     .description(description)
     .version(version)
     .addOption(colourOption())
@@ -26,21 +27,19 @@ export function newProgram(name: keyof typeof ownCommands, description: string):
       styleArgumentText: styled('cyan'),
       styleSubcommandText: styled('cyan'),
     })
-    .configureOutput({ outputError: (text, write) => write(withOwner(text, name)) })
+    .configureOutput({ outputError: (text, write) => write(withOwner(text, program)) })
     .exitOverride();
 }
 
-/**
- * An error of a command line, with the program that has a command which this one has not.
- * @param program its name; in the image of a node, `sluice` has fewer commands than elsewhere
- */
-const withOwner = (text: string, program: string): string =>
+/** An error of a command line, with where an unknown command is one. In the image of a node, `sluice` has fewer than elsewhere. */
+const withOwner = (text: string, program: Command): string =>
   text.replace(/(unknown command '([^'\n]*)')(?:\s*\(Did you mean .*\?\))?/, (whole, error: string, name: string) => {
     const owner = Object.entries(ownCommands).find(([, names]) => names.split(' ').includes(name));
     if (owner === undefined) return whole;
-    return owner[0] === program
-      ? `${error} in the image of a node, whose ${program} renders alone: use an installed one`
-      : `${error}; it is a command of the other program: ${owner[0]} ${name}`;
+    if (owner[0] !== program.name()) return `${error}; it is a command of the other program: ${owner[0]} ${name}`;
+    return program.commands.some((command) => command.name() === name)
+      ? `${error}; it is a command of its own: ${owner[0]} ${name}`
+      : `${error} in the image of a node, whose ${owner[0]} renders alone: use an installed one`;
   });
 
 /**
@@ -51,7 +50,7 @@ export function usageProblem(program: Command, words: readonly string[], { messa
   return {
     code: 'USAGE_INVALID',
     level: 'error',
-    message: withOwner(message, program.name())
+    message: withOwner(message, program)
       .replace(/^error: /, '')
       .replaceAll(/\s*\n\s*/g, ' '),
     hint: helpHint(parseWords(program, words).command),
