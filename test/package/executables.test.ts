@@ -40,6 +40,14 @@ describe.each([
     expect(output).toMatchObject({ version, platform: 'linux', arch: nodeArch });
   });
 
+  test('name a full disk when they are asked for their version', (context) => {
+    if (whyNot) return context.skip(whyNot);
+    const program = join(unpackDeb(arch), 'usr/bin/sluice');
+    const full = execaSync('sh', ['-c', '"$@" --version >/dev/full', 'sh', ...emulator, program], { reject: false });
+    expect(full.exitCode).toBe(2);
+    expect(full.stderr).toContain('[OUTPUT_UNWRITABLE]');
+  });
+
   test('are one file with two names, and another name is sluice', (context) => {
     if (whyNot) return context.skip(whyNot);
     const root = unpackDeb(arch);

@@ -11,9 +11,9 @@ if (more.length === 0 && (word === '--version' || word === '-V')) printVersion()
 else await run();
 
 function printVersion() {
-  // As the program does it: a closed pipe is not an error, a full disk is.
-  process.stdout.on('error', (error) => {
-    if (error.code !== 'EPIPE') process.exitCode = 2;
+  // A closed pipe is not an error; of a full disk the program has words.
+  process.stdout.once('error', (error) => {
+    if (error.code !== 'EPIPE') void run();
   });
   process.stdout.write(getAsset('version', 'utf8'));
 }
