@@ -8,6 +8,10 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
   netfilter: [],
   bundle: ['netfilter'],
   cli: [],
+  'transport/proxy': [],
+  'transport/content': ['transport/registry'],
+  // How releases and receipts travel; both programs use it.
+  'transport/registry': ['transport/proxy'],
   // The binary: it collects the verbs of three packages.
   sluice: ['renderer/commands', 'renderer/load', 'renderer/exit', 'review/commands', 'delivery/commands', 'cli'],
   'renderer/commands': [
@@ -20,7 +24,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
     'renderer/emit',
     'renderer/exit',
   ],
-  'renderer/cluster': ['renderer/render'],
+  'renderer/cluster': ['transport/proxy', 'renderer/render'],
   'renderer/load': ['cli', 'renderer/render'],
   'renderer/render': [],
   'renderer/removal': [],
@@ -29,7 +33,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
   'delivery/commands': [
     'delivery/emit',
     'delivery/fleet',
-    'delivery/registry',
+    'transport/registry',
     'renderer/commands',
     'renderer/emit',
     'renderer/exit',
@@ -38,7 +42,6 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
   ],
   'delivery/emit': ['delivery/fleet', 'renderer/emit', 'renderer/load'],
   'delivery/fleet': [],
-  'delivery/registry': ['renderer/cluster'],
   'review/commands': [
     'review',
     'review/emit',

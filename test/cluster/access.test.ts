@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type AccessOptions, openAccess } from '../../packages/renderer/src/cluster/access.ts';
 import { watchLimits } from '../../packages/renderer/src/cluster/limits.ts';
-import { proxyFor } from '../../packages/renderer/src/cluster/proxy.ts';
+import { proxyFor } from '../../packages/transport/src/proxy.ts';
 import { get } from '../../packages/renderer/src/cluster/request.ts';
 import { takeSnapshot } from '../../packages/renderer/src/cluster/snapshot.ts';
 import { Feed } from '../../packages/renderer/src/cluster/watch/feed.ts';

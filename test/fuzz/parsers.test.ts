@@ -27,10 +27,10 @@ import { readControlRequest } from '../../packages/applier/src/daemon/control/so
 import { readAnswer } from '../../packages/applier/src/kernel/scratch/answer.ts';
 import { RequestError } from '../../packages/applier/src/kernel/scratch/lines.ts';
 import { printRequest, readRequest } from '../../packages/applier/src/kernel/scratch/request.ts';
-import { readManifest } from '../../packages/delivery/src/registry/artifact.ts';
-import { readChallenge } from '../../packages/delivery/src/registry/authority.ts';
-import { RegistryFailure } from '../../packages/delivery/src/registry/failure.ts';
-import { readReference } from '../../packages/delivery/src/registry/reference.ts';
+import { readManifest } from '../../packages/transport/src/registry/artifact.ts';
+import { readChallenge } from '../../packages/transport/src/registry/authority.ts';
+import { RegistryFailure } from '../../packages/transport/src/registry/failure.ts';
+import { readReference } from '../../packages/transport/src/registry/reference.ts';
 import { StateError } from '../../packages/applier/src/state/state-error.ts';
 import { nftBundle, nftServices } from '../../packages/bundle/src/virtual/nft.fixture.ts';
 import { sampleBundle, sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';

@@ -31,7 +31,7 @@ function copyOfCheckout(): string {
     cpSync(join(root, path), join(copy, path), { force: true });
   }
   symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
-  for (const name of ['bundle', 'cli', 'renderer', 'review', 'delivery', 'sluice', 'applier']) {
+  for (const name of ['bundle', 'cli', 'transport', 'renderer', 'review', 'delivery', 'sluice', 'applier']) {
     cpSync(join(root, 'packages', name, 'node_modules'), join(copy, 'packages', name, 'node_modules'), {
       recursive: true,
       verbatimSymlinks: true,

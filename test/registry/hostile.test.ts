@@ -7,7 +7,7 @@ import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { zstdCompressSync } from 'node:zlib';
 import { fileDigest } from '@sluice/bundle';
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { RegistryClient } from '../../packages/delivery/src/registry/client.ts';
+import { RegistryClient } from '../../packages/transport/src/registry/client.ts';
 import { type KeyPair, makeAuthority } from '../cluster/certificates.fixture.ts';
 import { FakeRegistry, type Nature } from './fake.fixture.ts';
 import { type Ran, sluice } from '../../packages/sluice/src/in-process.fixture.ts';

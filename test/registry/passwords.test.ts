@@ -3,10 +3,10 @@ import type { ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { descriptorOf } from '../../packages/delivery/src/registry/artifact.ts';
-import { pullManifest, pushBlob } from '../../packages/delivery/src/registry/blobs.ts';
-import { RegistryClient } from '../../packages/delivery/src/registry/client.ts';
-import { referrersOf } from '../../packages/delivery/src/registry/referrers.ts';
+import { descriptorOf } from '../../packages/transport/src/registry/artifact.ts';
+import { pullManifest, pushBlob } from '../../packages/transport/src/registry/blobs.ts';
+import { RegistryClient } from '../../packages/transport/src/registry/client.ts';
+import { referrersOf } from '../../packages/transport/src/registry/referrers.ts';
 import { FakeRegistry, type Nature } from './fake.fixture.ts';
 
 /** A server that a registry redirects to may require credentials, and name an address for tokens: it gets none, and no request goes there. */

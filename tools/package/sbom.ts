@@ -17,7 +17,7 @@ export interface Native {
   readonly sha256: string;
 }
 
-const workspace = ['netfilter', 'bundle', 'cli', 'renderer', 'delivery', 'review', 'sluice', 'applier'].map(
+const workspace = ['netfilter', 'bundle', 'cli', 'transport', 'renderer', 'delivery', 'review', 'sluice', 'applier'].map(
   (name) => `packages/${name}`,
 );
 

@@ -4,7 +4,7 @@ import { ClusterFailure } from './failure.ts';
 import { findKubeconfig, type Kubeconfig } from './kubeconfig.ts';
 import { clusterLimits } from './limits.ts';
 import { Plugin, type PluginCall } from './plugin.ts';
-import { agentFor, proxyFor } from './proxy.ts';
+import { agentFor, proxyFor } from '@sluice/transport/proxy.ts';
 
 // The client library reads the kubeconfig and applies its user: certificates, tokens, auth providers, impersonation, SOCKS proxies. It
 // ignores `tokenFile`, does not trim its text, trusts no authority without a user, follows NODE_TLS_REJECT_UNAUTHORIZED, and keeps

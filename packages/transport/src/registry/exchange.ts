@@ -1,6 +1,6 @@
 import { type ClientRequest, type IncomingHttpHeaders, request as plainRequest } from 'node:http';
 import { request as secureRequest } from 'node:https';
-import { agentFor, proxyFor } from '@sluice/renderer/cluster/proxy.ts';
+import { agentFor, proxyFor } from '../proxy.ts';
 import { type AddressCheck, checkedLookup, ForbiddenAddress, literalAddress } from './addresses.ts';
 import { registryLimits } from './limits.ts';
 
