@@ -41,7 +41,7 @@ export async function unpacked(packages: readonly string[], isWhole: boolean): P
     .digest('hex');
   const path = join(cacheFolder, `debian-${packages[0]}-${digest.slice(0, 12)}`);
   if (existsSync(path)) return path;
-  const part = `${path}.part`;
+  const part = `${path}-${process.pid}.part`;
   rmSync(part, { recursive: true, force: true });
   const [archives, root] = [join(part, 'archives'), join(part, 'root')];
   for (const folder of [join(archives, 'partial'), root]) mkdirSync(folder, { recursive: true });
@@ -55,7 +55,8 @@ export async function unpacked(packages: readonly string[], isWhole: boolean): P
   for (const file of readdirSync(archives).filter((name) => name.endsWith('.deb')))
     await execa('dpkg', ['-x', join(archives, file), root]);
   for (const folder of unread) rmSync(join(root, folder), { recursive: true, force: true });
-  renameSync(root, path);
+  // Another process may have made it meanwhile.
+  if (!existsSync(path)) renameSync(root, path);
   rmSync(part, { recursive: true });
   return path;
 }
