@@ -21,7 +21,7 @@ async function answered(file: string, options: Parameters<typeof init>[1] = {}):
   let printed = '';
   const terminal = { out: (text: string) => void (printed += text), err() {} };
   try {
-    await init(file, { node: 'node-a', ...options }, terminal, noTools);
+    await init(file, { node: 'node-a', ...options }, terminal, { run: noTools, bin: join(dir, 'usr/bin'), root: dir });
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
     const [{ code, message } = { code: '', message: '' }] = error.problems;
@@ -76,6 +76,7 @@ const full: NodeFindings = {
   kubeProxy: ['process 7'],
   bundle: '/var/lib/sluice-watch/rendered',
   bundleOwner: 65_532,
+  signers: '/etc/sluice/allowed_signers',
   hasSigners: false,
 };
 

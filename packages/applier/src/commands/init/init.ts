@@ -1,31 +1,52 @@
-import { linkSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { basename, dirname, join, resolve } from 'node:path';
-import { reasonOf } from '@sluice/cli';
+import { dirname, join, resolve } from 'node:path';
 import { CommandError } from '../../command-error.ts';
-import { nodeMisfit } from '../../config.ts';
+import { nodeMisfit, readConfig } from '../../config.ts';
 import type { Run } from '../../kernel/command.ts';
 import { programsNamed } from '../../kernel/facts.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { detectTools, findTool } from '../../kernel/tools.ts';
 import { kubeProxyOf } from '../../move/kube-proxy/kube-proxy.ts';
 import { exitCodes } from '../../ports/outcome.ts';
-import { syncPath } from '../../state/files.ts';
 import { answer, configProblem, type Terminal } from '../terminal/terminal.ts';
-import { configText, type NodeFindings } from './text.ts';
+import { readKeys, type SignerKeys } from './keys.ts';
+import { readSourceUrl } from './source.ts';
+import { configText, type InitSource, type NodeFindings } from './text.ts';
+import { missingUnits } from './units.ts';
+import { writeFiles } from './write.ts';
 
 interface InitOptions {
   readonly node?: string;
   readonly force?: boolean;
   readonly output?: string;
+  /** A URL. */
+  readonly source?: string;
+  /** Paths. */
+  readonly keys?: string;
+  readonly ca?: string;
+  readonly credentials?: string;
 }
 
-/** `sluiced init [FILE]`: writes a config of what is found on this node, whole or not at all; `-` prints it. */
+/** What a command finds around itself; tests have a machine of their own. */
+export interface InitMachine {
+  readonly run: Run;
+  /** The folder of the running program. */
+  readonly bin: string;
+  readonly root: string;
+}
+
+const thisMachine = (): InitMachine => ({ run: runChildren(), bin: dirname(process.execPath), root: '/' });
+
+/**
+ * `sluiced init [FILE]`: writes a config of what is found on this node; with a source also allowed_signers beside it and the units that
+ * the machine lacks. Everything is checked before anything is written; the config comes last. `-` prints it.
+ */
 export async function init(
   file: string,
   options: InitOptions,
   terminal: Terminal,
-  run: Run = runChildren(),
+  machine: InitMachine = thisMachine(),
 ): Promise<number> {
   const node = options.node ?? kubeletName() ?? hostname().toLowerCase();
   const misfit = nodeMisfit(node);
@@ -33,13 +54,48 @@ export async function init(
     const message = `Cannot use the node name ${JSON.stringify(node)}: ${misfit}`;
     throw new CommandError([configProblem(message, 'Pass the name that `kubectl get nodes` prints with --node')]);
   }
-  const found = await findingsOf(node, run);
-  const text = configText(found);
-  if (file !== '-') writeConfig(resolve(file), text, options.force === true);
-  const next = `Wrote ${file}: review and edit it, then run sluiced preflight\n`;
-  const fields = { file: file === '-' ? null : resolve(file), ...found, config: text };
-  answer(options, terminal, { kind: 'InitResult', fields, text: file === '-' ? text : next });
+  const source = sourceOf(options);
+  const keys = options.keys === undefined ? undefined : readKeys(resolve(options.keys));
+  const signers = join(keys && file !== '-' ? dirname(resolve(file)) : '/etc/sluice', 'allowed_signers');
+  if (source && !keys && file !== '-' && !existsSync(signers))
+    throw new CommandError([configProblem(`Cannot use a source without keys: ${signers} is missing`, keysHint)]);
+  const found = await findingsOf(node, signers, machine.run);
+  const text = configText(found, source);
+  const config = readConfig(file, text);
+  if ('problems' in config) throw new CommandError(config.problems);
+  const units = source ? missingUnits(machine.bin, machine.root) : new Map<string, string>();
+  const wanted = new Map([...(keys ? [[signers, keys.text] as const] : []), ...units, [resolve(file), text] as const]);
+  const written = file === '-' ? [] : writeFiles(wanted, options.force === true);
+  const fields = { file: file === '-' ? null : resolve(file), written, ...found, config: text };
+  const lines = [...written.map((path) => `Wrote ${path}\n`), ...nextSteps(file, source, keys)];
+  answer(options, terminal, { kind: 'InitResult', fields, text: file === '-' ? text : lines.join('') });
   return exitCodes.done;
+}
+
+const keysHint =
+  'Pass --keys with the file that lists who may sign releases, such as allowed_signers of `sluice verify`';
+
+function sourceOf({ source, ca, credentials }: InitOptions): InitSource | undefined {
+  const files = {
+    ...(ca !== undefined && { caFile: resolve(ca) }),
+    ...(credentials !== undefined && { credentials: resolve(credentials) }),
+  };
+  if (source !== undefined) return { ...readSourceUrl(source), ...files };
+  if (Object.keys(files).length === 0) return undefined;
+  throw new CommandError([
+    configProblem('Cannot use --ca or --credentials without --source', 'Pass --source URL, too'),
+  ]);
+}
+
+function nextSteps(file: string, source: InitSource | undefined, keys: SignerKeys | undefined): readonly string[] {
+  const signers = keys ? [`Releases are accepted from: ${keys.principals.join(', ')}\n`] : [];
+  if (!source) return [...signers, 'Review and edit it, then run sluiced preflight\n'];
+  const config = resolve(file) === '/etc/sluice/sluiced.yaml' ? '' : ` -c ${file}`;
+  return [
+    ...signers,
+    `Review it, then fetch the first release: sluiced fetch --once${config}\n`,
+    'Then check it, and start: sluiced preflight && systemctl enable --now sluiced-fetch sluiced-boot sluiced\n',
+  ];
 }
 
 /** The tools beside iptables. */
@@ -48,7 +104,7 @@ const tools = ['ipset', 'conntrack', 'nft', 'ipvsadm', 'git', 'ssh-keygen'] as c
 /** Where releases and bundles are, as documentation and manifests place them; the default first. */
 const bundles = ['/etc/sluice/rendered', '/var/lib/sluice-watch/rendered', '/var/lib/sluice-releases/work'] as const;
 
-async function findingsOf(node: string, run: Run): Promise<NodeFindings> {
+async function findingsOf(node: string, signers: string, run: Run): Promise<NodeFindings> {
   const { backend, families } = await detectTools('auto', run);
   const bundle = bundles.find((path) => ownerOf(path) !== undefined) ?? bundles[0];
   return {
@@ -60,7 +116,8 @@ async function findingsOf(node: string, run: Run): Promise<NodeFindings> {
     kubeProxy: kubeProxyOf(run).running(),
     bundle,
     bundleOwner: ownerOf(bundle) ?? null,
-    hasSigners: ownerOf('/etc/sluice/allowed_signers') !== undefined,
+    signers,
+    hasSigners: ownerOf(signers) !== undefined,
   };
 }
 
@@ -73,26 +130,3 @@ function kubeletName(): string | undefined {
 
 /** The user who owns a file or directory; undefined where it is not there. */
 const ownerOf = (path: string): number | undefined => statSync(path, { throwIfNoEntry: false })?.uid;
-
-/** Only root can write it afterwards. It names no secret, so all users may read it. */
-function writeConfig(path: string, text: string, force: boolean): void {
-  const temporary = join(dirname(path), `.${basename(path)}.${process.pid}`);
-  try {
-    writeFileSync(temporary, text, { flag: 'wx', mode: 0o644, flush: true });
-    // A link, other than a rename, fails where the file is there.
-    if (force) renameSync(temporary, path);
-    else linkSync(temporary, path);
-  } catch (error) {
-    const isThere = (error as NodeJS.ErrnoException).code === 'EEXIST';
-    const why = isThere ? 'it already exists' : reasonOf(Object.assign(error as Error, { path }));
-    const hint = isThere
-      ? 'Print a new one with `sluiced init -`, or overwrite this one with --force'
-      : `Make ${dirname(path)} as root, or pass another file`;
-    throw new CommandError([
-      { code: 'OUTPUT_UNWRITABLE', level: 'error', message: `Cannot write ${path}: ${why}`, hint },
-    ]);
-  } finally {
-    rmSync(temporary, { force: true });
-  }
-  syncPath(dirname(path));
-}

@@ -1,4 +1,12 @@
 import type { RuleStore } from '../../kernel/tools.ts';
+import type { SourceFields } from './source.ts';
+
+/** Where releases come from. */
+export interface InitSource extends SourceFields {
+  /** Absolute paths. */
+  readonly caFile?: string;
+  readonly credentials?: string;
+}
 
 /** What `sluiced init` found on a node. */
 export interface NodeFindings {
@@ -13,20 +21,17 @@ export interface NodeFindings {
   readonly bundle: string;
   /** The user who owns it; null where it is not there. */
   readonly bundleOwner: number | null;
+  /** The path of allowed_signers. */
+  readonly signers: string;
   readonly hasSigners: boolean;
 }
 
 /** A `sluiced.yaml` with comments. What would grant something to other users is commented out. */
-export function configText(found: NodeFindings): string {
-  const { node, backend, iptables, tools, missing, kubeProxy, bundle, bundleOwner, hasSigners } = found;
+export function configText(found: NodeFindings, source?: InitSource): string {
+  const { node, backend, iptables, tools, missing, kubeProxy, hasSigners } = found;
   const list = (names: readonly string[]): string => names.join(', ') || 'none';
-  const owner =
-    bundleOwner === null
-      ? '# It is not there yet.'
-      : bundleOwner === 0
-        ? '# It belongs to root.'
-        : `# It belongs to user ${bundleOwner}: take the comment sign away if that user may write bundles.\n# bundleOwner: ${bundleOwner}`;
-  const signers = hasSigners ? 'is there' : 'is not there yet: no release is accepted until it is';
+  const signersFile = plain(found.signers);
+  const signers = hasSigners || source ? 'is there' : 'is not there yet: no release is accepted until it is';
   const parity =
     kubeProxy.length === 0
       ? '# No kube-proxy runs here.'
@@ -39,15 +44,12 @@ kind: SluicedConfig
 # The node's name in the bundle: nodes/<node>/node.yaml.
 node: ${JSON.stringify(node)}
 
-# The bundle directory.
-bundle: ${bundle}
-${owner}
-
-# required: only signed releases. /etc/sluice/allowed_signers ${signers}.
+${source ? sourceText(source) : bundleText(found)}
+# required: only signed releases. ${signersFile} ${signers}.
 # none: any bundle in the directory, as that of \`sluice watch --node\`, which signs nothing.
 signatures:
   policy: required
-  allowedSigners: /etc/sluice/allowed_signers
+  allowedSigners: ${signersFile}
 
 # The rule store of iptables. auto: what this machine uses, which is ${backend} (iptables ${iptables ?? 'not found'}).
 # Other tools: ${list(tools)}. Not found: ${list(missing)}.
@@ -60,4 +62,28 @@ requireParity: false
 # probes:
 #   - { name: kubelet, http: "http://127.0.0.1:10248/healthz" }
 `;
+}
+
+/** A path as a value of YAML, without quotes where it needs none. */
+const plain = (path: string): string => (/^[\w./-]+$/.test(path) ? path : JSON.stringify(path));
+
+function bundleText({ bundle, bundleOwner }: NodeFindings): string {
+  const owner =
+    bundleOwner === null
+      ? '# It is not there yet.'
+      : bundleOwner === 0
+        ? '# It belongs to root.'
+        : `# It belongs to user ${bundleOwner}: take the comment sign away if that user may write bundles.\n# bundleOwner: ${bundleOwner}`;
+  return `# The bundle directory.
+bundle: ${bundle}
+${owner}
+`;
+}
+
+function sourceText({ kind, fields, caFile, credentials }: InitSource): string {
+  const values = Object.entries(fields).map(([name, value]) => `${name}: ${JSON.stringify(value)}`);
+  return `# Where releases come from: sluiced-fetch.service fetches them every minute. docs/fetch.md of Sluice describes every field.
+source:
+  ${kind}: { ${values.join(', ')} }
+${caFile === undefined ? '' : `  caFile: ${plain(caFile)}\n`}${credentials === undefined ? '' : `  credentials: { file: ${plain(credentials)} }\n`}`;
 }

@@ -126,11 +126,17 @@ export function addInit(program: Command, { terminal, finish }: CommandContext):
   examples(program.command('init').argument('[FILE]', 'the config; - prints it', '/etc/sluice/sluiced.yaml'), [
     'sluiced init -',
     'sluiced init',
+    'sluiced init --source oci://registry.example.com/sluice/shop:production --keys allowed_signers',
+    'sluiced init --source git+ssh://git@git.example.com/shop.git#main:rendered --keys allowed_signers --credentials /etc/sluice/git_key',
   ])
     .summary('write a commented sluiced.yaml')
     .description(
-      'Writes a config for this node, with comments that say what was found: name, tools, rule store, a kube-proxy, bundle directory and signers. It grants nothing: signatures stay required.',
+      'Writes a config for this node, with comments that say what was found: name, tools, rule store, a kube-proxy, bundle directory and signers. It grants nothing: signatures stay required. With --source also what a node needs to fetch releases: allowed_signers beside the config, and units if systemd has none.',
     )
+    .option('--source <URL>', 'where releases come from: oci://…, https://…, git+https://…, git+ssh://… or dir:/…')
+    .option('--keys <FILE>', 'who may sign releases: checked, and copied to allowed_signers beside the config')
+    .option('--ca <FILE>', 'certificates of a private authority for the source')
+    .option('--credentials <FILE>', 'a file with the password, token or key for the source')
     .option('--node <NAME>', "the node's name in the bundle (default: the kubelet's, else the host name)")
     .option('--force', 'overwrite an existing file')
     .addOption(outputOption())
