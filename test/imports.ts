@@ -62,7 +62,9 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
   'applier/message': ['cli'],
   'applier/limits': ['applier/paces'],
   'applier/paces': [],
-  'applier/config': ['applier/limits', 'cli'],
+  'applier/config': ['applier/config-forms', 'applier/config-source', 'applier/limits', 'cli'],
+  'applier/config-source': ['applier/config-forms', 'transport/registry'],
+  'applier/config-forms': [],
   'applier/command-error': ['applier/ports'],
   // The wings, from the verbs down to values. None but the verbs may import more than six others.
   'applier/commands': [

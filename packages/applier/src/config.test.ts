@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { defaultConfig, readConfig } from './config.ts';
 
 const head = 'apiVersion: sluice.dev/v1alpha1\nkind: SluicedConfig\n';
@@ -202,5 +202,57 @@ test('requires signatures by default', () => {
     allowedSigners: '/etc/sluice/allowed_signers',
     threshold: 1,
     floor: 0,
+  });
+});
+
+describe('source', () => {
+  const source = (lines: string, top = ''): string => `node: node-a\n${top}source:\n${lines}`;
+  const oci = '  oci: { reference: "registry.example.com/sluice/shop:production" }\n';
+  const saidBy = (text: string): string => {
+    const config = readConfig('sluiced.yaml', `apiVersion: sluice.dev/v1alpha1\nkind: SluicedConfig\n${text}`);
+    return 'problems' in config ? config.problems.map(({ message }) => message).join('; ') : `ok ${config.bundle}`;
+  };
+
+  test.each([
+    ['a tag', oci],
+    ['a digest', `  oci: { reference: "registry.example.com/shop@sha256:${'a'.repeat(64)}" }\n`],
+    ['a web server', '  https: { url: https://cdn.example.com/sluice }\n'],
+    ['a web server of this machine', '  https: { url: http://127.0.0.1:8080/sluice }\n'],
+    [
+      'git over https',
+      '  git: { url: https://git.example.com/ops/rules.git, branch: release/1, path: out/rendered }\n',
+    ],
+    ['git over ssh', '  git: { url: ssh://git@git.example.com/rules.git }\n  credentials: { file: /etc/sluice/key }\n'],
+    ['a directory', '  dir: { path: /media/stick }\n'],
+  ])('%s is read, and the bundle directory is the release that is fetched', (_title, lines) => {
+    expect(saidBy(source(lines))).toBe('ok /var/lib/sluice-fetch/release');
+    expect(saidBy(source(`${lines}  directory: /srv/f/\n`))).toBe('ok /srv/f/release');
+  });
+
+  test.each([
+    ['no kind', '  intervalSeconds: 5\n', 'needs exactly one of oci, https, git, dir'],
+    ['two kinds', `${oci}  dir: { path: /media }\n`, 'needs exactly one of'],
+    ['a reference without tag', '  oci: { reference: registry.example.com/shop }\n', 'not of the form'],
+    ['plain HTTP to another machine', '  https: { url: http://cdn.example.com/ }\n', 'not a URL of https://'],
+    ['a file', '  https: { url: "file:///etc" }\n', 'not a URL of https://'],
+    ['a password in the URL', '  https: { url: "https://a:b@cdn.example.com/" }\n', 'not a URL of https://'],
+    ['a program as a transport of git', '  git: { url: "ext::sh -c id" }\n', 'not a URL of https:// or ssh://'],
+    [
+      'a branch that is an option',
+      '  git: { url: https://a.b/, branch: --upload-pack=x }\n',
+      'not the name of a branch',
+    ],
+    ['a path above the repository', '  git: { url: https://a.b/, path: a/../.. }\n', 'not a path below'],
+    ['a shell in the path of a key', '  git: { url: ssh://a.b/, knownHosts: "/a;id" }\n', 'letters, digits'],
+    ['a program for a key', '  git: { url: ssh://a.b/ }\n  credentials: { exec: [/bin/x] }\n', 'ssh takes its key'],
+    ['a relative helper', `${oci}  credentials: { exec: [x] }\n`, 'not an absolute path'],
+    ['an interval of 0', `${oci}  intervalSeconds: 0\n`, 'intervalSeconds'],
+  ])('%s is refused', (_title, lines, why) => {
+    expect(saidBy(source(lines))).toContain(why);
+  });
+
+  test('needs signatures, and a bundle directory of its own', () => {
+    expect(saidBy(source(oci, 'signatures: { policy: none }\n'))).toContain('source needs `signatures');
+    expect(saidBy(source(oci, 'bundle: /srv/rules\n'))).toContain('leave bundle out');
   });
 });

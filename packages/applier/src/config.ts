@@ -1,70 +1,25 @@
-import { resolve } from 'node:path';
-import { nearest, parseAddressAndPort, parseCidr, type Place, type Problem, removalDefaults } from '@sluice/netfilter';
+import { nearest, type Place, type Problem, removalDefaults } from '@sluice/netfilter';
 import { releaseLimits } from '@sluice/bundle';
 import { logFormats, logLevels } from '@sluice/cli';
 import * as v from 'valibot';
 import { LineCounter, parseDocument } from 'yaml';
+import {
+  absolutePath,
+  domainName,
+  hostPort,
+  httpUrl,
+  network,
+  seconds,
+  secondsUpTo,
+  serviceName,
+  subdomain,
+  vipName,
+} from './config-forms.ts';
+import { releasePath, sourceSchema } from './config-source.ts';
 import { limits } from './limits.ts';
 
-const seconds = v.pipe(v.number(), v.minValue(0.05), v.maxValue(3600));
-const secondsUpTo = (most: number) => v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(most));
 /** What Sluice may take over: the chains of a stopped kube-proxy; the position before foreign rules. */
 const takenOver = v.picklist(['kube-proxy', 'order']);
-const network = v.pipe(
-  v.string(),
-  v.check((text) => (parseCidr(text)?.prefix ?? 0) > 0, 'not a valid network in CIDR notation'),
-);
-/** Normalised: other paths are made by appending to it. */
-const absolutePath = v.pipe(
-  v.string(),
-  v.regex(/^\/[^\0]*$/, 'not an absolute path'),
-  v.transform((path) => resolve(path)),
-);
-/** @param least 0 where the kernel may choose the port */
-const hostPort = (least: 0 | 1) =>
-  v.pipe(
-    v.string(),
-    v.check((text) => {
-      const port = Number(/^(?:\[[0-9a-f:]+\]|[0-9.]+):([0-9]{1,5})$/.exec(text)?.[1]);
-      return port >= least && port <= 65_535;
-    }, `not of the form address:port (IPv6 in brackets), with a port from ${least} to 65535`),
-  );
-const vipName = v.pipe(
-  v.string(),
-  v.check((text) => parseAddressAndPort(text) !== undefined, 'not ADDRESS or ADDRESS:PORT in canonical spelling'),
-);
-const httpUrl = v.pipe(
-  v.string(),
-  v.check(
-    (text) => /^https?:\/\/[^\s]+$/.test(text) && URL.canParse(text) && new URL(text).port !== '0',
-    'not a valid http URL, or its port is not from 1 to 65535',
-  ),
-);
-const subdomain = v.pipe(
-  v.string(),
-  v.maxLength(253),
-  v.regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/, 'not a valid DNS subdomain'),
-);
-
-/** RFC 1035, section 2.3.4: labels of at most 63 characters. Names of Services may begin with underscores (SRV). */
-const domainName = v.pipe(
-  v.string(),
-  v.maxLength(253),
-  v.regex(
-    /^([a-zA-Z0-9_]([-a-zA-Z0-9_]{0,61}[a-zA-Z0-9_])?)(\.[a-zA-Z0-9_]([-a-zA-Z0-9_]{0,61}[a-zA-Z0-9_])?)*\.?$/,
-    'not a valid DNS name',
-  ),
-);
-
-/** `shop/cart`: a namespace is a DNS label, and so is the name of a Service. */
-const serviceName = v.pipe(
-  v.string(),
-  v.regex(
-    /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\/[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/,
-    'not the name of a Service: NAMESPACE/NAME',
-  ),
-);
-
 const probeTimes = {
   name: v.pipe(v.string(), v.regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'not a valid DNS label')),
   service: v.optional(serviceName),
@@ -169,6 +124,7 @@ export const configSchema = v.strictObject({
     }),
     {},
   ),
+  source: v.optional(sourceSchema),
   receipts: v.optional(
     v.strictObject({
       /** Left out: `receipts` in the state directory. */
@@ -253,14 +209,15 @@ export function readConfig(file: string, text: string): SluicedConfig | { readon
       problems: parsed.issues.flatMap(innermost).map((issue) => problemOf(issue, (path) => place(offset(path)))),
     };
   }
-  const mistakes = probeMistakes(parsed.output);
-  if (mistakes.length === 0) return parsed.output;
-  return {
-    problems: mistakes.map(({ index, field, why }) =>
-      invalid(place(offsetOf(document, ['probes', index, field])), why),
-    ),
-  };
+  const config = document.has('bundle') ? parsed.output : withReleasePath(parsed.output);
+  const mistakes = [...probeMistakes(config), ...sourceMistakes(config)];
+  if (mistakes.length === 0) return config;
+  return { problems: mistakes.map(({ path, why }) => invalid(place(offsetOf(document, path)), why)) };
 }
+
+/** Where a source is set, the bundle directory is what is fetched. */
+const withReleasePath = (config: SluicedConfig): SluicedConfig =>
+  config.source ? { ...config, bundle: releasePath(config.source) } : config;
 
 /** Refuses aliases: no config needs them, and they expand a short text to a large value. */
 function plainValue(document: ReturnType<typeof parseDocument>): { plain: unknown } | { alias: string } {
@@ -338,20 +295,32 @@ function offsetOf(document: ReturnType<typeof parseDocument>, path: readonly unk
   return document.contents?.range?.[0] ?? 0;
 }
 
-interface ProbeMistake {
-  readonly index: number;
-  readonly field: keyof typeof probeTimes;
+/** What the schema does not see: it is about several fields, or several probes. */
+interface Mistake {
+  readonly path: readonly (string | number)[];
   readonly why: string;
 }
 
-/** Problems of several probes, or of several fields of one. */
-function probeMistakes({ probes }: SluicedConfig): readonly ProbeMistake[] {
-  const mistakes: ProbeMistake[] = [];
+function probeMistakes({ probes }: SluicedConfig): readonly Mistake[] {
+  const mistakes: Mistake[] = [];
   for (const [index, { name, attempts, failures = attempts }] of probes.entries()) {
     if (probes.findIndex((probe) => probe.name === name) < index)
-      mistakes.push({ index, field: 'name', why: 'another probe has the same name' });
+      mistakes.push({ path: ['probes', index, 'name'], why: 'another probe has the same name' });
     if (failures > attempts)
-      mistakes.push({ index, field: 'failures', why: 'failures is greater than attempts: the probe could never fail' });
+      mistakes.push({
+        path: ['probes', index, 'failures'],
+        why: 'failures is greater than attempts: the probe could never fail',
+      });
   }
   return mistakes;
+}
+
+function sourceMistakes({ source, signatures, bundle }: SluicedConfig): readonly Mistake[] {
+  if (source === undefined) return [];
+  const unsigned = 'source needs `signatures: {policy: required}`: what is fetched is trusted by its signatures alone';
+  const elsewhere = `with a source the bundle directory is ${releasePath(source)}: leave bundle out`;
+  return [
+    ...(signatures.policy === 'none' ? [{ path: ['signatures', 'policy'], why: unsigned }] : []),
+    ...(bundle === releasePath(source) ? [] : [{ path: ['bundle'], why: elsewhere }]),
+  ];
 }

@@ -1,0 +1,117 @@
+import { bundleLimits } from '@sluice/bundle';
+import { isLoopback, readReference } from '@sluice/transport/registry/reference.ts';
+import * as v from 'valibot';
+import { absolutePath } from './config-forms.ts';
+
+/** `source` of `sluiced.yaml`: where the fetch process reads releases. docs/fetch.md explains every field. */
+
+const count = (least: number, most: number) => v.pipe(v.number(), v.integer(), v.minValue(least), v.maxValue(most));
+
+/** @param protocols with colon; `http:` counts for this machine alone: the source could be read and changed on its way elsewhere */
+const url = (...protocols: readonly string[]) =>
+  v.pipe(
+    v.string(),
+    v.maxLength(2048),
+    v.check(
+      (text) => {
+        if (!/^[!-~]+$/.test(text) || !URL.canParse(text)) return false;
+        const { protocol, hostname, password, username, search, hash } = new URL(text);
+        const isHere = protocol === 'http:' && isLoopback(hostname);
+        const isPlain = password === '' && search === '' && hash === '' && (username === '' || protocol === 'ssh:');
+        return isPlain && hostname !== '' && (protocols.includes(protocol) || isHere);
+      },
+      `not a URL of ${protocols.map((one) => `${one}//`).join(' or ')} without password, query and fragment`,
+    ),
+  );
+
+const tag = v.pipe(v.string(), v.regex(/^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$/, 'not a valid tag'));
+
+/** A path as an argument of ssh, whose options git gives to a shell. */
+const plainPath = v.pipe(
+  absolutePath,
+  v.regex(/^[a-zA-Z0-9/._-]+$/, 'a path for ssh has letters, digits and /._- only'),
+);
+
+const credentials = v.union([
+  v.strictObject({ file: absolutePath }),
+  v.strictObject({ systemd: v.pipe(v.string(), v.regex(/^[a-zA-Z0-9._-]{1,255}$/, 'not the name of a credential')) }),
+  v.strictObject({ exec: v.tupleWithRest([absolutePath], v.string()) }),
+]);
+
+const kinds = {
+  oci: v.strictObject({
+    reference: v.pipe(
+      v.string(),
+      v.check((text) => {
+        const found = readReference(text);
+        return found !== undefined && (found.tag === undefined) !== (found.digest === undefined);
+      }, 'not of the form REGISTRY/REPOSITORY:TAG or REGISTRY/REPOSITORY@sha256:DIGEST'),
+    ),
+    plainHttp: v.optional(v.boolean(), false),
+  }),
+  https: v.strictObject({ url: url('https:'), tag: v.optional(tag, 'latest') }),
+  git: v.strictObject({
+    url: url('https:', 'ssh:'),
+    branch: v.optional(
+      v.pipe(
+        v.string(),
+        v.maxLength(255),
+        v.regex(/^(?![-/.])(?!.*(?:\.\.|\/\/|@\{|\.lock$|[/.]$))[a-zA-Z0-9/._-]+$/, 'not the name of a branch'),
+      ),
+      'main',
+    ),
+    path: v.optional(
+      v.pipe(
+        v.string(),
+        v.maxLength(1024),
+        v.regex(
+          /^(?![-/])(?!.*(?:^|\/)\.{1,2}(?:\/|$))[a-zA-Z0-9/._-]*$/,
+          'not a path below the top of the repository',
+        ),
+      ),
+      '',
+    ),
+    knownHosts: v.optional(plainPath, '/etc/sluice/known_hosts'),
+  }),
+  dir: v.strictObject({ path: absolutePath }),
+};
+
+const kindNames = Object.keys(kinds) as readonly (keyof typeof kinds)[];
+
+/** The schema of `source`. Exactly one kind is set. */
+export const sourceSchema = v.pipe(
+  v.strictObject({
+    oci: v.optional(kinds.oci),
+    https: v.optional(kinds.https),
+    git: v.optional(kinds.git),
+    dir: v.optional(kinds.dir),
+    directory: v.optional(absolutePath, '/var/lib/sluice-fetch'),
+    intervalSeconds: v.optional(count(1, 86_400), 60),
+    credentials: v.optional(credentials),
+    caFile: v.optional(absolutePath),
+    proxy: v.optional(url('http:', 'https:')),
+    bytesMax: v.optional(count(1024, 4 * bundleLimits.treeBytesMax), bundleLimits.treeBytesMax),
+    secondsMax: v.optional(count(1, 3600), 300),
+    bytesPerSecondMax: v.optional(count(1024, 2 ** 40)),
+    lateSeconds: v.optional(count(0, 30 * 86_400), 3600),
+  }),
+  v.check(
+    (source) => kindNames.filter((kind) => source[kind]).length === 1,
+    `needs exactly one of ${kindNames.join(', ')}`,
+  ),
+  v.check(
+    ({ git, credentials: given }) => !git?.url.startsWith('ssh:') || given === undefined || !('exec' in given),
+    'ssh takes its key from a file or from systemd, not from a program',
+  ),
+);
+
+/** `source` with its defaults. */
+export type SourceConfig = v.InferOutput<typeof sourceSchema>;
+/** Where its password, token or key comes from. */
+export type CredentialsConfig = v.InferOutput<typeof credentials>;
+
+/** The kind of a source: the one that is set. */
+export const kindOf = (source: SourceConfig): keyof typeof kinds => kindNames.find((kind) => source[kind]) ?? 'dir';
+
+/** The directory of the release that was fetched: the bundle directory of the node. */
+export const releasePath = ({ directory }: Pick<SourceConfig, 'directory'>): string => `${directory}/release`;
