@@ -56,7 +56,10 @@ export async function init(
   }
   const source = sourceOf(options);
   const keys = options.keys === undefined ? undefined : readKeys(resolve(options.keys));
-  const signers = join(keys && file !== '-' ? dirname(resolve(file)) : '/etc/sluice', 'allowed_signers');
+  const signers = join(
+    keys && file !== '-' ? dirname(resolve(file)) : join(machine.root, 'etc/sluice'),
+    'allowed_signers',
+  );
   if (source && !keys && file !== '-' && !existsSync(signers))
     throw new CommandError([configProblem(`Cannot use a source without keys: ${signers} is missing`, keysHint)]);
   const found = await findingsOf(node, signers, machine.run);
