@@ -61,10 +61,25 @@ function needsOf(words: readonly string[], line: number): readonly string[] {
 }
 
 /** The stand-ins that a text calls. */
-export function calledIn(text: string): readonly string[] {
+function calledIn(text: string): readonly string[] {
   return standIns.filter((name) =>
     new RegExp(`(^|[|&;({]\\s*|\\$\\(|\\b(?:if|then|do|sudo) )\\s*${name} `, 'm').test(text),
   );
+}
+
+/**
+ * How many blocks of a page call each stand-in.
+ * @throws where a block does not name those that it calls
+ */
+export function standInsOf({ blocks }: Runbook): Readonly<Record<string, number>> {
+  const counts: Record<string, number> = {};
+  for (const { line, text, needs } of blocks) {
+    const called = calledIn(text);
+    if (called.join() !== needs.join())
+      throw new Error(`line ${line} calls ${called.join()} and names ${needs.join()}`);
+    for (const name of called) counts[name] = (counts[name] ?? 0) + 1;
+  }
+  return counts;
 }
 
 /**
