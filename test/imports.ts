@@ -9,9 +9,10 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
   bundle: ['netfilter'],
   cli: [],
   'transport/proxy': [],
-  'transport/content': ['transport/registry'],
+  'transport/http': ['transport/proxy'],
+  'transport/content': ['transport/http', 'transport/registry'],
   // How releases and receipts travel; both programs use it.
-  'transport/registry': ['transport/proxy'],
+  'transport/registry': ['transport/http'],
   // The binary: it collects the verbs of three packages.
   sluice: ['renderer/commands', 'renderer/load', 'renderer/exit', 'review/commands', 'delivery/commands', 'cli'],
   'renderer/commands': [
@@ -33,6 +34,8 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
   'delivery/commands': [
     'delivery/emit',
     'delivery/fleet',
+    'transport/content',
+    'transport/http',
     'transport/registry',
     'renderer/commands',
     'renderer/emit',

@@ -29,7 +29,7 @@ import { RequestError } from '../../packages/applier/src/kernel/scratch/lines.ts
 import { printRequest, readRequest } from '../../packages/applier/src/kernel/scratch/request.ts';
 import { readManifest } from '../../packages/transport/src/registry/artifact.ts';
 import { readChallenge } from '../../packages/transport/src/registry/authority.ts';
-import { RegistryFailure } from '../../packages/transport/src/registry/failure.ts';
+import { RegistryFailure } from '../../packages/transport/src/http/failure.ts';
 import { readReference } from '../../packages/transport/src/registry/reference.ts';
 import { StateError } from '../../packages/applier/src/state/state-error.ts';
 import { nftBundle, nftServices } from '../../packages/bundle/src/virtual/nft.fixture.ts';

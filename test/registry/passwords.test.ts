@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { descriptorOf } from '../../packages/transport/src/registry/artifact.ts';
-import { pullManifest, pushBlob } from '../../packages/transport/src/registry/blobs.ts';
+import { readManifestBytes, pushBlob } from '../../packages/transport/src/registry/blobs.ts';
 import { RegistryClient } from '../../packages/transport/src/registry/client.ts';
 import { referrersOf } from '../../packages/transport/src/registry/referrers.ts';
 import { FakeRegistry, type Nature } from './fake.fixture.ts';
@@ -47,7 +47,7 @@ const redirects: readonly [
   [
     'by a redirect',
     (response, to) => void response.writeHead(307, { location: to }).end(),
-    (client) => pullManifest(client, digest),
+    (client) => readManifestBytes(client, digest),
   ],
   [
     'by the place of an upload',
@@ -78,7 +78,7 @@ describe.each(redirects)('a storage to which a registry redirects %s', (_route, 
     writeFileSync(join(docker, 'config.json'), JSON.stringify({ auths }));
     const reference = { registry: registry.host, repository: 'shop' };
     const client = new RegistryClient(reference, { plainHttp: false, env: { DOCKER_CONFIG: docker, PATH: '' } });
-    await expect(ask(client)).rejects.toThrow(`the registry redirected to ${storage.host}, which answered 401`);
+    await expect(ask(client)).rejects.toThrow(`the server redirected to ${storage.host}, which answered 401`);
     expect(storage.seen).toHaveLength(1);
     expect(storage.seen.filter((line) => line.includes('+auth'))).toEqual([]);
     expect(thief.seen).toEqual([]);
@@ -105,7 +105,7 @@ test('a registry gets its credentials after redirects to another host and back',
   writeFileSync(join(docker, 'config.json'), JSON.stringify({ auths: { [registry.host]: { auth } } }));
   const reference = { registry: registry.host, repository: 'shop' };
   const client = new RegistryClient(reference, { plainHttp: false, env: { DOCKER_CONFIG: docker, PATH: '' } });
-  await expect(pullManifest(client, digest)).rejects.toThrow(`${registry.host} answered 404`);
+  await expect(readManifestBytes(client, digest)).rejects.toThrow(`${registry.host} answered 404`);
   expect(asked).toBe(1);
   expect(other.seen.filter((line) => line.includes('+auth'))).toEqual([]);
 });

@@ -103,11 +103,11 @@ describe.each(registries)('%s', (_title, open) => {
     });
   });
 
-  test('sends only the profiles that changed', async () => {
+  test('sends only the layers that changed', async () => {
     await push();
     const [profile] = readdirSync(at('release/profiles')) as [string];
     makeSampleRelease(at('release'), 2, { profile, text: '# changed\n' });
-    expect((await push()).stderr).toContain('3 layers, 2 of them new');
+    expect((await push()).stderr).toContain('5 layers, 3 of them new');
   });
 
   test('returns the parts of one node', async () => {

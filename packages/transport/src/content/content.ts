@@ -1,12 +1,4 @@
-import type { OciDescriptor } from '../registry/artifact.ts';
-
-/** What refers to a manifest: signatures and openings of waves. */
-export interface Referrers {
-  /** Sorted by digest; each is read and checked later. */
-  readonly referrers: readonly OciDescriptor[];
-  /** Why others were ignored, in words. */
-  readonly passedOver: readonly string[];
-}
+import type { Referrers } from '../registry/referrers.ts';
 
 /**
  * Where the parts of a release are read from: a repository of a registry, or an OCI image layout behind a web server or in a directory.
@@ -16,15 +8,20 @@ export interface Content {
   /** For messages, such as `registry.example.com/sluice/shop`. */
   readonly name: string;
   /**
-   * The digest that a tag has now.
-   * @throws RegistryFailure
+   * The digest that a tag has now: `sha256:…`.
+   * @throws RegistryFailure, also where there is no such tag
    */
   resolve(tag: string): Promise<string>;
   /**
-   * The bytes with a digest.
+   * The bytes that are stored under a digest.
+   * @param kind `manifest` is a manifest or an index
    * @param bytesMax more are an error
    * @throws RegistryFailure
    */
   read(kind: 'manifest' | 'blob', digest: string, bytesMax: number): Promise<Buffer>;
+  /**
+   * The signatures and openings that refer to a manifest.
+   * @throws RegistryFailure
+   */
   referrers(digest: string): Promise<Referrers>;
 }

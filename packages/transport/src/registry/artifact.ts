@@ -1,25 +1,34 @@
 import { fileDigest } from '@sluice/bundle';
-import { invalidContent } from './failure.ts';
-import { registryLimits } from './limits.ts';
+import { invalidContent } from '../http/failure.ts';
+import { registryLimits } from '../http/limits.ts';
 import { isDigest } from './reference.ts';
 
-// A release in a registry is an image manifest of OCI image-spec 1.1 with an `artifactType`, whose layers are archives: one with the
-// shared files, and one for each profile, so that an unchanged profile is not sent again. Signatures and openings of waves are added
-// later and by other people: each is a separate manifest with the release as its `subject`.
+// A release is an image index of OCI image-spec 1.1 with an `artifactType`: manifests for the shared files and for each profile, whose layers
+// are archives. Signatures and openings of waves are added later and by other people: each is a separate manifest with the release as its
+// `subject`. packages/bundle/README.md has the format.
 
 export const mediaTypes = {
   manifest: 'application/vnd.oci.image.manifest.v1+json',
   index: 'application/vnd.oci.image.index.v1+json',
   empty: 'application/vnd.oci.empty.v1+json',
+  /** Of the first version of the format: one manifest, a layer for shared files and one for each profile. */
   release: 'application/vnd.sluice.release.v1',
+  releaseIndex: 'application/vnd.sluice.release.v2',
+  shared: 'application/vnd.sluice.shared.v2',
+  profile: 'application/vnd.sluice.profile.v2',
   archive: 'application/vnd.sluice.archive.v1.tar+zstd',
   signature: 'application/vnd.sluice.signature.v1',
   opening: 'application/vnd.sluice.opening.v1',
 } as const;
 
 export const titleKey = 'org.opencontainers.image.title';
-/** The profile of a layer; absent on the layer of the shared files. */
+/** The profile of a manifest, or of a layer of the first version; absent on that of the shared files. */
 export const profileKey = 'dev.sluice.profile';
+/** The bucket of a layer with files of nodes: `3/16`. */
+export const nodesKey = 'dev.sluice.nodes';
+/** In `index.json` of an image layout: what an entry refers to; and its tag. */
+export const subjectKey = 'dev.sluice.subject';
+export const tagKey = 'org.opencontainers.image.ref.name';
 
 /** OCI image-spec 1.1, "Content Descriptors". */
 export interface OciDescriptor {
@@ -82,6 +91,38 @@ export function readManifest(what: string, bytes: Buffer, artifactType: string):
 }
 
 /**
+ * The type of a release's document.
+ * @throws RegistryFailure (`REGISTRY_INVALID`) for another type or form
+ */
+export function releaseTypeOf(what: string, bytes: Buffer): string {
+  const { artifactType } = readJson(what, bytes);
+  if (artifactType === mediaTypes.release || artifactType === mediaTypes.releaseIndex) return artifactType;
+  const known = `${mediaTypes.release} or ${mediaTypes.releaseIndex}`;
+  throw invalidContent(what, `its type is ${JSON.stringify(artifactType)?.slice(0, 200)}, not ${known}`);
+}
+
+interface ReleaseIndex {
+  readonly shared: OciDescriptor;
+  readonly profiles: readonly OciDescriptor[];
+}
+
+/**
+ * Parses the index of a release whose digest was verified.
+ * @throws RegistryFailure (`REGISTRY_INVALID`)
+ */
+export function readReleaseIndex(what: string, bytes: Buffer): ReleaseIndex {
+  const entries = readIndex(what, bytes);
+  if (entries.length > registryLimits.layersMax)
+    throw invalidContent(what, `it has more than ${registryLimits.layersMax} manifests`);
+  const manifests = entries.map((entry) => readDescriptor(what, entry));
+  const [shared, another] = manifests.filter(({ artifactType }) => artifactType === mediaTypes.shared);
+  if (shared === undefined || another !== undefined)
+    throw invalidContent(what, 'it must have one manifest of the shared files');
+  const profiles = manifests.filter(({ artifactType }) => artifactType === mediaTypes.profile);
+  return { shared, profiles };
+}
+
+/**
  * Parses the list of referrers, an image index.
  * @returns its unverified entries: the registry lists what anyone has pushed
  * @throws RegistryFailure (`REGISTRY_INVALID`)
@@ -92,8 +133,13 @@ export function readIndex(what: string, bytes: Buffer): readonly unknown[] {
   return manifests;
 }
 
-export function printIndex(manifests: readonly unknown[]): Buffer {
-  return Buffer.from(`${JSON.stringify({ schemaVersion: 2, mediaType: mediaTypes.index, manifests })}\n`);
+/** Prints an image index. @param more its `artifactType` and annotations */
+export function printIndex(
+  manifests: readonly unknown[],
+  { artifactType, annotations }: Partial<Pick<OciManifest, 'artifactType' | 'annotations'>> = {},
+): Buffer {
+  const document = { schemaVersion: 2, mediaType: mediaTypes.index, artifactType, manifests, annotations };
+  return Buffer.from(`${JSON.stringify(document)}\n`);
 }
 
 function readJson(what: string, bytes: Buffer): Record<string, unknown> {

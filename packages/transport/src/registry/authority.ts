@@ -1,10 +1,12 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import type { RegistryRequest, RegistryResponse } from './exchange.ts';
-import { RegistryFailure } from './failure.ts';
-import { askHelper, type Credentials } from './helper.ts';
-import { registryLimits } from './limits.ts';
-import { isLoopback, type Reference } from './reference.ts';
+import { isLoopback } from '../http/addresses.ts';
+import type { Access, Credentials, HttpOptions } from '../http/client.ts';
+import type { HttpRequest, HttpResponse } from '../http/exchange.ts';
+import { RegistryFailure } from '../http/failure.ts';
+import { askHelper } from './helper.ts';
+import { registryLimits } from '../http/limits.ts';
+import type { Reference } from './reference.ts';
 
 type JsonObjectValues = Readonly<Record<string, unknown>>;
 
@@ -62,21 +64,25 @@ function unusable(path: string, why: string): RegistryFailure {
   );
 }
 
+interface Source extends Pick<HttpOptions, 'credentials'> {
+  readonly env: NodeJS.ProcessEnv;
+}
+
 /** Authenticates to a registry. Credentials are neither read nor sent before the registry asks for them. */
-export class Authority {
-  readonly #reference: Reference;
-  readonly #env: NodeJS.ProcessEnv;
-  readonly #send: (url: URL, question: RegistryRequest) => Promise<RegistryResponse>;
+export class Authority implements Access {
+  readonly hint: string;
+  readonly #credentials: NonNullable<HttpOptions['credentials']>;
+  readonly #send: (url: URL, question: HttpRequest) => Promise<HttpResponse>;
   #header: string | undefined;
 
   constructor(
-    reference: Reference,
-    env: NodeJS.ProcessEnv,
-    send: (url: URL, question: RegistryRequest) => Promise<RegistryResponse>,
+    { registry }: Reference,
+    { credentials, env }: Source,
+    send: (url: URL, question: HttpRequest) => Promise<HttpResponse>,
   ) {
-    this.#reference = reference;
-    this.#env = env;
+    this.#credentials = credentials ?? (() => credentialsFor(registry, env));
     this.#send = send;
+    this.hint = `Log in with a permitted account: docker login ${registry}; sluiced: check source.credentials`;
   }
 
   headers(): Readonly<Record<string, string>> {
@@ -88,10 +94,10 @@ export class Authority {
    * @returns whether there are new credentials to try
    * @throws RegistryFailure
    */
-  async renew({ headers }: RegistryResponse): Promise<boolean> {
+  async renew({ headers }: HttpResponse): Promise<boolean> {
     const challenge = readChallenge(headers['www-authenticate']);
     if (challenge === undefined) return false;
-    const credentials = credentialsFor(this.#reference.registry, this.#env);
+    const credentials = await this.#credentials();
     const before = this.#header;
     this.#header = challenge.kind === 'basic' ? basic(credentials) : await this.#token(challenge, credentials);
     return this.#header !== undefined && this.#header !== before;
@@ -110,12 +116,8 @@ export class Authority {
         : await this.#send(withQuery(realm, asked), { method: 'GET', bytesMax, headers: basicHeaders(credentials) });
     const token = answer.status === 200 ? tokenOf(answer.body) : undefined;
     if (token !== undefined) return `Bearer ${token}`;
-    const hint = `Log in with a permitted account: docker login ${this.#reference.registry}`;
-    throw new RegistryFailure(
-      'REGISTRY_ACCESS',
-      `Cannot get a token from ${realm.origin}: the server answered ${answer.status}`,
-      hint,
-    );
+    const message = `Cannot get a token from ${realm.origin}: the server answered ${answer.status}`;
+    throw new RegistryFailure('REGISTRY_ACCESS', message, this.hint);
   }
 
   /** A password is sent only over TLS or to this machine. */
@@ -137,10 +139,7 @@ function basicHeaders(credentials: Credentials | undefined): Readonly<Record<str
   return header === undefined ? {} : { authorization: header };
 }
 
-function refresh(
-  token: string,
-  asked: readonly (readonly [string, string])[],
-): Pick<RegistryRequest, 'headers' | 'body'> {
+function refresh(token: string, asked: readonly (readonly [string, string])[]): Pick<HttpRequest, 'headers' | 'body'> {
   const form = new URLSearchParams([
     ['grant_type', 'refresh_token'],
     ['client_id', 'sluice'],

@@ -1,8 +1,9 @@
 import { fileDigest } from '@sluice/bundle';
 import { type OciDescriptor, mediaTypes } from './artifact.ts';
 import type { RegistryClient } from './client.ts';
-import { backOff, mayPass, RegistryFailure, invalidContent } from './failure.ts';
-import { registryLimits } from './limits.ts';
+import { backOff, mayPass, RegistryFailure } from '../http/failure.ts';
+import { registryLimits } from '../http/limits.ts';
+import { isDigest } from './reference.ts';
 
 const answerBytesMax = registryLimits.tokenBytesMax;
 
@@ -53,21 +54,13 @@ function isBrokenOff(error: unknown): boolean {
 }
 
 /**
- * Fetches a blob.
- * @param bytesMax a larger descriptor is refused before fetching
- * @throws RegistryFailure also when the bytes do not match the descriptor
+ * Fetches a blob. Its digest is not verified.
+ * @param bytesMax more are an error
+ * @throws RegistryFailure
  */
-export async function pullBlob(
-  client: RegistryClient,
-  { digest, size }: OciDescriptor,
-  bytesMax: number,
-): Promise<Buffer> {
-  if (size > bytesMax) throw invalidContent(digest, `it is ${size} bytes, and the limit is ${bytesMax}`);
-  const question = { method: 'GET', bytesMax: size } as const;
-  const { body } = await client.ask(`fetch ${digest}`, client.at(`blobs/${digest}`), question, [200]);
-  if (body.length !== size || `sha256:${fileDigest(body)}` !== digest)
-    throw invalidContent(digest, 'its bytes do not match the digest');
-  return body;
+export async function readBlob(client: RegistryClient, digest: string, bytesMax: number): Promise<Buffer> {
+  const question = { method: 'GET', bytesMax } as const;
+  return (await client.ask(`fetch ${digest}`, client.at(`blobs/${digest}`), question, [200])).body;
 }
 
 /** Uploads a manifest under its tag or digest. @returns whether the registry maintains the list of referrers */
@@ -75,7 +68,7 @@ export async function pushManifest(
   client: RegistryClient,
   name: string,
   mediaType: string,
-  bytes: Buffer,
+  bytes: Uint8Array,
 ): Promise<{ readonly tracksSubject: boolean }> {
   const headers = { 'content-type': mediaType };
   const question = { method: 'PUT', headers, body: bytes, bytesMax: answerBytesMax } as const;
@@ -83,26 +76,33 @@ export async function pushManifest(
   return { tracksSubject: answer.headers['oci-subject'] !== undefined };
 }
 
-/** Fetches a manifest by its digest. */
-export async function pullManifest(client: RegistryClient, digest: string): Promise<Buffer> {
-  const body = await findManifest(client, digest, [200]);
-  if (body === undefined || `sha256:${fileDigest(body)}` !== digest)
-    throw invalidContent(digest, 'its bytes do not match the digest');
-  return body;
-}
-
-/** The current manifest of a tag; undefined if there is none. */
-export function manifestOfTag(client: RegistryClient, tag: string): Promise<Buffer | undefined> {
-  return findManifest(client, tag, [200, 404]);
-}
-
-async function findManifest(
+/**
+ * Fetches a manifest by its tag or digest, which is not verified.
+ * @param good the statuses that are no failure
+ * @returns undefined for a status other than 200
+ * @throws RegistryFailure
+ */
+export async function readManifestBytes(
   client: RegistryClient,
   name: string,
-  good: readonly number[],
+  good: readonly number[] = [200],
 ): Promise<Buffer | undefined> {
-  const headers = { accept: `${mediaTypes.manifest}, ${mediaTypes.index}` };
+  const headers = { accept: manifestTypes };
   const question = { method: 'GET', headers, bytesMax: registryLimits.manifestBytesMax } as const;
   const answer = await client.ask(`fetch the manifest ${name}`, client.at(`manifests/${name}`), question, good);
   return answer.status === 200 ? answer.body : undefined;
 }
+
+/**
+ * The digest of a tag. A HEAD request does not count as a pull where registries limit these.
+ * @throws RegistryFailure
+ */
+export async function digestOfTag(client: RegistryClient, tag: string): Promise<string> {
+  const question = { method: 'HEAD', headers: { accept: manifestTypes }, bytesMax: answerBytesMax } as const;
+  const { headers } = await client.ask(`find the tag ${tag}`, client.at(`manifests/${tag}`), question, [200]);
+  const digest = headers['docker-content-digest'];
+  if (isDigest(digest)) return digest;
+  return `sha256:${fileDigest((await readManifestBytes(client, tag)) ?? '')}`;
+}
+
+const manifestTypes = `${mediaTypes.manifest}, ${mediaTypes.index}`;

@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Credentials } from './helper.ts';
+import type { Credentials } from '../http/client.ts';
 import { credentialsFor } from './authority.ts';
 
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-credentials-'));

@@ -1,8 +1,9 @@
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
 import { isAbsolute, join } from 'node:path';
-import { RegistryFailure } from './failure.ts';
-import { registryLimits } from './limits.ts';
+import type { Credentials } from '../http/client.ts';
+import { RegistryFailure } from '../http/failure.ts';
+import { registryLimits } from '../http/limits.ts';
 
 /**
  * Runs a credential helper (https://github.com/docker/docker-credential-helpers, "Development"): `docker-credential-NAME get`, with
@@ -62,8 +63,3 @@ function failed(program: string, why: string): RegistryFailure {
   const hint = 'Install the helper of the docker config, or remove it from credHelpers and credsStore';
   return new RegistryFailure('REGISTRY_ACCESS', `Cannot get credentials from ${program}: ${why}`, hint);
 }
-
-/** A user with a password, or an identity token, which is exchanged for access tokens. */
-export type Credentials =
-  | { readonly kind: 'password'; readonly user: string; readonly password: string }
-  | { readonly kind: 'token'; readonly token: string };

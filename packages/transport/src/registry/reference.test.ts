@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { isLoopback, readReference } from './reference.ts';
+import { isLoopback } from '../http/addresses.ts';
+import { readReference } from './reference.ts';
 
 const digest = `sha256:${'a'.repeat(64)}`;
 

@@ -1,5 +1,3 @@
-import { isIP } from 'node:net';
-
 /** A repository in a registry, with a tag or a digest. */
 export interface Reference {
   /** `host` or `host:port`, as in `registry.example.com:5000`. */
@@ -32,10 +30,4 @@ export function readReference(text: string): Reference | undefined {
   if (repository.length > 255 || !repositoryForm.test(repository)) return undefined;
   if ((tag !== undefined && !tagForm.test(tag)) || (digest !== undefined && !digestForm.test(digest))) return undefined;
   return { registry, repository, ...(tag === undefined ? {} : { tag }), ...(digest === undefined ? {} : { digest }) };
-}
-
-/** Whether a host is this machine. A name that resolves to loopback does not count, because DNS can change. */
-export function isLoopback(hostname: string): boolean {
-  const host = hostname.replace(/^\[(.*)\]$/, '$1');
-  return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'));
 }

@@ -1,8 +1,8 @@
-import { type OciDescriptor, descriptorOf, mediaTypes, printIndex, readDescriptor, readIndex } from './artifact.ts';
-import { manifestOfTag, pushManifest } from './blobs.ts';
+import { type OciDescriptor, mediaTypes, printIndex, readDescriptor, readIndex } from './artifact.ts';
+import { pushManifest, readManifestBytes } from './blobs.ts';
 import type { RegistryClient } from './client.ts';
-import { RegistryFailure } from './failure.ts';
-import { registryLimits } from './limits.ts';
+import { RegistryFailure } from '../http/failure.ts';
+import { registryLimits } from '../http/limits.ts';
 
 /**
  * Pushes a manifest with a subject. A registry with OCI 1.1 adds it to the list of referrers and confirms that with `OCI-Subject`; for others
@@ -11,10 +11,9 @@ import { registryLimits } from './limits.ts';
 export async function pushReferrer(
   client: RegistryClient,
   subject: OciDescriptor,
-  artifactType: string,
-  bytes: Buffer,
+  own: OciDescriptor,
+  bytes: Uint8Array,
 ): Promise<void> {
-  const own = { ...descriptorOf(mediaTypes.manifest, bytes), artifactType };
   const { tracksSubject } = await pushManifest(client, own.digest, mediaTypes.manifest, bytes);
   if (tracksSubject) return;
   // The new list must keep all entries unchanged, including foreign ones, or must not be written.
@@ -24,7 +23,8 @@ export async function pushReferrer(
   await pushManifest(client, tagOf(subject.digest), mediaTypes.index, printIndex([...listed, own]));
 }
 
-interface Referrers {
+/** What refers to a manifest. */
+export interface Referrers {
   /** Signatures and openings, sorted by digest. */
   readonly referrers: readonly OciDescriptor[];
   /** Why others were ignored, in words. */
@@ -36,11 +36,19 @@ interface Referrers {
  * above the limit the first ones of the registry's list are kept, because an attacker could choose a low digest.
  */
 export async function referrersOf(client: RegistryClient, digest: string): Promise<Referrers> {
-  const what = listOf(digest);
-  const { entries, isCut } = (await listedByApi(client, digest)) ?? {
-    entries: (await listedByTag(client, digest)).filter(isOurs),
-    isCut: false,
-  };
+  const found = await listedByApi(client, digest);
+  if (found !== undefined) return selectReferrers(listOf(digest), found.entries, found.isCut);
+  return selectReferrers(listOf(digest), await listedByTag(client, digest), false);
+}
+
+/**
+ * The signatures and openings of a list.
+ * @param what the list, for messages
+ * @param listed unverified entries
+ * @param isCut the list was not read to its end
+ */
+export function selectReferrers(what: string, listed: readonly unknown[], isCut: boolean): Referrers {
+  const entries = listed.filter(isOurs);
   const { referrersMax, pagesMax } = registryLimits;
   const passedOver: string[] = [];
   if (entries.length > referrersMax)
@@ -92,7 +100,7 @@ async function listedByApi(client: RegistryClient, digest: string): Promise<Refe
 }
 
 async function listedByTag(client: RegistryClient, digest: string): Promise<readonly unknown[]> {
-  const index = await manifestOfTag(client, tagOf(digest));
+  const index = await readManifestBytes(client, tagOf(digest), [200, 404]);
   return index === undefined ? [] : readIndex(listOf(digest), index);
 }
 

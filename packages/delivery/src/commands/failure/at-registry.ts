@@ -1,4 +1,4 @@
-import { RegistryFailure } from '@sluice/transport/registry/failure.ts';
+import { RegistryFailure } from '@sluice/transport/http/failure.ts';
 import { Stopped } from '@sluice/renderer/commands/failure/failure.ts';
 
 /**

@@ -18,7 +18,8 @@ import { replaceFile } from '@sluice/renderer/emit/file.ts';
 import { writeRelease } from '../../emit/release.ts';
 import { exitCodes } from '@sluice/renderer/exit.ts';
 import { RegistryClient } from '@sluice/transport/registry/client.ts';
-import { pullRelease } from '@sluice/transport/registry/pull.ts';
+import { registryContent } from '@sluice/transport/content/registry.ts';
+import { pullRelease } from '@sluice/transport/content/pull.ts';
 import { readReference } from '@sluice/transport/registry/reference.ts';
 import { atRegistry } from '../failure/at-registry.ts';
 import { Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
@@ -41,8 +42,9 @@ export async function pullCommand(spec: string, { output, report, node, plainHtt
   progress(`fetching ${spec}`);
   const client = new RegistryClient(reference, { plainHttp: plainHttp === true, env: process.env });
   const { digest } = reference;
-  const profileOf = node === undefined ? undefined : (shared: PulledFiles) => profileIn(spec, shared, node);
-  const { files: pulled, passedOver } = await atRegistry(() => pullRelease(client, digest, profileOf));
+  const part =
+    node === undefined ? undefined : { node, profileOf: (shared: PulledFiles) => profileIn(spec, shared, node) };
+  const { files: pulled, passedOver } = await atRegistry(() => pullRelease(registryContent(client), digest, part));
   const files = node === undefined ? pulled : filesOfNode(pulled, node, profileIn(spec, pulled, node));
   const sums = files.get(sumsFile) ?? '';
   const misfit = sumsMisfit(sums, new Map([...files].map(([path, text]) => [path, fileDigest(text)])));

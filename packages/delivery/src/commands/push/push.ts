@@ -4,7 +4,7 @@ import type { Format } from '@sluice/cli';
 import { exitCodes } from '@sluice/renderer/exit.ts';
 import { readWholeRelease, withoutSignature } from '@sluice/renderer/load/whole-release.ts';
 import { RegistryClient } from '@sluice/transport/registry/client.ts';
-import { pushRelease } from '@sluice/transport/registry/push.ts';
+import { pushRelease } from '@sluice/transport/content/push.ts';
 import { readReference } from '@sluice/transport/registry/reference.ts';
 import { reading, Stopped } from '@sluice/renderer/commands/failure/failure.ts';
 import { print, progress, say } from '@sluice/renderer/commands/output/progress.ts';

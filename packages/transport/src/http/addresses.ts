@@ -5,7 +5,7 @@ import { forbiddenEndpoint, parseAddress } from '@sluice/netfilter';
 /** Why no connection is made to an address; undefined where one may be. */
 export type AddressCheck = (address: string) => string | undefined;
 
-/** A registry named an address that it must not name. */
+/** A server named an address that it must not name. */
 export class ForbiddenAddress extends Error {
   override readonly name = 'ForbiddenAddress';
 
@@ -44,3 +44,9 @@ export const checkedLookup =
       done(null, first?.address ?? '', first?.family);
     });
   };
+
+/** Whether a host is this machine. A name that resolves to loopback does not count, because DNS can change. */
+export function isLoopback(hostname: string): boolean {
+  const host = hostname.replace(/^\[(.*)\]$/, '$1');
+  return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'));
+}

@@ -12,11 +12,9 @@ import {
   signatureFile,
   waveNamespace,
 } from '@sluice/bundle';
-import { type OciDescriptor, mediaTypes, readManifest, titleKey } from './artifact.ts';
-import { pullBlob, pullManifest } from './blobs.ts';
-import type { RegistryClient } from './client.ts';
-import { RegistryFailure, invalidContent } from './failure.ts';
-import { referrersOf } from './referrers.ts';
+import { type OciDescriptor, mediaTypes, readManifest, titleKey } from '../registry/artifact.ts';
+import { RegistryFailure, invalidContent } from '../http/failure.ts';
+import type { VerifiedContent } from './verified.ts';
 
 type AttachmentFiles = ReadonlyMap<string, string>;
 
@@ -41,14 +39,14 @@ interface OpeningFound {
  * @param release the digest of `SHA256SUMS`
  * @throws RegistryFailure when the registry fails for other reasons
  */
-export async function pullAttachments(client: RegistryClient, digest: string, release: string): Promise<Attachments> {
-  const listed = await referrersOf(client, digest);
+export async function pullAttachments(source: VerifiedContent, digest: string, release: string): Promise<Attachments> {
+  const listed = await source.referrers(digest);
   const passedOver = [...listed.passedOver];
   const signatures = new Map<string, string>();
   const openings: OpeningFound[] = [];
   for (const referrer of listed.referrers) {
     try {
-      const files = await attachment(client, referrer, digest);
+      const files = await attachment(source, referrer, digest);
       if (referrer.artifactType === mediaTypes.signature) addSignatures(signatures, files, referrer.digest);
       if (referrer.artifactType === mediaTypes.opening) openings.push(openingOf(referrer.digest, files, release));
     } catch (error) {
@@ -100,11 +98,11 @@ function addSignatures(found: Map<string, string>, files: AttachmentFiles, refer
 }
 
 /** Fetches the files of a signature or an opening; empty for other types. */
-async function attachment(client: RegistryClient, referrer: OciDescriptor, subject: string): Promise<AttachmentFiles> {
+async function attachment(source: VerifiedContent, referrer: OciDescriptor, subject: string): Promise<AttachmentFiles> {
   const { digest, artifactType: type } = referrer;
   const files = new Map<string, string>();
   if (type !== mediaTypes.signature && type !== mediaTypes.opening) return files;
-  const manifest = readManifest(digest, await pullManifest(client, digest), type);
+  const manifest = readManifest(digest, await source.manifest(digest), type);
   if (manifest.subject?.digest !== subject) throw invalidContent(digest, `it does not refer to ${subject}`);
   const isOfSignature = type === mediaTypes.signature;
   const layersMax = isOfSignature ? 1 : 2;
@@ -113,7 +111,7 @@ async function attachment(client: RegistryClient, referrer: OciDescriptor, subje
     const name = layer.annotations?.[titleKey] ?? '';
     const isFitting = isOfSignature ? isSignatureFile(name) : isOpeningFile(name);
     if (!isFitting) throw invalidContent(digest, `it contains the file ${JSON.stringify(name.slice(0, 100))}`);
-    const text = (await pullBlob(client, layer, releaseLimits.signatureBytesMax)).toString('latin1');
+    const text = (await source.blob(layer, releaseLimits.signatureBytesMax)).toString('latin1');
     const wrong = isOfSignature ? malformed(text) : undefined;
     if (wrong !== undefined) throw invalidContent(digest, `${name} is not well-formed: ${wrong}`);
     files.set(name, text);

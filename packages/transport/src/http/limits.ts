@@ -1,4 +1,4 @@
-/** All limits of responses and times of a registry, with units. */
+/** All limits of responses and times of a server, with units. */
 export const registryLimits = {
   /** OCI distribution-spec 1.1, "Pushing Manifests": registries should accept 4 MiB. */
   manifestBytesMax: 4 * 1024 * 1024,
@@ -7,6 +7,8 @@ export const registryLimits = {
   refusalBytesMax: 64 * 1024,
   redirectsMax: 5,
   attemptsMax: 3,
+  /** An attempt that gets so much of a body does not count. */
+  progressBytes: 64 * 1024,
   backoffMs: 500,
   /** Time without data. */
   idleTimeoutMs: 30_000,

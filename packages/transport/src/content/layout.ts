@@ -1,0 +1,109 @@
+import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
+import { join } from 'node:path';
+import { RegistryFailure } from '../http/failure.ts';
+import { registryLimits } from '../http/limits.ts';
+import type { WebClient } from '../http/web.ts';
+import { type OciDescriptor, readDescriptor, readIndex, subjectKey, tagKey } from '../registry/artifact.ts';
+import { selectReferrers } from '../registry/referrers.ts';
+import type { Content } from './content.ts';
+
+/**
+ * Reads a file of an image layout.
+ * @param path such as `index.json`
+ * @param bytesMax more are an error
+ * @returns undefined where there is no such file
+ * @throws RegistryFailure
+ */
+export type LayoutReader = (path: string, bytesMax: number) => Promise<Buffer | undefined>;
+
+export const indexFile = 'index.json';
+export const blobFile = (digest: string): string => `blobs/${digest.replace(':', '/')}`;
+
+/**
+ * The releases in an OCI image layout (image-spec 1.1, "OCI Image Layout Specification").
+ * @param name for messages
+ */
+export function layoutContent(name: string, read: LayoutReader): Content {
+  const found = async (path: string, bytesMax: number): Promise<Buffer> => {
+    const bytes = await read(path, bytesMax);
+    if (bytes === undefined) throw missing(`fetch ${name}/${path}`, 'there is no such file');
+    return bytes;
+  };
+  const entries = async (): Promise<readonly unknown[]> =>
+    readIndex(`${name}/${indexFile}`, await found(indexFile, registryLimits.manifestBytesMax));
+  return {
+    name,
+    resolve: async (tag) => {
+      const entry = (await entries()).find((one) => annotationsOf(one)[tagKey] === tag);
+      if (entry === undefined) throw missing(`find the tag ${tag}`, `${name}/${indexFile} does not have it`);
+      return readDescriptor(`${name}/${indexFile}`, entry).digest;
+    },
+    read: (_kind, digest, bytesMax) => found(blobFile(digest), bytesMax),
+    referrers: async (digest) => {
+      const own = (await entries()).filter((one) => annotationsOf(one)[subjectKey] === digest);
+      return selectReferrers(`${name}/${indexFile}`, own, false);
+    },
+  };
+}
+
+function annotationsOf(entry: unknown): Readonly<Record<string, unknown>> {
+  const { annotations } = (entry ?? {}) as Partial<OciDescriptor>;
+  return typeof annotations === 'object' && annotations !== null ? annotations : {};
+}
+
+function missing(what: string, why: string): RegistryFailure {
+  const hint = 'Check the address, the tag and the digest';
+  return new RegistryFailure('REGISTRY_INVALID', `Cannot ${what}: ${why}`, hint, 404);
+}
+
+/** Reads a layout in a directory. */
+export function directoryReader(dir: string): LayoutReader {
+  return async (path, bytesMax) => {
+    try {
+      return readWithin(join(dir, path), bytesMax);
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException;
+      if (code === 'ENOENT') return undefined;
+      const hint = 'Check the directory and its permissions';
+      throw new RegistryFailure('REGISTRY_INVALID', `Cannot read ${join(dir, path)}: ${message}`, hint);
+    }
+  };
+}
+
+/** Opens before it looks, so that what is measured is what is read; a pipe must not hold it. */
+function readWithin(path: string, bytesMax: number): Buffer {
+  const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    const stats = fstatSync(fd);
+    if (!stats.isFile()) throw new Error('it is not a regular file');
+    if (stats.size > bytesMax) throw new Error(`it is larger than ${bytesMax} bytes`);
+    const bytes = Buffer.alloc(stats.size);
+    let length = 0;
+    for (let more = -1; more !== 0 && length < bytes.length; length += more)
+      more = readSync(fd, bytes, length, bytes.length - length, length);
+    return bytes.subarray(0, length);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** Reads a layout behind a web server. Of `index.json` it requests only changes, by its `ETag`. */
+export function webReader(client: WebClient): LayoutReader {
+  let index: { readonly etag: string; readonly body: Buffer } | undefined;
+  return async (path, bytesMax) => {
+    const isIndex = path === indexFile;
+    const known = isIndex && index !== undefined ? { headers: { 'if-none-match': index.etag } } : {};
+    const good = isIndex && index !== undefined ? [200, 304, 404] : [200, 404];
+    const answer = await client.ask(
+      `fetch ${client.at(path).href}`,
+      client.at(path),
+      { method: 'GET', bytesMax, ...known },
+      good,
+    );
+    if (answer.status === 404) return undefined;
+    if (answer.status === 304) return index?.body;
+    const { etag } = answer.headers;
+    if (isIndex) index = etag === undefined ? undefined : { etag, body: answer.body };
+    return answer.body;
+  };
+}

@@ -1,0 +1,44 @@
+import type { Release } from '@sluice/bundle';
+import { mediaTypes } from '../registry/artifact.ts';
+import { pushBlob, pushManifest } from '../registry/blobs.ts';
+import type { RegistryClient } from '../registry/client.ts';
+import { pushReferrer } from '../registry/referrers.ts';
+import { type Packed, packRelease } from './pack.ts';
+
+/** What was pushed, to a registry or an image layout. */
+export interface Pushed {
+  /** The digest of the release, for `sluice pull`. */
+  readonly digest: string;
+  readonly layers: number;
+  /** The number of layers that the registry did not have. */
+  readonly sent: number;
+  readonly attachments: number;
+}
+
+/**
+ * Pushes a release, then its signatures, which refer to it. Pushing again sends only what is new.
+ * @param files path → text of all of its files
+ * @throws RegistryFailure
+ */
+export async function pushRelease(
+  client: RegistryClient,
+  release: Release,
+  files: ReadonlyMap<string, string>,
+  tag: string,
+): Promise<Pushed> {
+  const { index, manifests, blobs, referrers } = packRelease(release, files);
+  const layers = blobs.filter(({ descriptor }) => descriptor.mediaType === mediaTypes.archive);
+  let sent = 0;
+  for (const blob of blobs) if ((await pushBlob(client, blob.descriptor, blob.bytes)) && layers.includes(blob)) sent++;
+  // A tag names a release once all of its parts are there.
+  for (const manifest of manifests) await push(client, manifest.descriptor.digest, manifest);
+  await push(client, tag, index);
+  for (const { manifest, blobs: own } of referrers) {
+    for (const blob of own) await pushBlob(client, blob.descriptor, blob.bytes);
+    await pushReferrer(client, index.descriptor, manifest.descriptor, manifest.bytes);
+  }
+  return { digest: index.descriptor.digest, layers: layers.length, sent, attachments: referrers.length };
+}
+
+const push = (client: RegistryClient, name: string, { descriptor, bytes }: Packed): Promise<unknown> =>
+  pushManifest(client, name, descriptor.mediaType, bytes);

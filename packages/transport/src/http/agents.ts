@@ -1,0 +1,47 @@
+import { Agent as PlainAgent } from 'node:http';
+import { Agent as SecureAgent } from 'node:https';
+import { getCACertificates } from 'node:tls';
+import { proxyFor } from '../proxy.ts';
+
+/** The connections of a client, which are kept between requests: a release has many small parts. */
+export class Agents {
+  readonly #made = new Map<string, PlainAgent>();
+  readonly #proxy: string | undefined;
+  readonly #ca: readonly string[] | undefined;
+
+  /**
+   * @param options `ca`: PEM, besides the authorities of the system; `proxy`: instead of that of the environment
+   * @throws Error for a proxy that is none of HTTP
+   */
+  constructor({ ca, proxy }: { readonly ca?: string; readonly proxy?: string }) {
+    this.#proxy = proxy;
+    this.#ca = ca === undefined ? undefined : [...getCACertificates('default'), ca];
+  }
+
+  /**
+   * The agent for a URL.
+   * @throws Error for a proxy that is none of HTTP
+   */
+  for({ protocol, hostname, port }: URL): { readonly agent: PlainAgent; readonly isProxied: boolean } {
+    const isSecure = protocol === 'https:';
+    const proxy = this.#proxy ?? (isSecure ? proxyFor(hostname, process.env, port) : undefined);
+    if (proxy !== undefined && !/^https?:\/\//.test(proxy)) throw new Error('its proxy is not an http or https URL');
+    const key = `${protocol} ${proxy}`;
+    const agent = this.#made.get(key) ?? this.#make(isSecure, proxy);
+    this.#made.set(key, agent);
+    return { agent, isProxied: proxy !== undefined };
+  }
+
+  #make(isSecure: boolean, proxy: string | undefined): PlainAgent {
+    const proxyEnv = proxy === undefined ? {} : { proxyEnv: { HTTPS_PROXY: proxy, HTTP_PROXY: proxy } };
+    const options = { keepAlive: true, ...proxyEnv };
+    if (!isSecure) return new PlainAgent(options);
+    return new SecureAgent({ ...options, ...(this.#ca === undefined ? {} : { ca: [...this.#ca] }) });
+  }
+
+  /** Ends the kept connections. */
+  close(): void {
+    for (const agent of this.#made.values()) agent.destroy();
+    this.#made.clear();
+  }
+}
