@@ -24,6 +24,10 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
     'renderer/removal',
     'renderer/emit',
     'renderer/exit',
+    // Releases of `sluice watch`.
+    'transport/content',
+    'transport/http',
+    'transport/registry',
   ],
   'renderer/cluster': ['transport/proxy', 'renderer/render'],
   'renderer/load': ['cli', 'renderer/render'],

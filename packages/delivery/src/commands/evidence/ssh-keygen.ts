@@ -1,11 +1,10 @@
-import { execFileSync, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
   judgeSignatures,
   planSignatures,
-  readSignature,
   releaseNamespace,
   type SignatureCheck,
   type SignatureNamespace,
@@ -15,9 +14,10 @@ import {
   verifyArguments,
 } from '@sluice/bundle';
 import { writing } from '@sluice/renderer/commands/failure/failure.ts';
+import { sshKeygen } from '@sluice/renderer/commands/signing/sign-text.ts';
 
-/** The path in every distribution; PATH is not used. */
-export const sshKeygen = '/usr/bin/ssh-keygen';
+export { signText, sshKeygen } from '@sluice/renderer/commands/signing/sign-text.ts';
+
 const timeoutMs = 10_000;
 
 /**
@@ -55,29 +55,4 @@ function verifyOne(check: SignatureCheck, sums: string): SignatureRun {
   } finally {
     rmSync(scratch, { recursive: true, force: true });
   }
-}
-
-/**
- * Signs a text. Keeps the environment, unlike on a node: ssh-keygen needs the agent, the terminal and the ssh settings of the user.
- * @param key a private key, or a public one whose private key is in an agent or on a token
- * @returns the armoured signature; or why there is none, in words
- */
-export function signText(
-  text: string,
-  key: string,
-  namespace: SignatureNamespace,
-): { readonly signature: string; readonly keyType: string } | { readonly why: string } {
-  let signature: string;
-  try {
-    signature = execFileSync(sshKeygen, ['-Y', 'sign', '-q', '-n', namespace, '-f', key], {
-      input: text,
-      encoding: 'latin1',
-      stdio: ['pipe', 'pipe', 'inherit'],
-    });
-  } catch {
-    return { why: 'ssh-keygen failed; see its message above' };
-  }
-  const claim = readSignature(signature, namespace);
-  if (typeof claim === 'string') return { why: `nodes would refuse the signature: ${claim}` };
-  return { signature, keyType: claim.keyType };
 }

@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import {
@@ -6,10 +5,8 @@ import {
   fileDigest,
   isProblem,
   readRelease,
-  readSignature,
   releaseNamespace,
   type Release,
-  type SignatureNamespace,
   signatureFile,
   sumsMisfit,
 } from '@sluice/bundle';
@@ -20,7 +17,7 @@ import { exitCodes } from '@sluice/renderer/exit.ts';
 import { readReleaseDirectory } from '@sluice/renderer/load/release.ts';
 import { reading, Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
 import { nameOf } from '../evidence/ordinal.ts';
-import { sshKeygen } from '../evidence/ssh-keygen.ts';
+import { signText } from '../evidence/ssh-keygen.ts';
 import { say } from '@sluice/renderer/commands/output/progress.ts';
 import { printDocument } from '@sluice/renderer/commands/output/output.ts';
 
@@ -52,19 +49,18 @@ export function signCommand(dir: string, { key, as: label, endpoints = false, ou
       cannot(dir, `${file} already exists`, 'Add another signature with --as NAME, or remove the existing one'),
     );
   say(`${dir}: ${describe(what, release.sums)}\n`);
-  const signature = sign(dir, key, release.sums, namespace);
-  const claim = readSignature(signature, namespace);
-  if (typeof claim === 'string')
-    throw new Stopped(cannot(dir, `nodes would refuse the signature of ssh-keygen: ${claim}`, 'Use another key'));
+  const made = signText(release.sums, key, namespace);
+  if ('why' in made) throw new Stopped(cannot(dir, made.why, keyHint));
+  const { signature, keyType } = made;
   const add = (): void => writeSignature(dir, file, signature);
   const refused = writing(join(dir, file), () => besideRelease(dir, fileDigest(release.sums), add));
   if (refused) throw new Stopped(refused);
-  say(`${join(dir, file)}: signed with a key of type ${claim.keyType}\n`);
+  say(`${join(dir, file)}: signed with a key of type ${keyType}\n`);
   const { cluster, serial, revision = null } = what;
   const digest = `sha256:${fileDigest(release.sums)}`;
   printDocument(output, 'SignResult', {
     file: join(dir, file),
-    keyType: claim.keyType,
+    keyType,
     namespace,
     cluster,
     serial,
@@ -91,24 +87,7 @@ function checkUpdate(dir: string, release: Release): void {
     );
 }
 
-/** Keeps the environment, unlike on a node: ssh-keygen needs the agent, the terminal and the ssh settings of the user. */
-function sign(dir: string, key: string, sums: string, namespace: SignatureNamespace): string {
-  try {
-    return execFileSync(sshKeygen, ['-Y', 'sign', '-q', '-n', namespace, '-f', key], {
-      input: sums,
-      encoding: 'latin1',
-      stdio: ['pipe', 'pipe', 'inherit'],
-    });
-  } catch {
-    throw new Stopped(
-      cannot(
-        dir,
-        'ssh-keygen failed',
-        'See its message above; pass --key with a private key, or with a public key whose private key is in the agent',
-      ),
-    );
-  }
-}
+const keyHint = 'Pass --key with a private key, or with a public key whose private key is in the agent';
 
 function cannot(dir: string, why: string, hint: string): Problem {
   return { code: 'RELEASE_INVALID', level: 'error', message: `Cannot sign ${dir}: ${why}`, hint };

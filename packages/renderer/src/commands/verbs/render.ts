@@ -141,6 +141,7 @@ export function addWatch(program: Command): void {
   examples(watch, [
     'sluice watch -o /var/lib/sluice-watch/rendered',
     'sluice watch -o rendered --commit --push --listen 127.0.0.1:9780',
+    'sluice watch -o rendered --push oci://registry.example.com/sluice/shop:production --key /etc/sluice-watch/releases',
     'sluice watch --node node-a -o /run/sluice-watch/rendered --kubeconfig /etc/sluice/kubeconfig',
     'sluice watch -o /bundle --lease kube-system/sluice --events --listen 0.0.0.0:9780 --log-format json',
   ])
@@ -175,10 +176,14 @@ export function addWatch(program: Command): void {
       'publish at once what the first look at the cluster takes away; later removals are held',
     )
     .option('--commit', 'make a Git commit for each burst of changes')
-    .addOption(
-      new Option('--push', 'as --commit, and push; rebase onto the remote branch before pushing').implies({
-        commit: true,
-      }),
+    .option(
+      '--push [URL]',
+      'as --commit, and push, after a rebase onto the remote branch; with oci://REGISTRY/REPOSITORY:TAG: push releases there instead',
+    )
+    .option(
+      '--key <FILE>',
+      'sign releases with this key: nodes then take every change of the cluster without a review',
+      notEmpty,
     )
     .addOption(reportOption())
     .action(run(async (options) => (await import('../watch/watch.ts')).watchCommand(options)));

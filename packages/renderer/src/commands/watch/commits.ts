@@ -9,6 +9,12 @@ export type PushResult =
   /** @property isFetched whether the remote branch is known: then a rebase may help */
   | { readonly kind: 'rejected'; readonly why: string; readonly isFetched: boolean };
 
+/** What becomes of publications: commits of a repository, or releases in a registry. */
+export type Recorder = Pick<
+  Commits,
+  'isPushing' | 'add' | 'forget' | 'repair' | 'followRemote' | 'commit' | 'push' | 'rebase'
+>;
+
 /** The commits of a bundle directory: their objects, and the Git commands of each part of a commit. */
 export class Commits {
   readonly isPushing: boolean;

@@ -2,7 +2,7 @@ import type { Problem } from '@sluice/netfilter';
 import type { ObjectChange } from '../../cluster/watch/feed.ts';
 import type { KubeObject } from '../../render/model/kube.ts';
 import { type CommitLimits, commitLimits, CommitSchedule } from './commit-schedule.ts';
-import type { Commits, PushResult } from './commits.ts';
+import type { PushResult, Recorder } from './commits.ts';
 import { type Pace, Pacer } from './pace.ts';
 import type { Publisher } from './publisher.ts';
 import type { WatchReport } from './report.ts';
@@ -14,8 +14,8 @@ interface LoopParts {
   readonly objects: () => ReadonlyMap<string, KubeObject> | Problem | undefined;
   readonly publisher: Pick<Publisher, 'changed' | 'start' | 'stop' | 'forget' | 'publish' | 'isWhole'>;
   readonly pace: Pace;
-  /** Undefined: without commits. */
-  readonly commits: Commits | undefined;
+  /** Undefined: publications stay in the directory. */
+  readonly commits: Recorder | undefined;
   readonly report: Pick<WatchReport, 'published' | 'notPublished' | 'held' | 'committed' | 'notCommitted' | 'say'>;
   /** Monotonic, in milliseconds. */
   readonly now: () => number;
@@ -186,7 +186,7 @@ export class WatchLoop {
   }
 
   /** Commits the directory if it has exactly the last publication. */
-  async #record(commits: Commits, term: number): Promise<Recorded> {
+  async #record(commits: Recorder, term: number): Promise<Recorded> {
     if (term !== this.#term || !this.#parts.publisher.isWhole) return 'incomplete';
     const message = await commits.commit();
     if (message !== undefined) this.#parts.report.say(`committed: ${message}`);
@@ -194,7 +194,7 @@ export class WatchLoop {
   }
 
   /** Pushes beside the loop. */
-  #startPush(commits: Commits, attempt: number): void {
+  #startPush(commits: Recorder, attempt: number): void {
     const push: Push = { attempt, term: this.#term, result: undefined };
     this.#push = push;
     const pauseMs = this.#schedule.limits.pushPauseMs * (attempt - 1) * Math.random();
@@ -221,7 +221,7 @@ export class WatchLoop {
   }
 
   /** Rebases. This may change the directory: renders and commits the state of the cluster again before the next push. */
-  async #rebase(commits: Commits, term: number): Promise<Recorded> {
+  async #rebase(commits: Recorder, term: number): Promise<Recorded> {
     if (!this.#parts.publisher.isWhole) return 'incomplete';
     try {
       await commits.rebase();

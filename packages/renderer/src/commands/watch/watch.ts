@@ -14,8 +14,11 @@ import { LiveTree } from '../../emit/live-tree.ts';
 import { exitCodes } from '../../exit.ts';
 import { openTree, readText } from '../../load/tree.ts';
 import type { SluiceConfig } from '../../render/model/config.ts';
+import { Stopped } from '../failure/failure.ts';
 import { openCluster } from '../input/from-cluster.ts';
-import { Commits } from './commits.ts';
+import { RegistryReleases } from '../publish/releases.ts';
+import { type ReleaseTarget, releaseTarget } from '../publish/target.ts';
+import { Commits, type Recorder } from './commits.ts';
 import { Alarms, serveHealth } from './health.ts';
 import { type Heap, MemoryReturn, watchHeap } from './heap.ts';
 import { WatchLoop } from './loop.ts';
@@ -46,7 +49,10 @@ interface WatchOptions {
   readonly removalLeast?: number;
   readonly acceptRemoval?: boolean;
   readonly commit?: boolean;
-  readonly push?: boolean;
+  /** True: commits, to the remote branch; else the URL of a registry, for releases. */
+  readonly push?: true | string;
+  /** Signs releases. */
+  readonly key?: string;
   readonly logFormat: LogFormat;
   readonly logLevel: LogLevel;
 }
@@ -56,7 +62,9 @@ export async function watchCommand(options: WatchOptions): Promise<number> {
   const heap = watchHeap();
   const log = openLog(options);
   const access = openCluster(options);
-  await checkOutput(options, log);
+  const target = targetOf(options);
+  const isPushing = options.push === true;
+  await checkOutput({ output: options.output, commit: options.commit === true || isPushing, push: isPushing }, log);
   log.info(
     {},
     `reads ${options.node === undefined ? 'the cluster' : `what Node ${options.node} needs`} from ${access.server}`,
@@ -69,7 +77,7 @@ export async function watchCommand(options: WatchOptions): Promise<number> {
   const server = listen === undefined ? undefined : await serveHealth(listen, state.alarms, state.metrics);
   try {
     const config = await readClusterConfig(access, options.config, { log, ...clusterWait(state, stop.signal) });
-    if (config !== undefined) await new WatchSession(access, config, options, state).run(stop.signal);
+    if (config !== undefined) await new WatchSession(access, config, { ...options, target }, state).run(stop.signal);
   } finally {
     stop.abort();
     server?.close();
@@ -77,6 +85,18 @@ export async function watchCommand(options: WatchOptions): Promise<number> {
     forget();
   }
   return exitCodes.done;
+}
+
+/** @throws Stopped for options that contradict each other */
+function targetOf({ push, key, commit }: WatchOptions): ReleaseTarget | undefined {
+  if (typeof push === 'string' && commit !== true) return releaseTarget(push, key);
+  if (typeof push !== 'string' && key === undefined) return undefined;
+  throw new Stopped({
+    code: 'REGISTRY_INVALID',
+    level: 'error',
+    message: 'Cannot push: a registry gets releases, which --key signs, and Git gets commits',
+    hint: 'Pass --push oci://REGISTRY/REPOSITORY:TAG without --commit, or --push alone without --key',
+  });
 }
 
 /** Nothing is rendered then: nodes that endpoints name would take its place. */
@@ -147,9 +167,11 @@ function clusterWait({ log, metrics, alarms }: WatchState, signal: AbortSignal):
   };
 }
 
+type SessionOptions = WatchOptions & { readonly target: ReleaseTarget | undefined };
+
 /** One run of `sluice watch`: connects feed, loop and leader election. */
 class WatchSession {
-  readonly #options: WatchOptions;
+  readonly #options: SessionOptions;
   readonly #access: Access;
   readonly #log: Log;
   readonly #metrics: Metrics;
@@ -158,7 +180,12 @@ class WatchSession {
   readonly #report: WatchReport;
   readonly #loop: WatchLoop;
 
-  constructor(access: Access, config: SluiceConfig, options: WatchOptions, { log, metrics, alarms, heap }: WatchState) {
+  constructor(
+    access: Access,
+    config: SluiceConfig,
+    options: SessionOptions,
+    { log, metrics, alarms, heap }: WatchState,
+  ) {
     const { output, node } = options;
     this.#options = options;
     this.#log = log;
@@ -203,10 +230,16 @@ class WatchSession {
         },
       }),
       pace: { minIntervalMs: options.minInterval, maxDelayMs: options.maxDelay },
-      commits: options.commit === true ? new Commits(output, options.push === true) : undefined,
+      commits: this.#recorder(),
       report: this.#report,
       now: clock.monotonic,
     });
+  }
+
+  #recorder(): Recorder | undefined {
+    const { output, commit, push, target } = this.#options;
+    if (target) return new RegistryReleases(target, (what) => this.#report.say(what));
+    return commit === true || push === true ? new Commits(output, push === true) : undefined;
   }
 
   async run(signal: AbortSignal): Promise<void> {
