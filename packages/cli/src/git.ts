@@ -44,6 +44,71 @@ export function readingGit(
   };
 }
 
+/** How a call reaches the remote. All paths are absolute; those of ssh have letters, digits and `/._-` only. */
+export interface RemoteAccess {
+  /** A file with certificates of authorities; default: those of the system. */
+  readonly caFile?: string | undefined;
+  readonly proxy?: string | undefined;
+  /** A header with credentials, for one URL and what is below it. */
+  readonly header?: { readonly url: string; readonly line: string } | undefined;
+  /** Of a private key and of the keys of hosts. */
+  readonly ssh?: { readonly file: string; readonly key?: string | undefined; readonly knownHosts: string } | undefined;
+  /** `http` for a server of this machine. */
+  readonly protocol: 'http' | 'https' | 'ssh';
+}
+
+/**
+ * A call that exchanges objects with a remote which may be hostile, in a repository that no other user writes. No config of the machine or
+ * a user is read, no hook, helper or prompt is started, redirects are not followed, other transports are disabled, and each object is
+ * checked before it is kept. The header is in the environment: other users can read arguments.
+ */
+export function remoteGit(directory: string, args: readonly string[], access: RemoteAccess): GitCall {
+  const { caFile, proxy, header, ssh, protocol } = access;
+  const reading = readingGit(directory, args);
+  const settings = [
+    'core.fsmonitor=false',
+    'core.hooksPath=/dev/null',
+    'fetch.fsckObjects=true',
+    'fetch.unpackLimit=1',
+    'gc.auto=0',
+    'maintenance.auto=false',
+    'http.followRedirects=false',
+    // Bytes per second, for so many seconds: a stalled transfer ends.
+    'http.lowSpeedLimit=1024',
+    'http.lowSpeedTime=30',
+    'credential.helper=',
+    ...(caFile === undefined ? [] : [`http.sslCAInfo=${caFile}`]),
+    ...(proxy === undefined ? [] : [`http.proxy=${proxy}`]),
+    ...(ssh === undefined ? [] : [`core.sshCommand=${sshCommand(ssh)}`]),
+  ];
+  return {
+    ...reading,
+    args: ['--no-pager', ...settings.flatMap((one) => ['-c', one]), '-C', directory, ...args],
+    env: {
+      ...reading.env,
+      GIT_ALLOW_PROTOCOL: protocol,
+      GIT_SSH_VARIANT: 'ssh',
+      ...(header === undefined
+        ? {}
+        : {
+            GIT_CONFIG_COUNT: '1',
+            GIT_CONFIG_KEY_0: `http.${header.url}.extraHeader`,
+            GIT_CONFIG_VALUE_0: header.line,
+          }),
+    },
+  };
+}
+
+/** git gives it to a shell, so it consists of these words and paths alone. */
+function sshCommand({ file, key, knownHosts }: NonNullable<RemoteAccess['ssh']>): string {
+  const options = ['BatchMode=yes', 'StrictHostKeyChecking=yes', `UserKnownHostsFile=${knownHosts}`, 'IdentitiesOnly=yes'];
+  const identity = key === undefined ? 'IdentityFile=none' : `IdentityFile=${key}`;
+  const words = [file, '-F', '/dev/null', ...[...options, identity].flatMap((one) => ['-o', one])];
+  const unsafe = words.find((word) => !/^[a-zA-Z0-9/._=-]+$/.test(word));
+  if (unsafe !== undefined) throw new RangeError(`${JSON.stringify(unsafe)} cannot be an argument of ssh`);
+  return words.join(' ');
+}
+
 /**
  * A call that writes to the user's own clone: it commits, fetches and pushes with the user's config, hooks and keys. Remotes that name
  * a program (`ext::`) and prompts are disabled.

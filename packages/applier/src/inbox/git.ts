@@ -91,21 +91,8 @@ export class GitTree {
     for (const batch of batches([...wanted.values()])) await this.#fetchBatch(directory, batch, isRelease);
   }
 
-  /** With one `cat-file`, whose whole output is in memory until it is read. */
   async #fetchBatch(directory: string, batch: readonly WantedObject[], isRelease: boolean): Promise<void> {
-    const input = batch.map(({ id }) => `${id}\n`).join('');
-    const bytesMax = batch.reduce((sum, { size }) => sum + size + limits.gitHeaderBytesMax, 0);
-    const { stdout } = await must(directory, ['cat-file', '--batch', '--buffer'], bytesMax, input);
-    const objects = readBatch(stdout);
-    for (const { path, id, size, keep } of batch) {
-      const { value: object } = objects.next();
-      if (object?.id !== id || object.kind !== 'blob' || object.bytes.length !== size) {
-        throw new InboxError(
-          `Cannot read ${path} from Git: object ${id} ${misfitOf(object, size)}`,
-          'Check the repository with git fsck',
-        );
-      }
-      const { bytes } = object;
+    for (const [{ id, keep }, bytes] of await readObjects(directory, batch)) {
       if (isRelease) this.#digests.set(id, fileDigest(bytes));
       if (keep) this.#texts.set(id, new PackedText(bytes, id));
     }
@@ -115,6 +102,47 @@ export class GitTree {
     // Including files of other nodes: they tell where endpoints may be.
     return isReleaseFile(path) || readPath(path) !== undefined;
   }
+}
+
+/**
+ * Reads files of a commit in a repository whose top is `directory`, without a work tree.
+ * @param tree a revision with the path of a folder in it: `HEAD:rendered`
+ * @param isNeeded which paths are read
+ * @returns path → text
+ * @throws InboxError when git cannot read it, or it has files that no bundle has
+ */
+export async function readCommitted(
+  directory: string,
+  tree: string,
+  isNeeded: (path: string) => boolean,
+): Promise<ReadonlyMap<string, string>> {
+  const entries = (await listTree(directory, tree)).filter(({ path }) => isNeeded(path));
+  const files = new Map<string, string>();
+  for (const batch of batches(entries.map((entry) => ({ ...entry, keep: true }))))
+    for (const [{ path }, bytes] of await readObjects(directory, batch)) files.set(path, bytes.toString('utf8'));
+  return files;
+}
+
+/**
+ * Reads objects with one `cat-file`, whose whole output is in memory until it is read.
+ * @throws InboxError for one that is missing, or not that of its tree
+ */
+async function readObjects(
+  directory: string,
+  batch: readonly WantedObject[],
+): Promise<readonly (readonly [WantedObject, Buffer])[]> {
+  const input = batch.map(({ id }) => `${id}\n`).join('');
+  const bytesMax = batch.reduce((sum, { size }) => sum + size + limits.gitHeaderBytesMax, 0);
+  const { stdout } = await must(directory, ['cat-file', '--batch', '--buffer'], bytesMax, input);
+  const objects = readBatch(stdout);
+  return batch.map((one) => {
+    const { value: object } = objects.next();
+    if (object?.id === one.id && object.kind === 'blob' && object.bytes.length === one.size) return [one, object.bytes];
+    throw new InboxError(
+      `Cannot read ${one.path} from Git: object ${one.id} ${misfitOf(object, one.size)}`,
+      'Check the repository with git fsck',
+    );
+  });
 }
 
 /** Why what git prints is not the object of a tree. @param size of that object, in bytes */

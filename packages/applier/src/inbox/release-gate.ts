@@ -60,7 +60,7 @@ export class ReleaseGate {
   }
 
   /** @param tree whose files match its seal */
-  async check({ seal }: Tree): Promise<GateVerdict> {
+  async check({ seal }: Pick<Tree, 'seal'>): Promise<GateVerdict> {
     if (seal === undefined) return refused(noRelease);
     const digest = fileDigest(seal.sums);
     const signers = await this.#signers(seal);

@@ -127,7 +127,11 @@ async function write(
   }
 }
 
-async function syncFileSystem(directory: string, run: Run): Promise<Problem | undefined> {
+/**
+ * Waits until the file system of a directory is on the disk.
+ * @returns why it cannot (`OUTPUT_UNWRITABLE`)
+ */
+export async function syncFileSystem(directory: string, run: Run): Promise<Problem | undefined> {
   const file = findTool('sync');
   const ran = file && (await run({ file, args: ['-f', directory] }));
   if (ran && ran.exitCode === 0) return undefined;

@@ -1,0 +1,110 @@
+import { readFileSync, statSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileDigest } from '@sluice/bundle';
+import { pauseBeforeRetry } from '../paces.ts';
+import { type Attempt, fetchOnce, type FetchNode } from './fetch.ts';
+import { fetchLimits } from './limits.ts';
+import type { Source } from './source.ts';
+import { readSourceStatus, type SourceStatus, statusAfter, writeSourceStatus } from './status-file.ts';
+
+/** What the loop works with. */
+export interface LoopParts {
+  readonly node: FetchNode;
+  /** The fetch directory. */
+  readonly directory: string;
+  /** The source for one attempt. */
+  readonly open: () => Source;
+  readonly intervalMs: number;
+  /** The file in which an operator asks for an attempt. */
+  readonly requestFile: string;
+  readonly log: {
+    info(details: object, message: string): void;
+    warn(details: object, message: string): void;
+  };
+}
+
+/**
+ * Fetches again and again, until the signal aborts.
+ * @param after called when an attempt has ended
+ */
+export async function fetchLoop(parts: LoopParts, signal: AbortSignal, after: () => void = () => undefined): Promise<void> {
+  let request = requestIn(parts.requestFile);
+  while (!signal.aborted) {
+    const { status } = await attemptAndTell(parts, request);
+    after();
+    const pauseMs = pauseAfterAttempt(status, parts.intervalMs, parts.node.name);
+    request = await nextRequest(parts.requestFile, request, pauseMs, signal);
+  }
+}
+
+/** One attempt, whose result is written to the status file and the log. @param request of an operator, to be answered */
+export async function attemptAndTell(
+  parts: Omit<LoopParts, 'requestFile' | 'intervalMs'>,
+  request?: string,
+): Promise<{ readonly attempt: Attempt; readonly status: SourceStatus }> {
+  const { directory, log, node, open } = parts;
+  const before = readSourceStatus(directory);
+  if (request !== undefined && request !== before?.request) node.memory.forgetRefusal();
+  const source = open();
+  const attempt = await fetchOnce(source, node);
+  const now = new Date(node.nowMs()).toISOString();
+  const status = statusAfter(before, { attempt, source: source.name, bytes: source.bytes, now, request });
+  tell(log, attempt, status, before);
+  try {
+    writeSourceStatus(directory, status);
+  } catch (error) {
+    log.warn({ because: (error as Error).message }, 'cannot write the status of the source; the next attempt does');
+  }
+  return { attempt, status };
+}
+
+/** A lasting state is logged once. */
+function tell(log: LoopParts['log'], attempt: Attempt, status: SourceStatus, before: SourceStatus | undefined): void {
+  const { source, problem, serial, revision } = status;
+  if (attempt.kind === 'placed') return log.info({ source, serial, revision, files: attempt.files }, 'placed a release');
+  const isNews = problem?.message !== before?.problem?.message;
+  if (problem && isNews) return log.warn({ source, ...problem }, `${attempt.kind}: nothing was changed`);
+  if (!problem && before?.problem) log.info({ source }, 'the source can be read again');
+}
+
+/**
+ * The pause before the next attempt: the interval, longer after each failure to read the source, and a little different for each node.
+ * @returns milliseconds
+ */
+export function pauseAfterAttempt(
+  { attempts, failures, outcome }: Pick<SourceStatus, 'attempts' | 'failures' | 'outcome'>,
+  intervalMs: number,
+  node: string,
+): number {
+  const mostMs = Math.max(intervalMs, fetchLimits.pauseMsMax);
+  const pauseMs = outcome === 'failed' ? pauseBeforeRetry(Math.max(failures - 1, 0), { leastMs: intervalMs, mostMs }) : intervalMs;
+  const share = Number.parseInt(fileDigest(`${node} ${attempts}`).slice(0, 8), 16) / 2 ** 32;
+  return pauseMs * (1 + fetchLimits.jitterShare * (2 * share - 1));
+}
+
+/** Waits for the pause, or for another request of an operator. @returns the request that the file has now */
+async function nextRequest(
+  file: string,
+  known: string | undefined,
+  pauseMs: number,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const endMs = performance.now() + pauseMs;
+  for (;;) {
+    const leftMs = endMs - performance.now();
+    const request = requestIn(file);
+    if (request !== known || leftMs <= 0 || signal.aborted) return request;
+    await sleep(Math.min(fetchLimits.requestPollMs, leftMs), undefined, { signal }).catch(() => undefined);
+  }
+}
+
+/** The request in a file; undefined: there is none. */
+function requestIn(file: string): string | undefined {
+  try {
+    const stats = statSync(file);
+    if (!stats.isFile() || stats.size > fetchLimits.requestBytesMax) return undefined;
+    return readFileSync(file, 'utf8').trim();
+  } catch {
+    return undefined;
+  }
+}
