@@ -1,5 +1,6 @@
 import { bundleLimits } from '@sluice/bundle';
-import { isLoopback, readReference } from '@sluice/transport/registry/reference.ts';
+import { isLoopback } from '@sluice/transport/http/addresses.ts';
+import { readReference } from '@sluice/transport/registry/reference.ts';
 import * as v from 'valibot';
 import { absolutePath } from './config-forms.ts';
 
