@@ -14,12 +14,17 @@ export const limitMs = 240_000;
 /**
  * Runs the blocks of a page on a machine of its own, after those of the page that it continues.
  * @param env variables for its scene
+ * @param timeout in milliseconds
  * @returns what blocks print otherwise than the page shows: line and output
  * @throws with the output of the block that failed
  */
-export function surprises(page: Runbook, env: Readonly<Record<string, string>> = {}): readonly string[] {
+export function surprises(
+  page: Runbook,
+  env: Readonly<Record<string, string>> = {},
+  timeout = limitMs,
+): readonly string[] {
   const before = page.after === undefined ? [] : runbookOf(page.after).blocks;
-  const outputs = run(before, sceneOf(page), page.blocks, env);
+  const outputs = run(before, sceneOf(page), page.blocks, { env, timeout });
   return page.blocks.flatMap(({ line, prints }, index) => {
     const output = outputs[index] ?? '';
     return prints === undefined || matches(output, prints) ? [] : [`line ${line} prints:\n${output}`];
@@ -30,7 +35,7 @@ function run(
   before: readonly Block[],
   scene: string,
   blocks: readonly Block[],
-  env: Readonly<Record<string, string>>,
+  options: { readonly env: Readonly<Record<string, string>>; readonly timeout: number },
 ): readonly string[] {
   const work = mkdtempSync(join(tmpdir(), 'sluice-runbook-'));
   try {
@@ -54,10 +59,9 @@ function run(
     ];
     const { exitCode, stderr, stdout } = execaSync('unshare', args, {
       reject: false,
-      timeout: limitMs,
       killSignal: 'SIGKILL',
       stdin: 'ignore',
-      env,
+      ...options,
     });
     if (exitCode !== 0) throw new Error(`exit code ${exitCode}\n${lastStep(work)}\n${stdout}\n${stderr}`);
     return blocks.map((_block, index) => readFileSync(join(work, 'own', `${index}.out`), 'utf8'));

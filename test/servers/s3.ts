@@ -7,16 +7,18 @@ import { Server } from './server.ts';
 const module = join(import.meta.dirname, 's3');
 const root = 'github.com/johannesboyne/gofakes3';
 
-/** An S3 server with one empty bucket, in memory, built of a Go module; skips the test by name where it cannot be built. */
-export async function startS3(context: TestContext, bucket: string): Promise<Server> {
-  const built = await build({
-    name: 'gofakes3',
-    module,
-    package: `${root}/cmd/gofakes3`,
-    version: pinnedIn(module, root),
-  });
+/** The path of an S3 server, built of a Go module; skips the test by name where it cannot be built. */
+export async function needS3(context: TestContext): Promise<string> {
+  const version = pinnedIn(module, root);
+  const built = await build({ name: 'gofakes3', module, package: `${root}/cmd/gofakes3`, version });
   if ('lack' in built) context.skip(built.lack);
+  return built.path;
+}
+
+/** The server on loopback, with one empty bucket, in memory. */
+export async function startS3(context: TestContext, bucket: string): Promise<Server> {
+  const path = await needS3(context);
   return Server.start('s3', (_folder, port) => ({
-    argv: [built.path, '-backend', 'memory', '-initialbucket', bucket, '-host', `127.0.0.1:${port}`, '-quiet'],
+    argv: [path, '-backend', 'memory', '-initialbucket', bucket, '-host', `127.0.0.1:${port}`, '-quiet'],
   }));
 }

@@ -9,7 +9,7 @@ site='registry.example.com git.example.com cdn.example.com bucket.example.com'
   echo 198.51.100.1 $site
   for n in $(seq 10); do echo 198.51.100.$((10 + n)) node-$n; done
 } >/etc/hosts
-printf 'sshd:x:991:991::/run/sshd:/usr/sbin/nologin\ngit:x:992:992::/srv/git:/usr/bin/git-shell\n' >>/etc/passwd
+printf 'sshd:x:991:991::/run/sshd:/usr/sbin/nologin\ngit:x:992:992::/srv/git:/usr/bin/git-shell\nsluice-fetch:x:993:993::/var/lib/sluice-fetch:/usr/sbin/nologin\n' >>/etc/passwd
 
 ip link add site type bridge
 ip address add 198.51.100.1/24 dev site

@@ -70,7 +70,7 @@ export async function init(
   const wanted = new Map([...(keys ? [[signers, keys.text] as const] : []), ...units, [resolve(file), text] as const]);
   const written = file === '-' ? [] : writeFiles(wanted, options.force === true);
   const fields = { file: file === '-' ? null : resolve(file), written, ...found, config: text };
-  const lines = [...written.map((path) => `Wrote ${path}\n`), ...nextSteps(file, source, keys)];
+  const lines = [...written.map((path) => `Wrote ${path}\n`), ...nextSteps(source, keys)];
   answer(options, terminal, { kind: 'InitResult', fields, text: file === '-' ? text : lines.join('') });
   return exitCodes.done;
 }
@@ -90,14 +90,13 @@ function sourceOf({ source, ca, credentials }: InitOptions): InitSource | undefi
   ]);
 }
 
-function nextSteps(file: string, source: InitSource | undefined, keys: SignerKeys | undefined): readonly string[] {
+function nextSteps(source: InitSource | undefined, keys: SignerKeys | undefined): readonly string[] {
   const signers = keys ? [`Releases are accepted from: ${keys.principals.join(', ')}\n`] : [];
   if (!source) return [...signers, 'Review and edit it, then run sluiced preflight\n'];
-  const config = resolve(file) === '/etc/sluice/sluiced.yaml' ? '' : ` -c ${file}`;
   return [
     ...signers,
-    `Review it, then fetch the first release: sluiced fetch --once${config}\n`,
-    'Then check it, and start: sluiced preflight && systemctl enable --now sluiced-fetch sluiced-boot sluiced\n',
+    'Review it, then fetch the first release: systemctl enable --now sluiced-fetch && sluiced fetch --now\n',
+    'Then check this node and start: sluiced preflight && systemctl enable --now sluiced-boot sluiced\n',
   ];
 }
 
