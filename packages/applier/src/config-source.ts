@@ -93,7 +93,7 @@ export const sourceSchema = v.pipe(
     proxy: v.optional(url('http:', 'https:')),
     bytesMax: v.optional(count(1024, 4 * bundleLimits.treeBytesMax), bundleLimits.treeBytesMax),
     secondsMax: v.optional(count(1, 3600), 300),
-    bytesPerSecondMax: v.optional(count(1024, 2 ** 40)),
+    bytesPerSecondMax: v.optional(count(10_000, 2 ** 40)),
     lateSeconds: v.optional(count(0, 30 * 86_400), 3600),
   }),
   v.check(

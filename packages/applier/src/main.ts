@@ -117,7 +117,7 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 });
 process.stderr.on('error', () => {});
 
-const program = buildProgram({ terminal, finish, runDaemon });
+const program = buildProgram({ terminal, finish, environment: process.env, runDaemon });
 const paint = colours(program, words, process);
 try {
   await program.parseAsync(outWords(program, words), { from: 'user' });

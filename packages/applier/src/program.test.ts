@@ -9,7 +9,7 @@ import { buildProgram } from './program.ts';
 async function completed(...words: readonly string[]): Promise<readonly string[]> {
   let out = '';
   const terminal: CommandContext['terminal'] = { out: (text) => (out += text), err() {} };
-  const context = { terminal, finish: async () => {}, runDaemon: async () => 0 };
+  const context = { terminal, finish: async () => {}, environment: {}, runDaemon: async () => 0 };
   await buildProgram(context).parseAsync(['complete', '--', ...words], { from: 'user' });
   return out.split('\n').slice(0, -1);
 }

@@ -5,6 +5,7 @@ import type { Command } from 'commander';
 import type { CommandContext } from './commands/options/context.ts';
 import { addApply, addBoot, addImport, addPreflight, addRehearse, addRun } from './commands/verbs/apply.ts';
 import { addCheckpoint, addDecisions, addDrain, addQuarantine, addRollback } from './commands/verbs/decide.ts';
+import { addFetch } from './commands/verbs/fetch.ts';
 import { addDoctor, addHistory, addObserve, addShow, addStatus, addTop } from './commands/verbs/look.ts';
 import { addAdopt, addBackend, addCleanup, addInit, addKeygen, addRecover } from './commands/verbs/move.ts';
 
@@ -17,7 +18,7 @@ const addVersion = (program: Command, { terminal }: CommandContext): void =>
 
 /** The verbs, by their groups in the help. */
 const verbs = {
-  'Apply bundles:': [addPreflight, addApply, addImport, addRun, addBoot, addRehearse],
+  'Apply bundles:': [addPreflight, addApply, addImport, addFetch, addRun, addBoot, addRehearse],
   'Look at this node:': [addStatus, addTop, addShow, addHistory, addDoctor, addObserve],
   'Decide about a release:': [addDecisions, addRollback, addCheckpoint, addQuarantine],
   'Take this node out:': [addDrain],
@@ -29,6 +30,7 @@ const verbs = {
 const noContext: CommandContext = {
   terminal: { out() {}, err() {} },
   finish: async () => {},
+  environment: {},
   runDaemon: async () => 0,
 };
 

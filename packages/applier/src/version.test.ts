@@ -21,7 +21,7 @@ async function runVersion(...more: readonly string[]): Promise<string> {
   const finish = async (work: () => Promise<number>): Promise<void> => {
     expect(await work()).toBe(0);
   };
-  await buildProgram({ terminal, finish, runDaemon: async () => 0 }).parseAsync([
+  await buildProgram({ terminal, finish, environment: {}, runDaemon: async () => 0 }).parseAsync([
     'node',
     'sluiced',
     'version',

@@ -101,7 +101,12 @@ export function remoteGit(directory: string, args: readonly string[], access: Re
 
 /** git gives it to a shell, so it consists of these words and paths alone. */
 function sshCommand({ file, key, knownHosts }: NonNullable<RemoteAccess['ssh']>): string {
-  const options = ['BatchMode=yes', 'StrictHostKeyChecking=yes', `UserKnownHostsFile=${knownHosts}`, 'IdentitiesOnly=yes'];
+  const options = [
+    'BatchMode=yes',
+    'StrictHostKeyChecking=yes',
+    `UserKnownHostsFile=${knownHosts}`,
+    'IdentitiesOnly=yes',
+  ];
   const identity = key === undefined ? 'IdentityFile=none' : `IdentityFile=${key}`;
   const words = [file, '-F', '/dev/null', ...[...options, identity].flatMap((one) => ['-o', one])];
   const unsafe = words.find((word) => !/^[a-zA-Z0-9/._=-]+$/.test(word));

@@ -22,6 +22,8 @@ import type { SourceFiles } from './source.ts';
 export interface CheckedRelease {
   readonly release: Release;
   readonly accepted: Accepted;
+  /** Of the node. */
+  readonly profile: string;
   /** The files of the node, signatures and openings among them. */
   readonly files: Digests;
 }
@@ -29,36 +31,46 @@ export interface CheckedRelease {
 /**
  * Checks a release by its beginning, as the daemon does: all of its other files have their digests in the signed `SHA256SUMS`.
  * @param top texts of `SHA256SUMS`, `release.yaml`, signatures, waves and openings; other files do not count
- * @returns what the node needs of it, or why the node must not have it
+ * @returns what the node needs of it
+ * @throws RefusedRelease: the node must not have it
  */
-export async function checkTop(
-  top: SourceFiles,
-  node: string,
-  gate: ReleaseGate,
-): Promise<CheckedRelease | { readonly problems: readonly Problem[] }> {
+export async function checkTop(top: SourceFiles, node: string, gate: ReleaseGate): Promise<CheckedRelease> {
   const sums = top.get(sumsFile);
-  if (sums === undefined) return invalid('SHA256SUMS is missing');
+  if (sums === undefined) throw invalid('SHA256SUMS is missing');
   const named = readSums(sums);
-  if (typeof named === 'string') return invalid(`SHA256SUMS is not in the required format: ${named}`);
-  if (!named.has(clusterFile)) return invalid(`SHA256SUMS does not name ${clusterFile}`);
+  if (typeof named === 'string') throw invalid(`SHA256SUMS is not in the required format: ${named}`);
+  if (!named.has(clusterFile)) throw invalid(`SHA256SUMS does not name ${clusterFile}`);
   const wrong = [...top].find(([path, text]) => isSealedFile(path) && named.get(path) !== fileDigest(text));
-  if (wrong) return invalid(`${wrong[0]} has another digest than in SHA256SUMS`);
+  if (wrong) throw invalid(`${wrong[0]} has another digest than in SHA256SUMS`);
   const seal = sealOf([...top.keys()], (path) => top.get(path));
   const verdict = await gate.check({ ...(seal ? { seal } : {}) });
-  if (verdict.kind === 'refused') return verdict;
+  if (verdict.kind === 'refused') throw new RefusedRelease(verdict.problems);
   const release = readRelease(top.get(releaseFile) ?? '');
-  if (isProblem(release)) return { problems: [release] };
+  if (isProblem(release)) throw new RefusedRelease([release]);
   const profile = release.nodes[node]?.profile ?? '';
   const beside = [...top].filter(([path]) => isReleaseFile(path) && !isSealedFile(path));
   const own = filesOfNode(named, node, profile);
   return {
     release,
     accepted: verdict.release,
+    profile,
     files: new Map([...own, ...beside.map(([path, text]) => [path, fileDigest(text)] as const)]),
   };
 }
 
-function invalid(why: string): { readonly problems: readonly Problem[] } {
+/** What a source has must not reach this node. */
+export class RefusedRelease extends Error {
+  override readonly name = 'RefusedRelease';
+  readonly problems: readonly Problem[];
+
+  constructor(problems: readonly Problem[]) {
+    super(problems[0]?.message ?? 'refused');
+    this.problems = problems;
+  }
+}
+
+function invalid(why: string): RefusedRelease {
   const message = `Cannot use what the source has: ${why}`;
-  return { problems: [{ code: 'RELEASE_INVALID', level: 'error', message, hint: 'Publish the release again, as a whole' }] };
+  const hint = 'Publish the release again, as a whole';
+  return new RefusedRelease([{ code: 'RELEASE_INVALID', level: 'error', message, hint }]);
 }

@@ -30,7 +30,8 @@ export async function readCredentials(
   const text = 'exec' in given ? await printedBy(given.exec, parts.run) : readSecret(secretPath(given, parts));
   const line = text.replace(/\r?\n$/, '');
   const [, user, password = ''] = /^([^:]*):(.*)$/.exec(line) ?? [];
-  if (!/^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(line)) throw unusable(nameOf(given), 'it is not one line of printable ASCII');
+  if (!/^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(line))
+    throw unusable(nameOf(given), 'it is not one line of printable ASCII');
   return user === undefined ? { kind: 'token', token: line } : { kind: 'password', user, password };
 }
 
@@ -58,7 +59,8 @@ export const authorization = (given: Credentials): string =>
  * Reads certificates of authorities (PEM).
  * @throws SourceFailure (`SOURCE_ACCESS`)
  */
-export const readAuthorities = (path: string): string => readOwn(path, 'the certificates of authorities', fetchLimits.caBytesMax);
+export const readAuthorities = (path: string): string =>
+  readOwn(path, 'the certificates of authorities', fetchLimits.caBytesMax);
 
 const readSecret = (path: string): string => readOwn(path, 'the credentials', fetchLimits.secretBytesMax);
 
@@ -85,6 +87,7 @@ const nameOf = (given: CredentialsConfig): string =>
   'exec' in given ? given.exec[0] : 'file' in given ? given.file : `the credential ${given.systemd}`;
 
 function unusable(what: string, why: string): SourceFailure {
-  const hint = 'See `credentials` and `caFile` in /usr/share/doc/sluice/fetch.md; the fetch process runs as user sluice-fetch';
+  const hint =
+    'See `credentials` and `caFile` in /usr/share/doc/sluice/fetch.md; the fetch process runs as user sluice-fetch';
   return new SourceFailure('SOURCE_ACCESS', `Cannot use ${what}: ${why}`, hint);
 }

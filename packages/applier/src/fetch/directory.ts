@@ -16,12 +16,13 @@ export class DirectorySource implements Source {
 
   /** The files that tell releases apart: the sums of all others, and what may be added to it later. */
   async look(): Promise<string> {
-    const own = [...this.#files((path) => isReleaseFile(path))].toSorted().map(([path, text]) => `${path} ${fileDigest(text)}\n`);
+    const own = [...this.#files(isReleaseFile)].toSorted().map(([path, text]) => `${path} ${fileDigest(text)}\n`);
     return fileDigest(own.join(''));
   }
 
-  async open(): Promise<FoundRelease> {
-    const top = this.#files((path) => isReleaseFile(path));
+  async open(check: (top: SourceFiles) => Promise<string>): Promise<FoundRelease> {
+    const top = this.#files(isReleaseFile);
+    await check(top);
     return { top, read: (wanted) => [this.#files((path) => wanted.has(path))] };
   }
 

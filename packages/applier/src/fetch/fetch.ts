@@ -1,10 +1,10 @@
-import { fileDigest, isProblem, type Release } from '@sluice/bundle';
+import { fileDigest, type Release } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
 import { RegistryFailure } from '@sluice/transport/http/failure.ts';
 import type { ReleaseGate } from '../inbox/release-gate.ts';
 import { messageOf } from '../message.ts';
 import type { FetchMemory } from './memory.ts';
-import { checkTop } from './check.ts';
+import { type CheckedRelease, checkTop, RefusedRelease } from './check.ts';
 import type { Digests, PlacedRelease } from './placed.ts';
 import { type FoundRelease, invalidSource, type Source, SourceFailure, type SourceFiles } from './source.ts';
 
@@ -31,27 +31,37 @@ export interface FetchNode {
 
 /** One attempt: asks the source, fetches what is new, checks it as the daemon does, and puts it in place. It never throws. */
 export async function fetchOnce(source: Source, node: FetchNode): Promise<Attempt> {
-  const { gate, memory, name, placed } = node;
+  const { memory, placed } = node;
   try {
     const found = await source.look();
     if (memory.isPlaced(source.name, found, placed.digest)) return { kind: 'same' };
     const before = memory.refusal(source.name, found);
     if (before) return { kind: 'refused', problems: before };
-    const release = await source.open();
-    const checked = await checkTop(release.top, name, gate);
-    if ('problems' in checked) {
-      memory.refuse(source.name, found, checked.problems);
-      return { kind: 'refused', problems: checked.problems };
-    }
-    const wanted = placed.lacks(checked.files);
-    const written = await placed.place(checked.files, verified(source.name, release, wanted, checked.files));
-    if (isProblem(written)) return { kind: 'failed', problem: written };
-    memory.place(source.name, found, placed.digest);
-    return { kind: 'placed', release: checked.release, files: written };
+    return await fetchFound(source, found, node);
   } catch (error) {
     return { kind: 'failed', problem: problemOf(error, node.nowMs()) };
   } finally {
     source.close();
+  }
+}
+
+async function fetchFound(source: Source, found: string, { gate, memory, name, placed }: FetchNode): Promise<Attempt> {
+  let checked: CheckedRelease | undefined;
+  try {
+    const release = await source.open(async (top) => {
+      checked = await checkTop(top, name, gate);
+      return checked.profile;
+    });
+    const { files, release: signed } = checked as unknown as CheckedRelease;
+    const written = await placed.place(files, verified(source.name, release, placed.lacks(files), files));
+    if (typeof written !== 'number') return { kind: 'failed', problem: written };
+    memory.place(source.name, found, placed.digest);
+    release.placed?.();
+    return { kind: 'placed', release: signed, files: written };
+  } catch (error) {
+    if (!(error instanceof RefusedRelease)) throw error;
+    memory.refuse(source.name, found, error.problems);
+    return { kind: 'refused', problems: error.problems };
   }
 }
 
@@ -61,7 +71,7 @@ export async function fetchOnce(source: Source, node: FetchNode): Promise<Attemp
  */
 async function* verified(
   name: string,
-  { top, read }: FoundRelease,
+  release: FoundRelease,
   wanted: ReadonlySet<string>,
   digests: Digests,
 ): AsyncGenerator<SourceFiles> {
@@ -69,13 +79,14 @@ async function* verified(
   const take = (files: SourceFiles): SourceFiles => {
     const own = new Map([...files].filter(([path]) => missing.has(path)));
     for (const [path, text] of own) {
-      if (fileDigest(text) !== digests.get(path)) throw invalidSource(name, `${path} has another digest than in SHA256SUMS`);
+      if (fileDigest(text) !== digests.get(path))
+        throw invalidSource(name, `${path} has another digest than in SHA256SUMS`);
       missing.delete(path);
     }
     return own;
   };
-  yield take(top);
-  if (missing.size > 0) for await (const files of read(new Set(missing))) yield take(files);
+  yield take(release.top);
+  if (missing.size > 0) for await (const files of release.read(new Set(missing))) yield take(files);
   const [first] = missing;
   if (first !== undefined) throw invalidSource(name, `${first} is listed in SHA256SUMS, but missing`);
 }

@@ -44,10 +44,14 @@ export class GitSource implements Source {
     const listed = await this.#git(['ls-remote', '--exit-code', '--', url, `refs/heads/${branch}`], [0, 2]);
     const [, commit] = /^([0-9a-f]{40,64})\t/.exec(listed) ?? [];
     if (commit !== undefined) return `${commit} ${path}`;
-    throw new SourceFailure('SOURCE_INVALID', `Cannot read ${this.name}: there is no such branch`, 'Check `source.git.branch` in sluiced.yaml');
+    throw new SourceFailure(
+      'SOURCE_INVALID',
+      `Cannot read ${this.name}: there is no such branch`,
+      'Check `source.git.branch` in sluiced.yaml',
+    );
   }
 
-  async open(): Promise<FoundRelease> {
+  async open(check: (top: SourceFiles) => Promise<string>): Promise<FoundRelease> {
     const { url, branch, directory, path } = this.#parts;
     const before = packsOf(directory).bytes;
     const refs = `+refs/heads/${branch}:refs/heads/source`;
@@ -57,8 +61,10 @@ export class GitSource implements Source {
       this.#git(['fetch', '--quiet', '--depth=1', '--no-tags', '--no-write-fetch-head', '--', url, refs]),
     );
     this.#bytes += Math.max(packsOf(directory).bytes - before, 0);
+    const top = await read(isReleaseFile);
+    await check(top);
     return {
-      top: await read(isReleaseFile),
+      top,
       async *read(wanted) {
         yield await read((one) => wanted.has(one));
       },
@@ -101,7 +107,11 @@ export class GitSource implements Source {
     const { directory, bytesMax, signal } = this.#parts;
     const [git, prlimit] = [findTool('git'), findTool('prlimit')];
     if (git === undefined || prlimit === undefined)
-      throw new SourceFailure('SOURCE_UNREACHABLE', `Cannot read ${this.name}: git or prlimit is not installed`, 'Install git and util-linux');
+      throw new SourceFailure(
+        'SOURCE_UNREACHABLE',
+        `Cannot read ${this.name}: git or prlimit is not installed`,
+        'Install git and util-linux',
+      );
     const call = remoteGit(directory, args, access);
     // No file of a pack may be larger: the kernel ends what writes it.
     const result = await execa(prlimit, [`--fsize=${bytesMax}`, '--core=0', git, ...call.args], {
@@ -127,13 +137,20 @@ function packsOf(directory: string): { readonly count: number; readonly bytes: n
 
 /** The lines in which git says what failed, not those that its server printed. */
 function reasonIn(stderr: unknown): string {
-  const lines = String(stderr).split('\n').filter((line) => /^(?:fatal|error|ssh|Host key|.*: Permission denied)/.test(line));
-  return printable(lines.slice(0, 3).join('; ').slice(0, fetchLimits.messageCharactersMax)) || 'git failed without a reason';
+  const lines = String(stderr)
+    .split('\n')
+    .filter((line) => /^(?:fatal|error|ssh|Host key|.*: Permission denied)/.test(line));
+  return (
+    printable(lines.slice(0, 3).join('; ').slice(0, fetchLimits.messageCharactersMax)) || 'git failed without a reason'
+  );
 }
 
 function failureOf(name: string, why: string): SourceFailure {
-  const isAccess = /Authentication failed|Permission denied|could not read Username|error: 40[13]\b|Host key/i.test(why);
-  const isInvalid = /fsck|bad object|pack|invalid|corrupt|unexpected disconnect/i.test(why) && !/certificate|resolve/i.test(why);
+  const isAccess = /Authentication failed|Permission denied|could not read Username|error: 40[13]\b|Host key/i.test(
+    why,
+  );
+  const isInvalid =
+    /fsck|bad object|pack|invalid|corrupt|unexpected disconnect/i.test(why) && !/certificate|resolve/i.test(why);
   const code = isAccess ? 'SOURCE_ACCESS' : isInvalid ? 'SOURCE_INVALID' : 'SOURCE_UNREACHABLE';
   return new SourceFailure(code, `Cannot read ${name}: ${why}`, hints[code]);
 }

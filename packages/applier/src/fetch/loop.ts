@@ -27,7 +27,11 @@ export interface LoopParts {
  * Fetches again and again, until the signal aborts.
  * @param after called when an attempt has ended
  */
-export async function fetchLoop(parts: LoopParts, signal: AbortSignal, after: () => void = () => undefined): Promise<void> {
+export async function fetchLoop(
+  parts: LoopParts,
+  signal: AbortSignal,
+  after: () => void = () => undefined,
+): Promise<void> {
   let request = requestIn(parts.requestFile);
   while (!signal.aborted) {
     const { status } = await attemptAndTell(parts, request);
@@ -61,7 +65,8 @@ export async function attemptAndTell(
 /** A lasting state is logged once. */
 function tell(log: LoopParts['log'], attempt: Attempt, status: SourceStatus, before: SourceStatus | undefined): void {
   const { source, problem, serial, revision } = status;
-  if (attempt.kind === 'placed') return log.info({ source, serial, revision, files: attempt.files }, 'placed a release');
+  if (attempt.kind === 'placed')
+    return log.info({ source, serial, revision, files: attempt.files }, 'placed a release');
   const isNews = problem?.message !== before?.problem?.message;
   if (problem && isNews) return log.warn({ source, ...problem }, `${attempt.kind}: nothing was changed`);
   if (!problem && before?.problem) log.info({ source }, 'the source can be read again');
@@ -77,7 +82,8 @@ export function pauseAfterAttempt(
   node: string,
 ): number {
   const mostMs = Math.max(intervalMs, fetchLimits.pauseMsMax);
-  const pauseMs = outcome === 'failed' ? pauseBeforeRetry(Math.max(failures - 1, 0), { leastMs: intervalMs, mostMs }) : intervalMs;
+  const pauseMs =
+    outcome === 'failed' ? pauseBeforeRetry(Math.max(failures - 1, 0), { leastMs: intervalMs, mostMs }) : intervalMs;
   const share = Number.parseInt(fileDigest(`${node} ${attempts}`).slice(0, 8), 16) / 2 ** 32;
   return pauseMs * (1 + fetchLimits.jitterShare * (2 * share - 1));
 }

@@ -48,7 +48,12 @@ export class PlacedRelease {
 
   /** The digest of all files, signatures and openings among them: what a record of this release is compared with. */
   get digest(): string {
-    return fileDigest([...this.#digests].map(([path, digest]) => `${digest}  ${path}\n`).toSorted(compareText).join(''));
+    return fileDigest(
+      [...this.#digests]
+        .map(([path, digest]) => `${digest}  ${path}\n`)
+        .toSorted(compareText)
+        .join(''),
+    );
   }
 
   /** The paths of a release that differ from what is placed. @param next path → digest of its files */
@@ -80,7 +85,10 @@ export class PlacedRelease {
     return count + remove.length;
   }
 
-  async #stage(files: AsyncIterable<ReadonlyMap<string, string>>, remove: readonly string[]): Promise<Problem | undefined> {
+  async #stage(
+    files: AsyncIterable<ReadonlyMap<string, string>>,
+    remove: readonly string[],
+  ): Promise<Problem | undefined> {
     rmSync(this.#staged, { recursive: true, force: true });
     put(join(this.#staged, 'remove'), remove.map((path) => `${path}\n`).join(''));
     for await (const part of files) for (const [path, text] of part) put(join(this.#staged, 'files', path), text);
@@ -94,7 +102,9 @@ export class PlacedRelease {
   #move(): void {
     const files = join(this.#staged, 'files');
     const write = [...(readPlaced(files)?.keys() ?? [])].toSorted(compareText);
-    const remove = readFileSync(join(this.#staged, 'remove'), 'utf8').split('\n').filter((path) => path !== '');
+    const remove = readFileSync(join(this.#staged, 'remove'), 'utf8')
+      .split('\n')
+      .filter((path) => path !== '');
     if (write.includes(sumsFile)) rmSync(join(this.#release, sumsFile), { force: true });
     for (const path of remove) removeWithFolders(this.#release, path);
     for (const path of [...write.filter((one) => one !== sumsFile), ...write.filter((one) => one === sumsFile)]) {

@@ -13,6 +13,8 @@ export interface FoundRelease {
    * @throws SourceFailure, RegistryFailure
    */
   read(wanted: ReadonlySet<string>): AsyncIterable<SourceFiles> | Iterable<SourceFiles>;
+  /** The release is in place: what the next one shares with it may be kept. */
+  placed?(): void;
 }
 
 /** Where releases come from, for one attempt. */
@@ -27,9 +29,10 @@ export interface Source {
   look(): Promise<string>;
   /**
    * Fetches the beginning of what `look` found.
-   * @throws the same
+   * @param check checks it before anything else is fetched; its errors end that. @returns the node's profile
+   * @throws the same, errors of the file system, and those of `check`
    */
-  open(): Promise<FoundRelease>;
+  open(check: (top: SourceFiles) => Promise<string>): Promise<FoundRelease>;
   /** Bytes that came over the network so far. */
   readonly bytes: number;
   /** Ends kept connections. */

@@ -65,7 +65,8 @@ export function statusAfter(
 ): SourceStatus {
   const isGood = attempt.kind === 'same' || attempt.kind === 'placed';
   const placed = attempt.kind === 'placed' ? attempt.release : undefined;
-  const problem = attempt.kind === 'failed' ? attempt.problem : attempt.kind === 'refused' ? attempt.problems[0] : undefined;
+  const problem =
+    attempt.kind === 'failed' ? attempt.problem : attempt.kind === 'refused' ? attempt.problems[0] : undefined;
   return {
     schema: 1,
     source: cut(source),

@@ -1,4 +1,5 @@
-import type { BigIntStats } from 'node:fs';
+import { type BigIntStats, lstatSync } from 'node:fs';
+import { dirname } from 'node:path';
 
 /** Why a directory cannot be read as a bundle. */
 export class InboxError extends Error {
@@ -26,10 +27,34 @@ export interface Trust {
   readonly isOfOneFile?: true;
 }
 
-/** The superuser, the user that sluiced runs as, and the bundle owner of the config. */
-export function trustOf(bundleOwner: number | undefined): Trust {
+/**
+ * The superuser, the user that sluiced runs as, and the bundle owner of the config.
+ * @param fetched the directory of the fetch process, whose owner counts: in a folder of root, only root gives it to a user
+ */
+export function trustOf(bundleOwner: number | undefined, fetched?: string): Trust {
   const own = process.geteuid?.() ?? 0;
-  return { owners: new Set([0, own, ...(bundleOwner === undefined ? [] : [bundleOwner])]) };
+  const owners = new Set([0, own, ...(bundleOwner === undefined ? [] : [bundleOwner])]);
+  let isFound = fetched === undefined;
+  return {
+    get owners() {
+      if (isFound) return owners;
+      const owner = ownerBelowRoot(fetched ?? '', owners);
+      if (owner !== undefined) owners.add(owner);
+      isFound = owner !== undefined;
+      return owners;
+    },
+  };
+}
+
+/** The owner of a directory; undefined where it does not exist, or users that are not trusted can write to the folder that it is in. */
+function ownerBelowRoot(directory: string, owners: ReadonlySet<number>): number | undefined {
+  try {
+    const above = lstatSync(dirname(directory));
+    const isOfRoot = owners.has(above.uid) && above.isDirectory() && (BigInt(above.mode) & writableByOthers) === 0n;
+    return isOfRoot ? lstatSync(directory).uid : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Whether a folder or file is above the bundle, or inside it. Links count as above. */

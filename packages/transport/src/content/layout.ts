@@ -87,11 +87,19 @@ function readWithin(path: string, bytesMax: number): Buffer {
   }
 }
 
-/** Reads a layout behind a web server. Of `index.json` it requests only changes, by its `ETag`. */
-export function webReader(client: WebClient): LayoutReader {
-  let index: { readonly etag: string; readonly body: Buffer } | undefined;
+/** The last `index.json` of a web server. */
+export interface WebMemory {
+  index?: { readonly etag: string; readonly body: Buffer };
+}
+
+/**
+ * Reads a layout behind a web server. Of `index.json` it requests only changes, by its `ETag`.
+ * @param memory of a reader before this one
+ */
+export function webReader(client: WebClient, memory: WebMemory = {}): LayoutReader {
   return async (path, bytesMax) => {
     const isIndex = path === indexFile;
+    const { index } = memory;
     const known = isIndex && index !== undefined ? { headers: { 'if-none-match': index.etag } } : {};
     const good = isIndex && index !== undefined ? [200, 304, 404] : [200, 404];
     const answer = await client.ask(
@@ -103,7 +111,8 @@ export function webReader(client: WebClient): LayoutReader {
     if (answer.status === 404) return undefined;
     if (answer.status === 304) return index?.body;
     const { etag } = answer.headers;
-    if (isIndex) index = etag === undefined ? undefined : { etag, body: answer.body };
+    if (isIndex && etag === undefined) delete memory.index;
+    else if (isIndex && etag !== undefined) memory.index = { etag, body: answer.body };
     return answer.body;
   };
 }

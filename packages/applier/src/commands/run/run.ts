@@ -107,7 +107,7 @@ const inboxOf = ({ config }: RunningNode): Inbox =>
   new Inbox(
     config.bundle,
     Date.now,
-    trustOf(config.bundleOwner),
+    trustOf(config.bundleOwner, config.source?.directory),
     gateOf(config, () => true),
     wavesOf(config, () => true),
   );

@@ -1,0 +1,144 @@
+import { randomUUID } from 'node:crypto';
+import { mkdirSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { printProblem, type Problem } from '@sluice/netfilter';
+import { stateError } from '../../command-error.ts';
+import type { SluicedConfig } from '../../config.ts';
+import type { SourceConfig } from '../../config-source.ts';
+import { attemptAndTell, fetchLoop, type LoopParts } from '../../fetch/loop.ts';
+import { fetchLimits } from '../../fetch/limits.ts';
+import { FetchMemory } from '../../fetch/memory.ts';
+import { sourceOf } from '../../fetch/open.ts';
+import { PlacedRelease } from '../../fetch/placed.ts';
+import { readSourceStatus, type SourceStatus } from '../../fetch/status-file.ts';
+import { trustOf } from '../../inbox/trust.ts';
+import { runChildren } from '../../kernel/run.ts';
+import { limits } from '../../limits.ts';
+import { exitCodes } from '../../ports/outcome.ts';
+import { takeLock } from '../../state/lock.ts';
+import { StateError } from '../../state/state-error.ts';
+import { gateOf } from '../session/gate.ts';
+import { answer, type CommonOptions, loadConfig, logSettings, type Terminal } from '../terminal/terminal.ts';
+
+interface FetchOptions extends CommonOptions {
+  readonly once?: boolean;
+  readonly now?: boolean;
+  /** In seconds. */
+  readonly timeout?: number;
+}
+
+/** Where operators ask the running process for an attempt: only root writes there. */
+const requestFile = '/run/sluice/fetch-request';
+
+/** `sluiced fetch`: fetches releases from the source of the config until it is stopped, or once. */
+export async function fetchCommand(
+  options: FetchOptions,
+  terminal: Terminal,
+  environment: Readonly<Record<string, string | undefined>>,
+): Promise<number> {
+  const config = loadConfig(options);
+  const { source } = config;
+  if (source === undefined) {
+    if (options.once || options.now)
+      throw stateError('Cannot fetch: the config has no source', 'Set `source` in sluiced.yaml');
+    terminal.err('nothing to fetch: the config has no source\n');
+    return exitCodes.done;
+  }
+  if (options.now)
+    return tell(await requested(source, options.timeout ?? limits.waitSecondsDefault), options, terminal);
+  const lock = open(source);
+  try {
+    const parts = await partsOf(config, source, options, terminal, environment);
+    if (options.once) return tell((await attemptAndTell(parts)).status, options, terminal);
+    await fetchLoop(parts, new AbortController().signal);
+    return exitCodes.done;
+  } finally {
+    lock.release();
+  }
+}
+
+/** One process at a time, as the owner of the directory: files of another user could not be replaced later. */
+function open({ directory }: SourceConfig): { release(): void } {
+  const owner = statSync(directory, { throwIfNoEntry: false })?.uid;
+  if (owner !== undefined && owner !== process.geteuid?.())
+    throw stateError(
+      `Cannot fetch into ${directory}: it belongs to user ${owner}`,
+      'Use `sluiced fetch --now`, or run it as that user',
+      exitCodes.refused,
+    );
+  mkdirSync(directory, { recursive: true, mode: 0o755 });
+  try {
+    return takeLock(directory);
+  } catch (error) {
+    if (!(error instanceof StateError) || error.code !== 'NODE_LOCKED') throw error;
+    throw stateError(
+      `Cannot fetch into ${directory}: another process fetches there`,
+      'Use `sluiced fetch --now`',
+      exitCodes.refused,
+    );
+  }
+}
+
+async function partsOf(
+  config: SluicedConfig,
+  source: SourceConfig,
+  { once }: FetchOptions,
+  terminal: Terminal,
+  environment: Readonly<Record<string, string | undefined>>,
+): Promise<LoopParts> {
+  const { directory, intervalSeconds } = source;
+  const run = runChildren();
+  const gate = gateOf({ ...config, state: directory }, () => true);
+  if (gate === undefined)
+    throw stateError('Cannot fetch: signatures are not required', 'Set `signatures: {policy: required}`');
+  const silent = { info: () => undefined, warn: () => undefined };
+  return {
+    node: {
+      name: config.node,
+      gate,
+      placed: new PlacedRelease(directory, run),
+      memory: new FetchMemory(directory, () => performance.now(), fetchLimits.pauseMsMax),
+      nowMs: Date.now,
+    },
+    directory,
+    open: sourceOf(source, config.node, { environment, run }),
+    intervalMs: intervalSeconds * 1000,
+    requestFile,
+    log: once ? silent : ((await terminal.openLog?.(logSettings(config))) ?? silent),
+  };
+}
+
+/**
+ * Lets the running process fetch, and waits for its answer.
+ * @throws CommandError when none comes in time
+ */
+async function requested({ directory }: SourceConfig, seconds: number): Promise<SourceStatus> {
+  const request = randomUUID();
+  const temporary = `${requestFile}.tmp`;
+  mkdirSync(dirname(requestFile), { recursive: true, mode: 0o755 });
+  writeFileSync(temporary, `${request}\n`, { mode: 0o644 });
+  renameSync(temporary, requestFile);
+  for (const endMs = performance.now() + seconds * 1000; performance.now() < endMs; await sleep(limits.waitPollMs)) {
+    const status = readSourceStatus(directory, trustOf(undefined, directory));
+    if (status?.request === request) return status;
+  }
+  const hint = 'Look at it: `systemctl status sluiced-fetch.service`, `journalctl -u sluiced-fetch`';
+  throw stateError(`Cannot fetch now: the fetch process gave no answer within ${seconds} s`, hint);
+}
+
+function tell(status: SourceStatus, options: FetchOptions, terminal: Terminal): number {
+  const { outcome, problem, serial, revision, source } = status;
+  const told = problem && ({ ...problem, level: 'error' } as Problem);
+  if (told) {
+    terminal.problems?.push(told);
+    terminal.err(printProblem(told));
+  }
+  const { schema: _schema, request: _request, ...fields } = status;
+  const release =
+    serial === null ? 'no release' : `release ${serial}${revision === null ? '' : `, revision ${revision}`}`;
+  answer(options, terminal, { kind: 'Fetch', fields, text: `${source}: ${outcome}; ${release} is in place\n` });
+  return { same: exitCodes.done, placed: exitCodes.done, refused: exitCodes.refused, failed: exitCodes.problem }[
+    outcome
+  ];
+}
