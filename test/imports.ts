@@ -47,7 +47,14 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
     'renderer/load',
     'cli',
   ],
-  'delivery/emit': ['delivery/fleet', 'renderer/emit', 'renderer/load'],
+  'delivery/emit': [
+    'delivery/fleet',
+    'renderer/emit',
+    'renderer/load',
+    'transport/content',
+    'transport/http',
+    'transport/registry',
+  ],
   'delivery/fleet': [],
   'review/commands': [
     'review',

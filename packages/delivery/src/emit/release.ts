@@ -32,7 +32,7 @@ const lockFile = '.sluice-lock';
  * @returns the result of `work`, or undefined when the lock was not released in time; then nothing was done
  * @throws errors of the file system and of `work`
  */
-function whileLocked<T>(dir: string, work: () => T): T | undefined {
+export function whileLocked<T>(dir: string, work: () => T): T | undefined {
   const path = join(dir, lockFile);
   for (;;) {
     const fd = open(path);
@@ -145,7 +145,8 @@ function isRemovedFirst(name: string): boolean {
   return (isReleaseFile(name) && name !== releaseFile) || name === completeFile;
 }
 
-function busy(dir: string): Problem {
+/** Why a directory was not written: another process has its lock. */
+export function busy(dir: string): Problem {
   return {
     code: 'OUTPUT_UNWRITABLE',
     level: 'error',

@@ -46,7 +46,8 @@ export function layoutContent(name: string, read: LayoutReader): Content {
   };
 }
 
-function annotationsOf(entry: unknown): Readonly<Record<string, unknown>> {
+/** The annotations of an entry of `index.json`, of any form. */
+export function annotationsOf(entry: unknown): Readonly<Record<string, unknown>> {
   const { annotations } = (entry ?? {}) as Partial<OciDescriptor>;
   return typeof annotations === 'object' && annotations !== null ? annotations : {};
 }
@@ -70,8 +71,11 @@ export function directoryReader(dir: string): LayoutReader {
   };
 }
 
-/** Opens before it looks, so that what is measured is what is read; a pipe must not hold it. */
-function readWithin(path: string, bytesMax: number): Buffer {
+/**
+ * Reads a regular file. It is opened first, so that what is measured is what is read; a pipe does not hold it.
+ * @throws errors of the file system, and for a file that is larger
+ */
+export function readWithin(path: string, bytesMax: number): Buffer {
   const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     const stats = fstatSync(fd);

@@ -3,14 +3,14 @@ import { mediaTypes } from '../registry/artifact.ts';
 import { pushBlob, pushManifest } from '../registry/blobs.ts';
 import type { RegistryClient } from '../registry/client.ts';
 import { pushReferrer } from '../registry/referrers.ts';
-import { type Packed, packRelease } from './pack.ts';
+import { type Packed, type PackedRelease, packRelease } from './pack.ts';
 
 /** What was pushed, to a registry or an image layout. */
 export interface Pushed {
   /** The digest of the release, for `sluice pull`. */
   readonly digest: string;
   readonly layers: number;
-  /** The number of layers that the registry did not have. */
+  /** The number of layers that were not there. */
   readonly sent: number;
   readonly attachments: number;
 }
@@ -26,10 +26,10 @@ export async function pushRelease(
   files: ReadonlyMap<string, string>,
   tag: string,
 ): Promise<Pushed> {
-  const { index, manifests, blobs, referrers } = packRelease(release, files);
-  const layers = blobs.filter(({ descriptor }) => descriptor.mediaType === mediaTypes.archive);
-  let sent = 0;
-  for (const blob of blobs) if ((await pushBlob(client, blob.descriptor, blob.bytes)) && layers.includes(blob)) sent++;
+  const packed = packRelease(release, files);
+  const { index, manifests, blobs, referrers } = packed;
+  const sent = new Set<Packed>();
+  for (const blob of blobs) if (await pushBlob(client, blob.descriptor, blob.bytes)) sent.add(blob);
   // A tag names a release once all of its parts are there.
   for (const manifest of manifests) await push(client, manifest.descriptor.digest, manifest);
   await push(client, tag, index);
@@ -37,6 +37,13 @@ export async function pushRelease(
     for (const blob of own) await pushBlob(client, blob.descriptor, blob.bytes);
     await pushReferrer(client, index.descriptor, manifest.descriptor, manifest.bytes);
   }
+  return countOf(packed, (layer) => sent.has(layer));
+}
+
+/** What was pushed of a release. @param isSent whether a layer was not there before */
+export function countOf({ index, blobs, referrers }: PackedRelease, isSent: (layer: Packed) => boolean): Pushed {
+  const layers = blobs.filter(({ descriptor }) => descriptor.mediaType === mediaTypes.archive);
+  const sent = layers.filter(isSent).length;
   return { digest: index.descriptor.digest, layers: layers.length, sent, attachments: referrers.length };
 }
 

@@ -26,9 +26,10 @@ export const titleKey = 'org.opencontainers.image.title';
 export const profileKey = 'dev.sluice.profile';
 /** The bucket of a layer with files of nodes: `3/16`. */
 export const nodesKey = 'dev.sluice.nodes';
-/** In `index.json` of an image layout: what an entry refers to; and its tag. */
+/** In `index.json` of an image layout: what an entry refers to; its tag; and the tag that it had before. */
 export const subjectKey = 'dev.sluice.subject';
 export const tagKey = 'org.opencontainers.image.ref.name';
+export const previousKey = 'dev.sluice.previous';
 
 /** OCI image-spec 1.1, "Content Descriptors". */
 export interface OciDescriptor {
@@ -131,6 +132,16 @@ export function readIndex(what: string, bytes: Buffer): readonly unknown[] {
   const { manifests } = readJson(what, bytes);
   if (!Array.isArray(manifests)) throw invalidContent(what, 'it has no list of manifests');
   return manifests;
+}
+
+/**
+ * What a manifest or an index needs: its configuration, layers and manifests.
+ * @throws RegistryFailure (`REGISTRY_INVALID`)
+ */
+export function referencesOf(what: string, bytes: Buffer): readonly OciDescriptor[] {
+  const { config, layers, manifests } = readJson(what, bytes);
+  const all = [config === undefined ? [] : [config], layers ?? [], manifests ?? []].flat();
+  return all.map((entry) => readDescriptor(what, entry));
 }
 
 /** Prints an image index. @param more its `artifactType` and annotations */

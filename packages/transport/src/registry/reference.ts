@@ -14,6 +14,7 @@ const tagForm = /^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$/;
 const digestForm = /^sha256:[0-9a-f]{64}$/;
 const registryForm = /^(?:[a-zA-Z0-9](?:[-a-zA-Z0-9.]*[a-zA-Z0-9])?|\[[0-9a-fA-F:.]+\])(?::[0-9]{1,5})?$/;
 
+export const isTag = (text: unknown): text is string => typeof text === 'string' && tagForm.test(text);
 export const isDigest = (text: unknown): text is string => typeof text === 'string' && digestForm.test(text);
 
 /**

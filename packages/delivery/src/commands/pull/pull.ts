@@ -17,10 +17,13 @@ import type { Format } from '@sluice/cli';
 import { replaceFile } from '@sluice/renderer/emit/file.ts';
 import { writeRelease } from '../../emit/release.ts';
 import { exitCodes } from '@sluice/renderer/exit.ts';
+import { WebClient } from '@sluice/transport/http/web.ts';
 import { RegistryClient } from '@sluice/transport/registry/client.ts';
+import type { Content } from '@sluice/transport/content/content.ts';
+import { directoryReader, layoutContent, webReader } from '@sluice/transport/content/layout.ts';
 import { registryContent } from '@sluice/transport/content/registry.ts';
 import { pullRelease } from '@sluice/transport/content/pull.ts';
-import { readReference } from '@sluice/transport/registry/reference.ts';
+import { isDigest, readReference } from '@sluice/transport/registry/reference.ts';
 import { atRegistry } from '../failure/at-registry.ts';
 import { Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
 import { progress, say } from '@sluice/renderer/commands/output/progress.ts';
@@ -35,16 +38,13 @@ interface PullOptions {
 
 type PulledFiles = ReadonlyMap<string, string>;
 
-/** `sluice pull`: fetches a release from a registry by its digest and writes it to a directory. */
+/** `sluice pull`: fetches a release from a registry or an image layout by its digest and writes it to a directory. */
 export async function pullCommand(spec: string, { output, report, node, plainHttp }: PullOptions): Promise<number> {
-  const reference = readReference(spec);
-  if (reference?.digest === undefined) throw new Stopped(noDigest(spec));
   progress(`fetching ${spec}`);
-  const client = new RegistryClient(reference, { plainHttp: plainHttp === true, env: process.env });
-  const { digest } = reference;
+  const { content, digest } = await atRegistry(async () => contentOf(spec, plainHttp === true));
   const part =
     node === undefined ? undefined : { node, profileOf: (shared: PulledFiles) => profileIn(spec, shared, node) };
-  const { files: pulled, passedOver } = await atRegistry(() => pullRelease(registryContent(client), digest, part));
+  const { files: pulled, passedOver } = await atRegistry(() => pullRelease(content, digest, part));
   const files = node === undefined ? pulled : filesOfNode(pulled, node, profileIn(spec, pulled, node));
   const sums = files.get(sumsFile) ?? '';
   const misfit = sumsMisfit(sums, new Map([...files].map(([path, text]) => [path, fileDigest(text)])));
@@ -84,11 +84,26 @@ function profileIn(spec: string, files: PulledFiles, node: string): string {
   });
 }
 
+/** @throws Stopped, RegistryFailure */
+function contentOf(spec: string, plainHttp: boolean): { readonly content: Content; readonly digest: string } {
+  const [, place = '', digest] = /^(.*)@([^@]*)$/s.exec(spec) ?? [];
+  const reference = readReference(spec);
+  if (!isDigest(digest)) throw new Stopped(noDigest(spec));
+  const [, dir] = /^oci:(.+)$/.exec(place) ?? [];
+  if (dir !== undefined) return { content: layoutContent(place, directoryReader(dir)), digest };
+  if (/^https?:\/\//.test(place)) {
+    const client = new WebClient(place, { plainHttp });
+    return { content: layoutContent(place, webReader(client)), digest };
+  }
+  if (reference === undefined) throw new Stopped(noDigest(spec));
+  return { content: registryContent(new RegistryClient(reference, { plainHttp, env: process.env })), digest };
+}
+
 function noDigest(spec: string): Problem {
   return {
     code: 'REGISTRY_INVALID',
     level: 'error',
-    message: `Cannot pull ${JSON.stringify(spec)}: it is not of the form REGISTRY/REPOSITORY@sha256:DIGEST`,
+    message: `Cannot pull ${JSON.stringify(spec)}: it is not of the form REGISTRY/REPOSITORY@sha256:DIGEST, oci:DIR@… or https://…@…`,
     hint: 'A tag can be moved; `sluice push` prints the reference by digest',
   };
 }

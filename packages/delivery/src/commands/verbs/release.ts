@@ -136,13 +136,16 @@ export function addPack(program: Command): void {
 
 /** Adds `sluice push`. */
 export function addPush(program: Command): void {
-  examples(program.command('push'), ['sluice push release registry.example.com/sluice/shop:42'])
-    .summary('push a release to a registry')
+  examples(program.command('push'), [
+    'sluice push release registry.example.com/sluice/shop:42',
+    'sluice push release oci:/srv/www/sluice:production             # for a web server or an object store',
+  ])
+    .summary('push a release to a registry, or an image layout')
     .description(
-      'Pushes a release and its signatures to a container registry. Credentials come from the docker config. Prints the reference by digest.',
+      'Pushes a release and its signatures to a container registry, with the credentials of the docker config, or writes them into an OCI image layout: static files, which hold the newest release of each tag and the one before. Prints the reference by digest.',
     )
     .argument('<DIR>', 'a release directory')
-    .argument('<REF>', 'REGISTRY/REPOSITORY:TAG')
+    .argument('<REF>', 'REGISTRY/REPOSITORY:TAG, or oci:DIR:TAG for an image layout')
     .addOption(plainHttpOption())
     .addOption(outputOption())
     .action(run(async (options, dir, ref) => (await import('../push/push.ts')).pushCommand(dir, ref, options)));
@@ -153,10 +156,14 @@ export function addPull(program: Command): void {
   examples(program.command('pull'), [
     'sluice pull registry.example.com/sluice/shop@"$DIGEST" -o release',
     'sluice pull registry.example.com/sluice/shop@"$DIGEST" --node node-a -o release',
+    'sluice pull https://cdn.example.com/sluice@"$DIGEST" --node node-a -o release',
   ])
-    .summary('pull a release from a registry')
+    .summary('pull a release from a registry or an image layout')
     .description('Pulls a release and its signatures by digest and writes a release directory.')
-    .argument('<REF>', 'REGISTRY/REPOSITORY@sha256:DIGEST, as `sluice push` prints it')
+    .argument(
+      '<REF>',
+      'REGISTRY/REPOSITORY@sha256:DIGEST, as `sluice push` prints it; oci:DIR@… or https://HOST/PATH@… of an image layout',
+    )
     .option('--node <NAME>', 'include only the files that this node needs', notEmpty)
     .addOption(plainHttpOption())
     .addOption(pathOption('DIR', 'the release directory'))
