@@ -39,7 +39,7 @@ type FileTexts = ReadonlyMap<string, string>;
  * Packs a release: the same files give the same bytes.
  * @param files path → text of all of its files; those of signatures and openings become referrers
  */
-export function packRelease(release: Release, files: FileTexts): PackedRelease {
+export function packRelease(release: Pick<Release, 'cluster' | 'serial'>, files: FileTexts): PackedRelease {
   const { shared, nodes, profiles } = splitRelease(files);
   const blobs: Packed[] = [packed(mediaTypes.empty, emptyConfig)];
   const manifests: Packed[] = [];
