@@ -144,8 +144,9 @@ export class HttpClient {
   /** Retries temporary failures of requests that may be repeated; of a body that was interrupted, only the rest is requested. */
   async #send(url: URL, request: HttpRequest): Promise<HttpResponse> {
     const mayRepeat = request.mayRepeat ?? request.method !== 'POST';
-    /** The part of a body that came before its connection ended. */
+    /** The part of a body that came before its connection ended, and the longest one so far. */
     let start: HttpResponse | undefined;
+    let longest = 0;
     for (let attempt = 1; ; attempt++) {
       const isLast = attempt >= registryLimits.attemptsMax || !mayRepeat;
       try {
@@ -153,14 +154,16 @@ export class HttpClient {
         const connection = { ...this.#addressesOf(url), agents: this.#agents, budget: this.#budget };
         const answer = joined(start, await exchange(url, { ...request, headers }, connection));
         if (answer === undefined) throw new Error('it answers the request for the rest of a file with another part');
-        if (answer.body.length > request.bytesMax && answer.status === 200) throw new TooLarge(request.bytesMax);
+        if (answer.status === 200 && answer.body.length > request.bytesMax) throw new TooLarge(request.bytesMax);
         if (isLast || !mayPass(answer.status)) return answer;
       } catch (error) {
         this.#giveUp(url, error, isLast);
-        const longer = error instanceof Interrupted ? joined(start, error.start) : undefined;
+        start = error instanceof Interrupted ? joined(start, error.start) : undefined;
+        const length = start?.body.length ?? 0;
+        if (length > request.bytesMax) this.#giveUp(url, new TooLarge(request.bytesMax), true);
         // A server that ends each connection early is asked again as long as it gives much.
-        if (length(longer) - length(start) >= registryLimits.progressBytes) attempt = 0;
-        start = longer;
+        if (length - longest >= registryLimits.progressBytes) attempt = 0;
+        longest = Math.max(longest, length);
       }
       await backOff(Math.max(attempt, 1), this.#budget.signal).catch(() => this.#giveUp(url, undefined, false));
     }
@@ -176,8 +179,6 @@ export class HttpClient {
     if (isLast || error instanceof TooSlow) throw unreachable(url, (error as Error).message);
   }
 }
-
-const length = (answer: HttpResponse | undefined): number => answer?.body.length ?? 0;
 
 function unreachable(url: URL, why: string): RegistryFailure {
   const hint =
