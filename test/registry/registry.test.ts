@@ -6,10 +6,14 @@ import { fileDigest, printOpening } from '@sluice/bundle';
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { DebianRegistry } from './debian.fixture.ts';
 import { FakeRegistry } from './fake.fixture.ts';
+import { StaticServer } from './static.fixture.ts';
 import { sluice } from '../../packages/sluice/src/in-process.fixture.ts';
 import { filesOf, makeSampleRelease, signatureOf } from './release.fixture.ts';
 
-/** One contract suite for registries: the one of this project, with and without the API of OCI 1.1, and Debian's, which predates it. */
+/**
+ * One contract suite for all places of releases: the registry of this project, with and without the API of OCI 1.1, Debian's, which
+ * predates it, and image layouts in a directory and behind a web server.
+ */
 
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-registry-'));
 const at = (name: string): string => join(scratch, name);
@@ -25,16 +29,34 @@ beforeEach(() => {
 afterEach(() => vi.unstubAllEnvs());
 
 interface Open {
-  readonly host: string;
+  /** Where to push to, without a tag; and where to pull from. */
+  readonly place: string;
+  readonly source?: string;
   close(): void;
 }
-const registries: readonly [title: string, open: () => Promise<Open | string>][] = [
-  ['a registry that lists referrers', () => FakeRegistry.open({ referrers: true })],
-  ['a registry that does not know referrers', () => FakeRegistry.open()],
-  ["Debian's docker-registry", () => DebianRegistry.open()],
+const repository = (registry: FakeRegistry | DebianRegistry | string): Open | string =>
+  typeof registry === 'string' ? registry : { place: `${registry.host}/sluice/shop`, close: () => registry.close() };
+const layout = `oci:${at('layout')}`;
+const registries: readonly [title: string, open: () => Promise<Open | string>, missing: RegExp][] = [
+  [
+    'a registry that lists referrers',
+    async () => repository(await FakeRegistry.open({ referrers: true })),
+    /answered 404/,
+  ],
+  ['a registry that does not know referrers', async () => repository(await FakeRegistry.open()), /answered 404/],
+  ["Debian's docker-registry", async () => repository(await DebianRegistry.open()), /answered 404/],
+  ['an image layout in a directory', async () => ({ place: layout, close: () => {} }), /there is no such file/],
+  [
+    'an image layout behind a web server',
+    async () => {
+      const server = await StaticServer.open(at('layout'));
+      return { place: layout, source: server.url, close: () => server.close() };
+    },
+    /there is no such file/,
+  ],
 ];
 
-describe.each(registries)('%s', (_title, open) => {
+describe.each(registries)('%s', (_title, open, missing) => {
   let registry: Open | undefined;
   let whyNot = '';
   beforeEach(async (context) => {
@@ -44,13 +66,18 @@ describe.each(registries)('%s', (_title, open) => {
     if (whyNot !== '') context.skip(whyNot);
   });
   afterEach(() => registry?.close());
-  const push = () => sluice('push', at('release'), `${registry?.host}/sluice/shop:latest`);
+  /** The output is the reference to pull. */
+  const push = async () => {
+    const ran = await sluice('push', at('release'), `${registry?.place}:latest`);
+    const { place = '', source = place } = registry ?? {};
+    return { ...ran, stdout: ran.stdout.replace(place, source) };
+  };
 
   test('returns what was pushed, byte for byte', async () => {
     const { status, stdout, stderr } = await push();
     expect(stderr).toContain('release 1 of ');
     expect(status).toBe(0);
-    expect(stdout).toMatch(new RegExp(`^${registry?.host}/sluice/shop@sha256:[0-9a-f]{64}\\n$`));
+    expect(stdout).toMatch(new RegExp(`^${registry?.source ?? registry?.place}@sha256:[0-9a-f]{64}\\n$`));
     expect(await sluice('pull', stdout.trim(), '-o', at('pulled'))).toMatchObject({ status: 0, stdout: '' });
     expect(filesOf(at('pulled'))).toEqual(filesOf(at('release')));
     expect((await sluice('pull', stdout.trim(), '-o', at('pulled'))).stderr).toContain('unchanged');
@@ -83,7 +110,7 @@ describe.each(registries)('%s', (_title, open) => {
     };
     const both = [signatureOf('a key that was lost'), signatureOf('again')].toSorted();
     expect(await pulled()).toEqual(both);
-    await sluice('push', at('pulled'), `${registry?.host}/sluice/shop:latest`);
+    await sluice('push', at('pulled'), `${registry?.place}:latest`);
     expect(await pulled()).toEqual(both);
   });
 
@@ -121,10 +148,11 @@ describe.each(registries)('%s', (_title, open) => {
   });
 
   test('reports a missing digest', async () => {
-    const reference = `${registry?.host}/sluice/shop@sha256:${'0'.repeat(64)}`;
+    const reference = `${registry?.source ?? registry?.place}@sha256:${'0'.repeat(64)}`;
     const { status, stderr } = await sluice('pull', reference, '-o', at('pulled'));
     expect(status).toBe(2);
-    expect(stderr).toMatch(/answered 404 .*\[REGISTRY_INVALID\]/);
+    expect(stderr).toMatch(missing);
+    expect(stderr).toContain('[REGISTRY_INVALID]');
     expect(readdirSync(scratch)).not.toContain('pulled');
   });
 });
