@@ -24,7 +24,7 @@ const patterns: Readonly<Record<ProjectName, readonly string[]>> = {
     'packages/*/src/**/*.test.ts',
     'packages/review/page/**/*.test.ts',
     'test/*.test.ts',
-    'test/{cluster,demo,docs,fuzz,registry,review,report,pipeline}/*.test.ts',
+    'test/{cluster,demo,docs,fetch,fuzz,registry,review,report,pipeline}/*.test.ts',
     'tools/*.test.ts',
   ],
   kernel: ['test/{doctor,field,netns,nft,runbooks,faults,surroundings,parity,monitoring,deploy,conformance,servers}/*.test.ts'],

@@ -9,6 +9,8 @@ export interface KeyPair {
 export interface CertificateAuthority extends KeyPair {
   /** A certificate of this authority for addresses, by their bytes; without one for 127.0.0.1. */
   issue(name: string, notAfter: Date, ...addresses: readonly (readonly number[])[]): KeyPair;
+  /** A certificate for 127.0.0.1 with a beginning. */
+  issueFrom(notBefore: Date, name: string, notAfter: Date): KeyPair;
 }
 
 // The DER that an X.509 certificate needs (RFC 5280, section 4.1): node:crypto signs but does not build certificates.
@@ -45,6 +47,7 @@ function time(date: Date): Buffer {
 
 interface CertificateRequest {
   readonly name: string;
+  readonly notBefore?: Date;
   readonly notAfter: Date;
   readonly extension: Buffer;
   readonly publicKey: KeyObject;
@@ -54,9 +57,17 @@ interface CertificateRequest {
 
 let serial = 0;
 
-function certify({ name, notAfter, extension, publicKey, issuer, issuerKey }: CertificateRequest): string {
+function certify({
+  name,
+  notBefore = new Date(0),
+  notAfter,
+  extension,
+  publicKey,
+  issuer,
+  issuerKey,
+}: CertificateRequest): string {
   serial += 1;
-  const validity = sequence(time(new Date(0)), time(notAfter));
+  const validity = sequence(time(notBefore), time(notAfter));
   const body = sequence(
     der(0xa0, der(0x02, Buffer.from([2]))),
     der(0x02, Buffer.from([serial])),
@@ -78,14 +89,21 @@ export function makeAuthority(issuer: string, notAfter: Date): CertificateAuthor
   const own = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
   const from = { issuer, issuerKey: own.privateKey };
   const certificate = certify({ ...from, name: issuer, notAfter, extension: isAuthority, publicKey: own.publicKey });
+  const issueFrom = (
+    notBefore: Date,
+    name: string,
+    until: Date,
+    ...addresses: readonly (readonly number[])[]
+  ): KeyPair => {
+    const of = addresses.length > 0 ? addresses : [[127, 0, 0, 1]];
+    const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
+    const wanted = { ...from, name, notBefore, notAfter: until, extension: forAddresses(of), publicKey };
+    return { key: pem(privateKey), certificate: certify(wanted) };
+  };
   return {
     key: pem(own.privateKey),
     certificate,
-    issue: (name, until, ...addresses) => {
-      const of = addresses.length > 0 ? addresses : [[127, 0, 0, 1]];
-      const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
-      const wanted = { ...from, name, notAfter: until, extension: forAddresses(of), publicKey };
-      return { key: pem(privateKey), certificate: certify(wanted) };
-    },
+    issueFrom,
+    issue: (name, until, ...addresses) => issueFrom(new Date(0), name, until, ...addresses),
   };
 }

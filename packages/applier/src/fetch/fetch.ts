@@ -102,10 +102,13 @@ function problemOf(error: unknown, nowMs: number): Problem {
   };
 }
 
-/** A certificate that seems to be out of its time often means that the clock of the node is wrong. */
+/** A certificate that seems to be out of its time often means that the clock of the node is wrong. git may tell no more than a failure. */
 function withClock(problem: Problem, nowMs: number): Problem {
-  const [, which] = /certificate (?:is )?(not yet valid|has expired)/i.exec(problem.message) ?? [];
+  const [, which] = /certificate (?:is )?(not yet valid|has expired|verification failed)/i.exec(problem.message) ?? [];
   if (which === undefined) return problem;
   const clock = `the clock of this node says ${new Date(nowMs).toISOString().slice(0, 19)}Z`;
-  return { ...problem, hint: `Check the clock first: ${clock}. If it is right, renew the certificate of the server` };
+  return {
+    ...problem,
+    hint: `Check the clock first: ${clock}. If it is right, renew the certificate of the server, or set caFile`,
+  };
 }
