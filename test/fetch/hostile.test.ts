@@ -131,7 +131,8 @@ describe.each(['oci', 'https'])('after release 5, a source of kind %s that', (na
 });
 
 describe('git', () => {
-  const fetcherOf = (url: string): Fetcher => new Fetcher(scene, { git: { url }, ...bounds, secondsMax: 5 });
+  const fetcherOf = (url: string): Fetcher =>
+    new Fetcher(scene, { git: { url, path: 'out' }, ...bounds, secondsMax: 5 });
 
   test.each<readonly [string, Instead, RegExp]>([
     ['never answers', () => true, /it took too long/],
@@ -157,11 +158,11 @@ describe('git', () => {
     async (_title, misdeed, says) => {
       const server = closed(await gitServer(at('git')));
       publish({ serial: 5 });
-      commitTo(at('git/shop'), release, '');
+      commitTo(at('git/shop'), release, 'out');
       const fetcher = fetcherOf(`${server.url}/shop/.git`);
       expect(await fetcher.said()).toMatch(/^placed 5/);
       publish({ serial: 6, files: changed });
-      commitTo(at('git/shop'), release, '');
+      commitTo(at('git/shop'), release, 'out');
       server.instead = misdeed;
       expect(await fetcher.said()).toMatch(says);
       expect(await fetcher.taken()).toBe('serial 5');
@@ -174,7 +175,7 @@ describe('git', () => {
   test('a commit that is larger than the bound is not kept', async () => {
     const server = closed(await gitServer(at('git')));
     publish({ serial: 5 });
-    commitTo(at('git/shop'), release, '');
+    commitTo(at('git/shop'), release, 'out');
     writeFileSync(
       at('git/shop/big'),
       execFileSync('/usr/bin/head', ['-c', String(2 * bytesMax), '/dev/urandom'], { maxBuffer: 4 * bytesMax }),
@@ -199,10 +200,10 @@ describe('git', () => {
   test('links, and files that no bundle has, are refused', async () => {
     const server = closed(await gitServer(at('git')));
     publish({ serial: 5 });
-    commitTo(at('git/shop'), release, '');
+    commitTo(at('git/shop'), release, 'out');
     const git = (...args: readonly string[]): void =>
       void execFileSync('/usr/bin/git', ['-C', at('git/shop'), '-c', 'user.name=a', '-c', 'user.email=a@b', ...args]);
-    execFileSync('/bin/ln', ['-sf', '/etc/passwd', at('git/shop/waves.yaml')]);
+    execFileSync('/bin/ln', ['-sf', '/etc/passwd', at('git/shop/out/waves.yaml')]);
     git('add', '-A');
     git('commit', '-qm', 'link');
     const fetcher = fetcherOf(`${server.url}/shop/.git`);
@@ -213,13 +214,13 @@ describe('git', () => {
   test('what the repository names is not started', async () => {
     const server = closed(await gitServer(at('git')));
     publish({ serial: 5 });
-    commitTo(at('git/shop'), release, '');
+    commitTo(at('git/shop'), release, 'out');
     const fetcher = fetcherOf(`${server.url}/shop/.git`);
     await fetcher.said();
     const config = join(fetcher.directory, 'git/.git/config');
     writeFileSync(config, `[core]\n\tfsmonitor = touch ${at('started')}\n\thooksPath = ${at('')}\n`, { flag: 'a' });
     publish({ serial: 6, files: changed });
-    commitTo(at('git/shop'), release, '');
+    commitTo(at('git/shop'), release, 'out');
     expect(await fetcher.said()).toMatch(/^placed 6/);
     expect(existsSync(at('started'))).toBe(false);
   }, 60_000);

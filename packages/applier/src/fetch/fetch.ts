@@ -60,6 +60,9 @@ async function fetchFound(source: Source, found: string, { gate, memory, name, p
     return { kind: 'placed', release: signed, files: written };
   } catch (error) {
     if (!(error instanceof RefusedRelease)) throw error;
+    // This node could not judge it: no space, no tool, no keys.
+    const own = error.problems.find(({ code }) => /^(?:NODE|SIGNERS)_/.test(code));
+    if (own) return { kind: 'failed', problem: own };
     memory.refuse(source.name, found, error.problems);
     return { kind: 'refused', problems: error.problems };
   }

@@ -105,6 +105,7 @@ export class GitSource implements Source {
 
   async #run(args: readonly string[], good: readonly number[], access: RemoteAccess): Promise<string> {
     const { directory, bytesMax, signal } = this.#parts;
+    if (signal.aborted) throw failureOf(this.name, tooLong);
     const [git, prlimit] = [findTool('git'), findTool('prlimit')];
     if (git === undefined || prlimit === undefined)
       throw new SourceFailure(
@@ -114,17 +115,28 @@ export class GitSource implements Source {
       );
     const call = remoteGit(directory, args, access);
     // No file of a pack may be larger: the kernel ends what writes it.
-    const result = await execa(prlimit, [`--fsize=${bytesMax}`, '--core=0', git, ...call.args], {
+    const child = execa(prlimit, [`--fsize=${bytesMax}`, '--core=0', git, ...call.args], {
       env: call.env,
       extendEnv: call.extendEnv,
       reject: false,
       stdin: 'ignore',
-      cancelSignal: signal,
-      forceKillAfterDelay: 1_000,
+      // A group of its own: the processes of a transport outlive git, and wait for the network.
+      detached: true,
       maxBuffer: fetchLimits.gitErrorBytesMax,
     });
+    const end = (): void => endGroup(child.pid);
+    signal.addEventListener('abort', end);
+    const result = await child.finally(() => signal.removeEventListener('abort', end));
     if (result.exitCode !== undefined && good.includes(result.exitCode)) return result.stdout;
-    throw failureOf(this.name, result.isCanceled ? 'it took too long' : reasonIn(result.stderr));
+    throw failureOf(this.name, signal.aborted ? tooLong : reasonIn(result.stderr));
+  }
+}
+
+function endGroup(pid: number | undefined): void {
+  try {
+    if (pid !== undefined) process.kill(-pid, 'SIGKILL');
+  } catch {
+    // It has ended.
   }
 }
 
@@ -144,6 +156,8 @@ function reasonIn(stderr: unknown): string {
     printable(lines.slice(0, 3).join('; ').slice(0, fetchLimits.messageCharactersMax)) || 'git failed without a reason'
   );
 }
+
+const tooLong = 'it took too long';
 
 function failureOf(name: string, why: string): SourceFailure {
   const isAccess = /Authentication failed|Permission denied|could not read Username|error: 40[13]\b|Host key/i.test(

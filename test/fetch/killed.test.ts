@@ -1,0 +1,136 @@
+// @module-tag test
+import { execFileSync, spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { atTier, programPath, randomOf, seed } from '@sluice/testing';
+import { afterAll, beforeEach, expect, test } from 'vitest';
+import { sampleBundle, sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { Fetcher } from '../../packages/applier/src/testing/fetch.fixture.ts';
+import { GateScene } from '../../packages/applier/src/testing/gate.fixture.ts';
+
+/** The real program, killed before any of its writes, or on a full disk: what is placed is one release or the other, or finished by the next process. */
+
+const scene = new GateScene();
+const { publish, directory: release, scratch } = scene;
+const fetched = join(scratch, 'fetched');
+const config = join(scratch, 'sluiced.yaml');
+afterAll(scene.end);
+
+const five = sampleBundle({ services: { 'shop/web': [1], 'shop/old': [2], 'shop/api': [3] } });
+const six = sampleBundle({ services: { 'shop/web': [7], 'shop/new': [2], 'shop/api': [4] } });
+
+beforeEach(() => {
+  scene.reset();
+  rmSync(fetched, { recursive: true, force: true });
+  writeConfig(fetched);
+});
+
+function writeConfig(directory: string): void {
+  const source = `source: { dir: { path: ${release} }, directory: ${directory} }`;
+  const signatures = `signatures: { allowedSigners: ${scene.signersFile} }`;
+  const head = `apiVersion: sluice.dev/v1alpha1\nkind: SluicedConfig\nnode: ${sampleNode}\n`;
+  writeFileSync(config, `${head}${signatures}\n${source}\n`, { mode: 0o644 });
+}
+
+interface Ran {
+  readonly signal: string | null;
+  readonly status: number | null;
+  readonly said: string;
+}
+
+/** Runs `sluiced fetch --once`. @param killedAt before which write it is killed; 0: none */
+function fetchOnce(killedAt = 0): Ran {
+  const env = { KILLED_AT: String(killedAt), KILLED_BELOW: fetched };
+  const args = [
+    '--import',
+    join(import.meta.dirname, 'killed-at.mjs'),
+    programPath('sluiced'),
+    'fetch',
+    '--once',
+    '-c',
+    config,
+  ];
+  const { signal, status, stdout, stderr } = spawnSync(process.execPath, args, { env, encoding: 'utf8' });
+  return { signal, status, said: `${stdout}${stderr}` };
+}
+
+const taken = (): Promise<string> => new Fetcher(scene, { dir: { path: release } }).taken();
+
+test('a process that is killed at any write leaves a release that is whole, or that the next one finishes without the source', async () => {
+  publish({ serial: 5, files: five });
+  expect(fetchOnce().said).toContain('placed');
+  cpSync(fetched, join(scratch, 'before'), { recursive: true });
+  publish({ serial: 6, files: six });
+  const whole = fetchOnce();
+  expect(await taken()).toBe('serial 6');
+  const calls = Number(/calls: (\d+)/.exec(whole.said)?.[1]);
+  expect(calls).toBeGreaterThan(20);
+  const stride = atTier({ quick: 8, all: 1 });
+  const first = Math.floor(randomOf(seed)() * stride);
+  const chosen = Array.from({ length: calls }, (_, n) => n + 1).filter((n) => n % stride === first % stride);
+  const outcomes = new Set<string>();
+  for (const at of chosen) {
+    rmSync(fetched, { recursive: true });
+    cpSync(join(scratch, 'before'), fetched, { recursive: true });
+    expect(fetchOnce(at).signal, `write ${at}`).toBe('SIGKILL');
+    const left = await taken();
+    outcomes.add(left.replace(/ .*/s, ''));
+    // The source is gone: what was decided is finished from the disk, and nothing else changes.
+    renameSync(release, `${release}.gone`);
+    expect(fetchOnce().said).toContain('SOURCE_UNREACHABLE');
+    const finished = await taken();
+    expect(finished, `write ${at}`).toMatch(/^serial [56]$/);
+    if (left.startsWith('serial')) expect(finished, `write ${at}`).toBe(left);
+    renameSync(`${release}.gone`, release);
+    expect(fetchOnce().status).toBe(0);
+    expect(await taken(), `write ${at}`).toBe('serial 6');
+  }
+  expect(outcomes).toContain('serial');
+}, 600_000);
+
+test.for([0, 64])(
+  'a disk with %i kB left keeps the release that is placed; with space the next one follows',
+  async (left, context) => {
+    const disk = join(scratch, 'disk');
+    for (const name of ['five', 'six', 'placed-1', 'placed-2', 'placed-3'])
+      rmSync(join(scratch, name), { recursive: true, force: true });
+    mkdirSync(disk, { recursive: true });
+    const isRoot = process.getuid?.() === 0;
+    if (!isRoot || spawnSync('/usr/bin/unshare', ['-m', '/bin/true']).status !== 0)
+      return context.skip('no mount namespace of its own: needs root');
+    writeConfig(join(disk, 'fetched'));
+    publish({ serial: 5, files: five });
+    cpSync(release, join(scratch, 'five'), { recursive: true });
+    publish({ serial: 6, files: sampleBundle({ services: Object.fromEntries(many) }) });
+    cpSync(release, join(scratch, 'six'), { recursive: true });
+    const fetch = `${process.execPath} ${programPath('sluiced')} fetch --once -c ${config}`;
+    const script = `
+    mount -t tmpfs -o size=1m tmpfs ${disk}
+    use() { rm -rf ${release}; cp -a ${scratch}/$1 ${release}; }
+    use five; ${fetch} >&2; cp -a ${disk}/fetched/release ${scratch}/placed-1
+    dd if=/dev/zero of=${disk}/filler bs=1k count=100000 2>/dev/null
+    truncate -s -${left}k ${disk}/filler
+    use six; ${fetch} >&2; echo "exit $?"; cp -a ${disk}/fetched/release ${scratch}/placed-2
+    test ! -e ${disk}/fetched/staged && echo clean
+    rm ${disk}/filler; ${fetch} >&2; echo "exit $?"; cp -a ${disk}/fetched/release ${scratch}/placed-3`;
+    const { stdout, stderr } = spawnSync('/usr/bin/unshare', ['-m', '/bin/sh', '-c', script], {
+      encoding: 'utf8',
+      env: { PATH: '/usr/bin:/bin:/usr/sbin' },
+    });
+    expect(stdout).toBe('exit 2\nclean\nexit 0\n');
+    expect(stderr).toMatch(/OUTPUT_UNWRITABLE.*ENOSPC|no space left/i);
+    expect(readFileSync(join(scratch, 'placed-2/SHA256SUMS'), 'utf8')).toBe(
+      readFileSync(join(scratch, 'five/SHA256SUMS'), 'utf8'),
+    );
+    expect(() =>
+      execFileSync('/usr/bin/diff', ['-r', join(scratch, 'placed-1'), join(scratch, 'placed-2')]),
+    ).not.toThrow();
+    expect(readFileSync(join(scratch, 'placed-3/SHA256SUMS'), 'utf8')).toBe(
+      readFileSync(join(scratch, 'six/SHA256SUMS'), 'utf8'),
+    );
+    expect(existsSync(join(scratch, 'placed-3/staged'))).toBe(false);
+  },
+  120_000,
+);
+
+const many = Array.from({ length: 60 }, (_, n): [string, number[]] => [`shop/s${n}`, [1, 2, 3]]);
