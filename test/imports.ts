@@ -77,7 +77,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
   'applier/limits': ['applier/paces'],
   'applier/paces': [],
   'applier/config': ['applier/config-forms', 'applier/config-source', 'applier/limits', 'cli'],
-  'applier/config-source': ['applier/config-forms', 'transport/registry'],
+  'applier/config-source': ['applier/config-forms', 'transport/http', 'transport/registry'],
   'applier/config-forms': [],
   'applier/command-error': ['applier/ports'],
   // The wings, from the verbs down to values. None but the verbs may import more than six others.
@@ -86,7 +86,9 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
     'applier/command-error',
     'applier/config',
     'applier/daemon',
+    'applier/config-source',
     'applier/diagnose',
+    'applier/fetch',
     'applier/inbox',
     'applier/kernel',
     'applier/limits',
@@ -98,6 +100,18 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
     'applier/state',
     'cli',
     'cli/log',
+  ],
+  // Beside the daemon, in a process of its own: releases in, from a source.
+  'applier/fetch': [
+    'applier/config-source',
+    'applier/inbox',
+    'applier/kernel',
+    'applier/message',
+    'applier/paces',
+    'transport/content',
+    'transport/http',
+    'transport/registry',
+    'cli',
   ],
   'applier/daemon': [
     'applier/apply',
@@ -132,6 +146,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
   'applier/observe': [
     'applier/apply',
     'applier/config',
+    'applier/fetch',
     'applier/inbox',
     'applier/kernel',
     'applier/limits',

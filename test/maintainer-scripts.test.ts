@@ -18,6 +18,7 @@ beforeEach(() => {
   rmSync(root, { recursive: true, force: true });
   for (const folder of ['bin', 'etc/sluice', 'run/systemd/system']) mkdirSync(join(root, folder), { recursive: true });
   writeFileSync(join(root, 'bin/systemctl'), `#!/bin/sh\necho "$*" >>${calls}\n`, { mode: 0o755 });
+  writeFileSync(join(root, 'bin/systemd-sysusers'), '#!/bin/sh\n', { mode: 0o755 });
   writeFileSync(join(root, 'bin/sluiced'), '#!/bin/sh\n', { mode: 0o755 });
   writeFileSync(config, '');
 });
@@ -33,8 +34,8 @@ function called(script: string, ...args: readonly string[]): readonly string[] {
   return existsSync(calls) ? readFileSync(calls, 'utf8').trim().split('\n') : [];
 }
 
-const stopped = ['disable --now sluiced.service sluiced-boot.service sluiced-rehearse.socket'];
-const started = ['enable --now sluiced-boot.service sluiced.service'];
+const stopped = ['disable --now sluiced-fetch.service sluiced.service sluiced-boot.service sluiced-rehearse.socket'];
+const started = ['enable --now sluiced-boot.service sluiced.service sluiced-fetch.service'];
 
 // The arguments are those of deb-prerm(5) and deb-postinst(5).
 test.each([
@@ -56,7 +57,12 @@ test.each([
     'an upgrade, or a configuration after a deconfiguration, restarts it if it runs',
     'postinst',
     ['configure', '0.1.0'],
-    ['daemon-reload', 'try-restart sluiced.service', 'is-active --quiet sluiced.service'],
+    [
+      'daemon-reload',
+      'try-restart sluiced-fetch.service',
+      'try-restart sluiced.service',
+      'is-active --quiet sluiced.service',
+    ],
   ],
 ] as const)('%s', (_title, script, args, expected) => {
   expect(called(script, ...args)).toEqual(expected);

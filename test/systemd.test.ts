@@ -10,7 +10,8 @@ const folder = join(import.meta.dirname, '../packages/applier/systemd');
 const daemons = ['sluiced.service', 'sluiced-boot.service'];
 const rehearsal = 'sluiced-rehearse@.service';
 const socket = 'sluiced-rehearse.socket';
-const units = [...daemons, rehearsal];
+const fetching = 'sluiced-fetch.service';
+const units = [...daemons, rehearsal, fetching];
 const textOf = (unit: string): string => readFileSync(join(folder, unit), 'utf8');
 const analyze = '/usr/bin/systemd-analyze';
 const whyNot = existsSync(analyze) ? '' : `${analyze} is missing: apt-get install systemd`;
@@ -61,6 +62,19 @@ test.each(
   ),
 )('%s', (_title, unit, line) => {
   expect(textOf(unit)).toMatch(line);
+});
+
+test.each([
+  ['it has no capability', /^CapabilityBoundingSet=$/m],
+  ['it has a user of its own', /^User=sluice-fetch$/m],
+  ['it cannot read the state', /^InaccessiblePaths=-\/var\/lib\/sluice$/m],
+  ['it cannot reach the kernel', /^RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6$/m],
+  ['it writes into its own directory alone', /^ProtectSystem=strict$/m],
+  ['what it starts ends with it', /^KillMode=control-group$/m],
+  ['its memory is bounded', /^MemoryMax=1G$/m],
+])('the fetch process: %s', (_title, line) => {
+  expect(textOf(fetching)).toMatch(line);
+  expect(textOf(fetching)).not.toMatch(/^(ReadWritePaths|BindPaths|AmbientCapabilities=.)/m);
 });
 
 test('systemd never gives up starting the daemon', () => {

@@ -131,7 +131,7 @@ test('a removal stops the units, and leaves the state and the rules', { timeout:
   const removed = dnf('remove', 'sluice');
   expect(removed).toMatchObject({ exitCode: 0 });
   expect(removed.all).toContain('the rules stay in the kernel');
-  const units = 'sluiced.service sluiced-boot.service sluiced-rehearse.socket';
+  const units = 'sluiced-fetch.service sluiced.service sluiced-boot.service sluiced-rehearse.socket';
   expect(systemctlCalls()).toBe(`disable --now ${units}\ndaemon-reload\n`);
   expect(existsSync(join(root, 'usr/bin/sluiced'))).toBe(false);
   expect(existsSync(join(root, 'usr/share/doc/sluice'))).toBe(false);

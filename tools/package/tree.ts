@@ -17,6 +17,7 @@ import { programNames } from '../bundle.ts';
 /** Path in the checkout → path in the tree. Man pages are compressed. */
 const files: Readonly<Record<string, string>> = {
   'packages/applier/systemd/sluiced.service': 'usr/lib/systemd/system/sluiced.service',
+  'packages/applier/systemd/sluiced-fetch.service': 'usr/lib/systemd/system/sluiced-fetch.service',
   'packages/applier/systemd/sluiced-boot.service': 'usr/lib/systemd/system/sluiced-boot.service',
   'packages/applier/systemd/sluiced-rehearse.socket': 'usr/lib/systemd/system/sluiced-rehearse.socket',
   'packages/applier/systemd/sluiced-rehearse@.service': 'usr/lib/systemd/system/sluiced-rehearse@.service',
@@ -25,6 +26,7 @@ const files: Readonly<Record<string, string>> = {
   'integrations/vip/sluice-vip': 'usr/share/sluice/sluice-vip',
   'docs/sluiced.yaml': 'usr/share/sluice/sluiced.yaml',
   'packaging/modules-load.conf': 'usr/lib/modules-load.d/sluice.conf',
+  'packaging/sysusers.conf': 'usr/lib/sysusers.d/sluice.conf',
   'packaging/tmpfiles.conf': 'usr/lib/tmpfiles.d/sluice.conf',
   'docs/man/sluice.1': 'usr/share/man/man1/sluice.1.gz',
   'docs/man/sluiced.8': 'usr/share/man/man8/sluiced.8.gz',
@@ -50,6 +52,7 @@ const documents = [
   'docs/cluster.md',
   'docs/release.md',
   'docs/apply.md',
+  'docs/fetch.md',
   'docs/vip.md',
   'docs/limits.md',
   'docs/limits-review.md',

@@ -42,6 +42,7 @@ export const exitDetails: Readonly<Record<'sluice' | 'sluiced', Readonly<Record<
     preflight: '3 this node cannot run the bundle',
     apply: '1 with --dry-run: something would change; else Services were left out; 3 refused; 4 rolled back; 5 halted',
     import: '3 the archive is refused, or cannot be placed',
+    fetch: '3 refused: the source has a release that this node must not take, or the directory is in use',
     boot: '3 the state directory cannot be used; 4 an older generation was loaded; 5 halted',
     run: '3 the state directory cannot be used',
     rehearse: '3 a tool refused the rules',

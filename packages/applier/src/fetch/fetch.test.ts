@@ -1,4 +1,4 @@
-import { appendFileSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
@@ -146,6 +146,21 @@ describe('changes nothing, after release 5, for', () => {
     publish({ serial: 7, files: changed });
     expect(await fetcher.said()).toMatch(/^placed 7: /);
   });
+});
+
+test('a release whose placement failed halfway is finished before anything else', async () => {
+  publish({ serial: 5 });
+  await fetcher.said();
+  publish({ serial: 6, files: changed });
+  // A folder in the place of a file cannot be replaced by one.
+  rmSync(join(fetcher.directory, 'release', web));
+  mkdirSync(join(fetcher.directory, 'release', web, 'x'), { recursive: true });
+  expect(await fetcher.said()).toMatch(/^failed OUTPUT_UNWRITABLE/);
+  rmSync(scene.directory, { recursive: true });
+  expect(await fetcher.said()).toMatch(/^failed OUTPUT_UNWRITABLE/);
+  rmSync(join(fetcher.directory, 'release', web), { recursive: true });
+  expect(await fetcher.said()).toMatch(/^failed SOURCE_UNREACHABLE/);
+  expect(await fetcher.taken()).toBe('serial 6');
 });
 
 test('a refused release is not read again until the source has another one', async () => {

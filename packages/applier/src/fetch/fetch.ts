@@ -33,6 +33,7 @@ export interface FetchNode {
 export async function fetchOnce(source: Source, node: FetchNode): Promise<Attempt> {
   const { memory, placed } = node;
   try {
+    placed.recover();
     const found = await source.look();
     if (memory.isPlaced(source.name, found, placed.digest)) return { kind: 'same' };
     const before = memory.refusal(source.name, found);

@@ -21,7 +21,9 @@ export type Digests = ReadonlyMap<string, string>;
 export class PlacedRelease {
   readonly #directory: string;
   readonly #run: Run;
-  #digests: Digests;
+  #digests: Digests = new Map();
+  /** What `staged` has is not in place, or not all of it. */
+  #isHalf = true;
 
   /**
    * Finishes what a killed process left, and reads what is placed.
@@ -31,9 +33,19 @@ export class PlacedRelease {
     this.#directory = directory;
     this.#run = run;
     mkdirSync(directory, { recursive: true, mode: 0o755 });
+    this.recover();
+  }
+
+  /**
+   * Finishes what a killed process, or an error of the disk, left. Does nothing where all is in place.
+   * @throws the error of the file system
+   */
+  recover(): void {
+    if (!this.#isHalf) return;
     if (isFile(this.#ready)) this.#move();
     rmSync(this.#staged, { recursive: true, force: true });
     this.#digests = digestsOf(readPlaced(this.#release) ?? new Map());
+    this.#isHalf = false;
   }
 
   get #release(): string {
@@ -79,9 +91,11 @@ export class PlacedRelease {
       rmSync(this.#staged, { recursive: true, force: true });
       throw error;
     }
+    this.#isHalf = true;
     this.#move();
     rmSync(this.#staged, { recursive: true, force: true });
     this.#digests = next;
+    this.#isHalf = false;
     return count + remove.length;
   }
 

@@ -15,7 +15,9 @@ type MachineAlarm =
   | 'AFFINITY_NEARLY_FULL'
   | 'CONNTRACK_NEARLY_FULL'
   | 'CONTROL_SOCKET'
-  | 'STATE_DAMAGED';
+  | 'STATE_DAMAGED'
+  | 'SOURCE_LATE'
+  | 'SOURCE_REFUSED';
 
 /** Raises an alarm while a resource is missing; logs it as well, because the status port may be what is missing. */
 export function lastingAlarm(code: MachineAlarm, status: Status, log: DaemonLog): (why: string | undefined) => void {

@@ -6,9 +6,10 @@ import { mostConnections } from '../../ports/nftables/counts.ts';
 import type { DaemonLog } from '../../daemon/reports.ts';
 import { lastingAlarm } from './alarms.ts';
 import type { RunningNode } from './node.ts';
+import { sourceRound } from './source.ts';
 
 type RoundParts = Pick<RunningNode, 'monotonicMs' | 'status'> & {
-  readonly config: Pick<RunningNode['config'], 'endpoints' | 'countedServices'>;
+  readonly config: Pick<RunningNode['config'], 'endpoints' | 'countedServices' | 'source'>;
   readonly log: DaemonLog;
   readonly session: Pick<RunningNode['session'], 'storeDoubt' | 'nftLack' | 'affinityFills' | 'hasGained'> & {
     readonly counting: Pick<RunningNode['session']['counting'], 'counts' | 'traffic'>;
@@ -40,12 +41,14 @@ export function roundOf(
   const lookForMore = growing(monotonicMs, async () => {
     if (await session.hasGained()) gained();
   });
+  const source = sourceRound({ config, log, status }, Date.now);
   let [storesDueMs, nftDueMs] = [-Infinity, -Infinity];
   return async () => {
     const share = session.reconciler.endpointShare;
     if (share > config.endpoints.alarmShare) status.raise('ENDPOINT_CHANGES_MANY', manyChanges(share));
     else status.clear('ENDPOINT_CHANGES_MANY');
     state(session.journal.damage.alarm);
+    source();
     const why = nearlyFull(readFill(), isNearlyFull);
     // The count goes up and down all the time: the text stays while the alarm does.
     if ((why === undefined) === isNearlyFull) conntrack(why);

@@ -1,4 +1,5 @@
 import type { Accepted } from '@sluice/bundle';
+import type { SourceStatus } from '../../fetch/status-file.ts';
 import type { NftProtection } from '../../ports/nftables/ports.ts';
 import type { Adoption } from '../../ports/adoption.ts';
 import { describePartial } from '../../ports/outcome.ts';
@@ -47,6 +48,7 @@ function nodeRows(summary: StatusSummary): readonly Row[] {
 function daemonRows(daemon: DaemonStatus | null): readonly Row[] {
   const {
     waits,
+    source,
     protection,
     rulesSeenSeconds,
     lastRepair,
@@ -57,6 +59,7 @@ function daemonRows(daemon: DaemonStatus | null): readonly Row[] {
   } = daemon ?? {};
   return [
     ['waits', waits ? `for wave ${waits.wave} (${waits.name}) to open` : undefined],
+    ['source', source ? describeSource(source) : undefined],
     ['draining', draining ? describeDrain(draining) : undefined],
     ['eligible', ineligible ? `no: load balancers are told to send elsewhere (${ineligible})` : undefined],
     ['table', protection ? describeProtection(protection) : undefined],
@@ -92,6 +95,12 @@ function openRows(summary: StatusSummary): readonly Row[] {
       ({ what, at: when }, index): Row => [index === 0 ? 'next' : '', `${what}${inTime(when, Date.parse(at))}`],
     ),
   ];
+}
+
+function describeSource({ source, outcome, attempted, succeeded, serial, problem }: SourceStatus): string {
+  const has = serial === null ? 'no release yet' : `release ${serial}`;
+  if (problem === null) return `${source}: ${has}, asked at ${attempted}`;
+  return `${source}: ${has}, last read at ${succeeded ?? 'no time'}; ${outcome}: ${problem.message}`;
 }
 
 /** A release on probation: how long, what of it is judged, and what ends it. */

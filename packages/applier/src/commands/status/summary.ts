@@ -3,6 +3,7 @@ import type { SluicedConfig } from '../../config.ts';
 import type { ProbationStatus } from '../../daemon/control/protocol.ts';
 import type { NftProtection } from '../../ports/nftables/ports.ts';
 import type { Adoption } from '../../ports/adoption.ts';
+import type { SourceStatus } from '../../fetch/status-file.ts';
 import type { PartialRelease, QuarantinedService } from '../../ports/journal.ts';
 import type { DamagedFile } from '../../state/damage.ts';
 import type { RepairAt } from '../../observe/status/repairs.ts';
@@ -15,6 +16,7 @@ import type { NewestRelease } from './newest.ts';
 export interface DaemonStatus {
   readonly healthy?: boolean;
   readonly waits?: AwaitedWave | null;
+  readonly source?: SourceStatus | null;
   readonly draining?: DrainState | null;
   readonly ineligible?: string | null;
   readonly looked?: string | null;

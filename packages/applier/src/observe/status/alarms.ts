@@ -153,6 +153,17 @@ export const alarms = {
     meaning: 'files of the state directory were damaged within the last hour, or could not be written again',
     next: 'look at the disk (dmesg, smartctl); sluiced status names the files; a bundle that goes in writes all that is needed again',
   },
+  SOURCE_LATE: {
+    ...lasting,
+    meaning: 'the source of releases was not read for more than source.lateSeconds; the rules stay as they are',
+    next: 'read the reason in the alarm, then run sluiced fetch --now; look at the network, the clock and sluiced-fetch.service',
+  },
+  SOURCE_REFUSED: {
+    ...lasting,
+    meaning:
+      'the source has a release that this node must not take, such as an older one, a fork, or one without enough signatures',
+    next: 'find out how it came there; publish a release with a greater serial that is signed by the keys of today',
+  },
   STATUS_PORT: {
     ...lasting,
     meaning: 'the port of /healthz, /livez, /readyz, /metrics and /status cannot be opened',

@@ -5,6 +5,7 @@ import { byMost, type ServiceConnections } from '../../apply/counts/most.ts';
 import type { AffinityFill } from '../../ports/nftables/affinity.ts';
 import type { FrontendConnections } from '../../ports/nftables/counts.ts';
 import type { Generation } from '../../ports/journal.ts';
+import type { SourceStatus } from '../../fetch/status-file.ts';
 import { type Outcome, partialOf } from '../../ports/outcome.ts';
 import { type NodeMemory, ProxyMetrics, TransactionMetrics } from './metrics.ts';
 import { StateSizes } from './state-sizes.ts';
@@ -160,6 +161,15 @@ export class StatusMetrics {
     this.#gauges.expires.set(expires === undefined ? 0 : Date.parse(expires) / 1000);
   }
 
+  source({ attempted, succeeded, failures, bytes, serial }: SourceStatus): void {
+    const { sourceAttempt, sourceSuccess, sourceFailures, sourceBytes, sourceSerial } = this.#gauges;
+    sourceAttempt.set(Date.parse(attempted) / 1000);
+    sourceSuccess.set(succeeded === null ? 0 : Date.parse(succeeded) / 1000);
+    sourceFailures.set(failures);
+    sourceBytes.set(bytes);
+    sourceSerial.set(serial ?? 0);
+  }
+
   /** @param wave 0: none */
   waits(wave: number): void {
     this.#gauges.waitingWave.set(wave);
@@ -252,6 +262,17 @@ function gauges(report: () => Told) {
     required: gauge('sluice_signatures_required', '1 when bundles must be signed, 0 when any bundle is accepted'),
     serial: gauge('sluice_release_serial', 'The serial of the last accepted release; 0 before the first'),
     expires: gauge('sluice_release_expires_timestamp_seconds', 'When the last accepted release expires; 0 for never'),
+    sourceAttempt: gauge(
+      'sluice_source_attempt_timestamp_seconds',
+      'When the source of releases was asked last; 0 without a source',
+    ),
+    sourceSuccess: gauge(
+      'sluice_source_success_timestamp_seconds',
+      'When it last had what is placed, or a newer release that was placed; 0 for never',
+    ),
+    sourceFailures: gauge('sluice_source_failures', 'Attempts since then that failed, or found a release to refuse'),
+    sourceBytes: gauge('sluice_source_bytes', 'Bytes that all attempts got over the network'),
+    sourceSerial: gauge('sluice_source_serial', 'The serial of the release that was placed last; 0 before the first'),
     leftOut: gauge(
       'sluice_services_left_out',
       'Services that the active generation lacks of its release, because their probes failed: they stay as before; 0 for none',

@@ -8,6 +8,7 @@ import type { ServiceConnections } from '../../apply/counts/most.ts';
 import type { ToldCounts, TrafficTold } from '../../apply/counts/service-counts.ts';
 import type { AffinityFill } from '../../ports/nftables/affinity.ts';
 import type { FrontendConnections } from '../../ports/nftables/counts.ts';
+import type { SourceStatus } from '../../fetch/status-file.ts';
 import type { NftProtection } from '../../ports/nftables/ports.ts';
 import type { Generation } from '../../ports/journal.ts';
 import { describePartial, type Outcome } from '../../ports/outcome.ts';
@@ -30,6 +31,8 @@ export interface StatusReport {
   readonly rehearse: 'auto' | 'unit' | 'namespace' | 'off' | null;
   /** The release that was accepted last, where signatures are required. */
   readonly release: Accepted | null;
+  /** What the fetch process says; null without a source, or before its first attempt. */
+  readonly source: SourceStatus | null;
   /** The wave that this node waits for with a release that is ready; null when it does not wait. */
   readonly waits: AwaitedWave | null;
   /** How the node is drained; null: it is not. */
@@ -99,6 +102,7 @@ type ReportedFacts = Pick<
   | 'signatures'
   | 'rehearse'
   | 'release'
+  | 'source'
   | 'waits'
   | 'looked'
   | 'nextLook'
@@ -126,6 +130,7 @@ export class Status {
     signatures: null,
     rehearse: null,
     release: null,
+    source: null,
     waits: null,
     looked: null,
     nextLook: null,
@@ -274,6 +279,12 @@ export class Status {
     this.#metrics.accepted(release);
     this.clear('RELEASE_EXPIRED', 'RELEASE_SIGNERS_CHANGED');
     for (const { code, message } of alarms) this.raise(code, message);
+  }
+
+  /** Takes what the fetch process says; undefined: nothing yet. */
+  source(told: SourceStatus | undefined): void {
+    this.#facts = { ...this.#facts, source: told ?? null };
+    if (told) this.#metrics.source(told);
   }
 
   /** Sets the wave that a ready release waits for; undefined: none. */

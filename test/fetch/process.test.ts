@@ -1,0 +1,112 @@
+// @module-tag test
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { programPath } from '@sluice/testing';
+import { afterAll, beforeEach, expect, test } from 'vitest';
+import { sampleBundle, sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { Fetcher } from '../../packages/applier/src/testing/fetch.fixture.ts';
+import { GateScene } from '../../packages/applier/src/testing/gate.fixture.ts';
+
+/** The real process, with a /run of its own. */
+
+const scene = new GateScene();
+const { publish, directory: release, scratch } = scene;
+const fetched = join(scratch, 'fetched');
+const config = join(scratch, 'sluiced.yaml');
+afterAll(scene.end);
+const whyNot =
+  process.getuid?.() === 0 && spawnSync('/usr/bin/unshare', ['-m', '/bin/true']).status === 0
+    ? ''
+    : 'no mount namespace of its own: needs root';
+
+beforeEach(() => {
+  scene.reset();
+  rmSync(fetched, { recursive: true, force: true });
+});
+
+function writeConfig(source: string): void {
+  const signatures = `signatures: { allowedSigners: ${scene.signersFile} }`;
+  const head = `apiVersion: sluice.dev/v1alpha1\nkind: SluicedConfig\nnode: ${sampleNode}\n`;
+  writeFileSync(config, `${head}${signatures}\n${source}\n`, { mode: 0o644 });
+}
+
+const sluiced = (...args: readonly string[]): readonly string[] => [
+  process.execPath,
+  programPath('sluiced'),
+  ...args,
+  '-c',
+  config,
+];
+
+test('follows the source at its interval, and at once when an operator asks', { timeout: 120_000 }, async (context) => {
+  if (whyNot !== '') return context.skip(whyNot);
+  writeConfig(`source: { dir: { path: ${release} }, directory: ${fetched}, intervalSeconds: 3600 }`);
+  publish({ serial: 5 });
+  // The shell holds the namespace; a line is a command in it.
+  const shell = spawn('/usr/bin/unshare', ['-m', '/bin/sh', '-c', 'mount -t tmpfs tmpfs /run && exec /bin/sh'], {
+    env: { PATH: '/usr/bin:/bin' },
+    // All that it starts ends with it.
+    detached: true,
+  });
+  let said = '';
+  for (const stream of [shell.stdout, shell.stderr]) stream.on('data', (chunk: Buffer) => (said += String(chunk)));
+  const run = (command: readonly string[] | string): void =>
+    void shell.stdin.write(`${typeof command === 'string' ? command : command.join(' ')}\n`);
+  const until = async (words: string): Promise<void> => {
+    for (let n = 0; !said.includes(words); n++) {
+      if (n > 300) throw new Error(`"${words}" was not said: ${said}`);
+      await sleep(100);
+    }
+    said = '';
+  };
+  try {
+    run(`${sluiced('fetch').join(' ')} & fetch=$!`);
+    await until('placed a release');
+    const taken = (): Promise<string> => new Fetcher(scene, { dir: { path: release } }).taken();
+    expect(await taken()).toBe('serial 5');
+    publish({ serial: 6, files: sampleBundle({ services: { 'shop/web': [7] } }) });
+    run(`${sluiced('fetch', '--now').join(' ')}; echo "exit $?."`);
+    await until('exit 0.');
+    expect(await taken()).toBe('serial 6');
+    // Another process may not write there at the same time.
+    run(`${sluiced('fetch', '--once').join(' ')}; echo "exit $?."`);
+    await until('exit 3.');
+    publish({ serial: 4 });
+    run(`${sluiced('fetch', '--now', '-o', 'json').join(' ')} >${scratch}/now.json; echo "exit $?."`);
+    await until('exit 3.');
+    const told = JSON.parse(readFileSync(join(scratch, 'now.json'), 'utf8')) as Record<string, unknown>;
+    expect(told).toMatchObject({ kind: 'Fetch', outcome: 'refused', serial: 6, problem: { code: 'RELEASE_SERIAL' } });
+    renameSync(release, `${release}.gone`);
+    run(`${sluiced('fetch', '--now').join(' ')}; echo "exit $?."`);
+    await until('exit 2.');
+    renameSync(`${release}.gone`, release);
+    expect(await taken()).toBe('serial 6');
+    run('kill -9 $fetch; echo killed');
+    await until('killed');
+    run(`${sluiced('fetch', '--now', '--timeout', '1s').join(' ')}; echo "exit $?."`);
+    await until('exit 2.');
+  } finally {
+    process.kill(-(shell.pid as number), 'SIGKILL');
+  }
+});
+
+test('ends at once without a source, and says so', () => {
+  writeConfig('');
+  const [file = '', ...args] = sluiced('fetch');
+  const { status, stderr } = spawnSync(file, args, { encoding: 'utf8' });
+  expect({ status, stderr }).toEqual({ status: 0, stderr: 'nothing to fetch: the config has no source\n' });
+  expect(existsSync(fetched)).toBe(false);
+});
+
+test('refuses a directory of another user', (context) => {
+  if (whyNot !== '') return context.skip(whyNot);
+  writeConfig(`source: { dir: { path: ${release} }, directory: ${fetched} }`);
+  mkdirSync(fetched);
+  spawnSync('/bin/chown', ['65534', fetched]);
+  const [file = '', ...args] = sluiced('fetch', '--once');
+  const { status, stderr } = spawnSync(file, args, { encoding: 'utf8' });
+  expect(status).toBe(3);
+  expect(stderr).toContain('it belongs to user 65534');
+});
