@@ -113,7 +113,7 @@ async function judged(...looks: readonly Look[]) {
     waves,
     open: 1,
   };
-  const { evidence, foreignNodes } = gatherEvidence(join(scratch, 'receipts'), allowed);
+  const { evidence, foreignNodes } = await gatherEvidence({ dir: join(scratch, 'receipts') }, allowed);
   const fleet = judgeFleet(evidence, foreignNodes, target);
   return { row: fleet.rows.find(({ node }) => node === sampleNode), decision: promote(waves, 1, fleet, { quorum: 1 }) };
 }

@@ -12,7 +12,10 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
   'transport/http': ['transport/proxy'],
   'transport/content': ['transport/http', 'transport/registry'],
   // How releases and receipts travel; both programs use it.
-  'transport/registry': ['transport/http'],
+  'transport/registry': ['transport/proxy'],
+  'transport/files': [],
+  // Receipts of nodes, on their way back.
+  'transport/receipts': ['transport/files', 'transport/http', 'transport/registry', 'cli'],
   // The binary: it collects the verbs of three packages.
   sluice: ['renderer/commands', 'renderer/load', 'renderer/exit', 'review/commands', 'delivery/commands', 'cli'],
   'renderer/commands': [
@@ -30,7 +33,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
     'transport/registry',
   ],
   'renderer/cluster': ['transport/proxy', 'renderer/render'],
-  'renderer/load': ['cli', 'renderer/render'],
+  'renderer/load': ['cli', 'renderer/render', 'transport/files'],
   'renderer/render': [],
   'renderer/removal': [],
   'renderer/emit': ['renderer/load', 'renderer/render'],
@@ -38,8 +41,8 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
   'delivery/commands': [
     'delivery/emit',
     'delivery/fleet',
-    'transport/content',
-    'transport/http',
+    'transport/files',
+    'transport/receipts',
     'transport/registry',
     'renderer/commands',
     'renderer/emit',
@@ -65,6 +68,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
     'renderer/exit',
     'renderer/load',
     'renderer/render',
+    'transport/files',
     'cli',
   ],
   'review/emit': ['review', 'delivery/fleet', 'renderer/emit', 'renderer/load', 'cli'],
@@ -76,9 +80,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
   'applier/message': ['cli'],
   'applier/limits': ['applier/paces'],
   'applier/paces': [],
-  'applier/config': ['applier/config-forms', 'applier/config-source', 'applier/limits', 'cli'],
-  'applier/config-source': ['applier/config-forms', 'transport/http', 'transport/registry'],
-  'applier/config-forms': [],
+  'applier/config': ['applier/limits', 'cli', 'transport/receipts'],
   'applier/command-error': ['applier/ports'],
   // The wings, from the verbs down to values. None but the verbs may import more than six others.
   'applier/commands': [

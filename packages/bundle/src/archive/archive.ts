@@ -28,6 +28,15 @@ export interface Archive {
   readonly base?: string;
 }
 
+/** What an archive may contain. */
+export interface ArchiveKind {
+  readonly isWanted: (path: string) => boolean;
+  /** Unpacked. */
+  readonly bytesMax: number;
+}
+
+const ofRelease: ArchiveKind = { isWanted: isArchived, bytesMax: archiveLimits.tarBytesMax };
+
 /** A higher level takes four times as long for the last 8 percent. */
 const compressionLevel = 12;
 
@@ -44,12 +53,13 @@ export function printArchive({ files, base }: Archive): Uint8Array {
 /**
  * Reads an untrusted archive. Digests and signatures of its files are checked elsewhere.
  * @param name named in problems
+ * @param kind other files than those of a release, as in an archive of receipts
  * @returns its files, or `ARCHIVE_INVALID`
  */
-export function readArchive(name: string, packed: Uint8Array): Archive | Problem {
-  const tar = unpack(packed);
+export function readArchive(name: string, packed: Uint8Array, kind: ArchiveKind = ofRelease): Archive | Problem {
+  const tar = unpack(packed, kind.bytesMax);
   if (typeof tar === 'string') return invalid(name, tar);
-  const entries = readTar(tar, isArchived);
+  const entries = readTar(tar, kind.isWanted);
   if (typeof entries === 'string') return invalid(name, entries);
   const files = new Map<string, string>();
   // With the BOM kept, text written to disk has the same digest as the bytes that were read.
@@ -69,10 +79,10 @@ export function readArchive(name: string, packed: Uint8Array): Archive | Problem
 }
 
 /** Returns the tar inside, or the error in words. The size is limited before the first byte is unpacked. */
-function unpack(packed: Uint8Array): Buffer | string {
-  const { archiveBytesMax, tarBytesMax, ratioMax, ratioFreeBytes } = archiveLimits;
+function unpack(packed: Uint8Array, bytesMax: number): Buffer | string {
+  const { archiveBytesMax, ratioMax, ratioFreeBytes } = archiveLimits;
   if (packed.length > archiveBytesMax) return `it is larger than ${archiveBytesMax} bytes`;
-  const maxOutputLength = Math.min(tarBytesMax, ratioFreeBytes + ratioMax * packed.length);
+  const maxOutputLength = Math.min(bytesMax, ratioFreeBytes + ratioMax * packed.length);
   try {
     const { buffer, engine } = zstdDecompressSync(packed, { maxOutputLength, info: true }) as unknown as {
       readonly buffer: Buffer;

@@ -5,7 +5,7 @@ import type { Allocation } from '../render/allocate/allocation.ts';
 import { findingProblem } from './config/problems.ts';
 import { readText, type TextOrigin, type TextSubject } from './config/text.ts';
 import { reasonOf } from '@sluice/cli';
-import { readRegularText } from './regular.ts';
+import { readRegularText } from '@sluice/transport/files/regular.ts';
 import { checkSchema, type Schema } from './schema/schema.ts';
 import { fields, integer, text } from './schema/proxy.ts';
 

@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { readReceiptName, receiptLimits, releaseLimits } from '@sluice/bundle';
-import { readRegular } from './regular.ts';
+import { readRegular } from '@sluice/transport/files/regular.ts';
 
 /** The path of one receipt, from its file name. */
 export interface ReceiptPath {
@@ -20,7 +20,7 @@ interface BeyondLimits {
 const folderLimits = { depthMax: 4, entriesMax: 1_000_000 } as const;
 
 /** The maximum number of receipts read per node, newest first. An attacker with more bad ones only silences the node. */
-const triesMax = 4;
+export const triesMax = 4;
 
 /**
  * Finds receipts below a folder by their names, without opening them. Ignores links, other files and hidden folders, such as `.git` of a

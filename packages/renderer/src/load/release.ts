@@ -12,7 +12,7 @@ import {
   wavesFile,
 } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
-import { readRegular } from './regular.ts';
+import { readRegular } from '@sluice/transport/files/regular.ts';
 import { listTree } from './tree.ts';
 
 /** The files of a release directory, not parsed and not verified. */

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type BundleFiles, clusterFile, isOutsideTree, readPath } from '@sluice/bundle';
 import { compareText, type Problem } from '@sluice/netfilter';
-import { readRegularText } from './regular.ts';
+import { readRegularText } from '@sluice/transport/files/regular.ts';
 
 /**
  * Reads the files of a bundle directory.

@@ -19,6 +19,7 @@ export const mediaTypes = {
   archive: 'application/vnd.sluice.archive.v1.tar+zstd',
   signature: 'application/vnd.sluice.signature.v1',
   opening: 'application/vnd.sluice.opening.v1',
+  receipts: 'application/vnd.sluice.receipts.v1',
 } as const;
 
 export const titleKey = 'org.opencontainers.image.title';
@@ -38,6 +39,8 @@ export interface OciDescriptor {
   readonly size: number;
   readonly artifactType?: string;
   readonly annotations?: Readonly<Record<string, string>>;
+  /** The content in base64, as it is: its digest is to be verified. */
+  readonly data?: string;
 }
 
 interface OciManifest {
@@ -165,7 +168,7 @@ function readJson(what: string, bytes: Buffer): Record<string, unknown> {
 
 /** @throws RegistryFailure (`REGISTRY_INVALID`), for example for a digest other than SHA-256 */
 export function readDescriptor(what: string, value: unknown): OciDescriptor {
-  const { mediaType, digest, size, artifactType, annotations } = (value ?? {}) as Record<string, unknown>;
+  const { mediaType, digest, size, artifactType, annotations, data } = (value ?? {}) as Record<string, unknown>;
   if (typeof mediaType !== 'string' || !isDigest(digest) || !Number.isSafeInteger(size) || (size as number) < 0)
     throw invalidContent(what, 'it contains a descriptor without media type, SHA-256 digest or size');
   const texts = Object.entries((annotations ?? {}) as Record<string, unknown>).filter(
@@ -177,5 +180,6 @@ export function readDescriptor(what: string, value: unknown): OciDescriptor {
     size: size as number,
     ...(typeof artifactType === 'string' ? { artifactType } : {}),
     ...(texts.length > 0 ? { annotations: Object.fromEntries(texts) } : {}),
+    ...(typeof data === 'string' ? { data } : {}),
   };
 }

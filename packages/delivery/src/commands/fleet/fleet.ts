@@ -7,10 +7,11 @@ import { exitCodes } from '@sluice/renderer/exit.ts';
 import { type FleetStatus, isHealthyFleet, judgeFleet } from '../../fleet/fleet.ts';
 import { nextStep } from '../../fleet/next.ts';
 import { gatherEvidence } from '../evidence/evidence.ts';
+import { receiptInput } from '../evidence/found.ts';
 import { stagedRelease, targetOf } from '../evidence/target.ts';
 import { writing } from '@sluice/renderer/commands/failure/failure.ts';
 import { readReports } from '../input/parity-reports.ts';
-import { print, progress, say } from '@sluice/renderer/commands/output/progress.ts';
+import { print, say } from '@sluice/renderer/commands/output/progress.ts';
 
 interface FleetOptions {
   readonly allowedReceipts: string;
@@ -18,6 +19,9 @@ interface FleetOptions {
   readonly parity?: readonly string[];
   /** A release directory. */
   readonly release?: string;
+  /** A store of receipts, instead of a folder. */
+  readonly from?: string;
+  readonly plainHttp?: boolean;
   readonly output: 'text' | 'json' | 'html';
   /** The file to write instead of standard output. */
   readonly out?: string;
@@ -25,18 +29,21 @@ interface FleetOptions {
 
 const printers = { text: fleetText, json: fleetJson, html: fleetHtml } as const;
 
-/** `sluice fleet`: prints the rollout state of every node. Exits with 1 unless all nodes are in the desired state. */
-export function fleetCommand(
-  dir: string,
-  { allowedReceipts, parity = [], release, output, out }: FleetOptions,
-): number {
+/**
+ * `sluice fleet`: prints the rollout state of every node. Exits with 1 unless all nodes are in the desired state.
+ * @param dir a folder of receipts; undefined with `from`
+ */
+export async function fleetCommand(
+  dir: string | undefined,
+  { allowedReceipts, parity = [], release, output, out, ...store }: FleetOptions,
+): Promise<number> {
   const target = release === undefined ? undefined : targetOf(stagedRelease(release));
-  progress(`checking the receipts in ${dir}`);
-  const { evidence, foreignNodes } = gatherEvidence(dir, allowedReceipts);
+  const input = receiptInput(dir, store) ?? { dir: '.' };
+  const { evidence, foreignNodes } = await gatherEvidence(input, allowedReceipts, target?.nodes);
   const observed = new Map([...readReports(parity)].map(([node, { modes }]) => [node, modes.observed]));
   const fleet = judgeFleet(evidence, foreignNodes, target, observed);
   // Links are relative to the folder of the page; a page on standard output is assumed to be saved in the current directory.
-  const text = printers[output](fleet, relative(out === undefined ? '.' : dirname(out), dir));
+  const text = printers[output](fleet, relative(out === undefined ? '.' : dirname(out), dir ?? '.'));
   if (out === undefined) print(text);
   else {
     writing(out, () => writeOutput(out, Buffer.from(text)));

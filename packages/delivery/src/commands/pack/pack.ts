@@ -20,7 +20,7 @@ import type { Problem } from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
 import { writeOutput } from '@sluice/renderer/emit/file.ts';
 import { exitCodes } from '@sluice/renderer/exit.ts';
-import { readRegular } from '@sluice/renderer/load/regular.ts';
+import { readRegular } from '@sluice/transport/files/regular.ts';
 import { readWholeRelease, type WholeRelease, withoutSignature } from '@sluice/renderer/load/whole-release.ts';
 import { reading, Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
 import { clearProgress, print, progress, say } from '@sluice/renderer/commands/output/progress.ts';

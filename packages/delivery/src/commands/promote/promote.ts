@@ -17,8 +17,9 @@ import { exitCodes } from '@sluice/renderer/exit.ts';
 import { type Evidence, judgeFleet } from '../../fleet/fleet.ts';
 import { promote, type Promotion } from '../../fleet/promote.ts';
 import { gatherEvidence } from '../evidence/evidence.ts';
+import { receiptInput } from '../evidence/found.ts';
 import { Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
-import { print, progress, say } from '@sluice/renderer/commands/output/progress.ts';
+import { print, say } from '@sluice/renderer/commands/output/progress.ts';
 import { signText, sshKeygen } from '../evidence/ssh-keygen.ts';
 import { type StagedRelease, stagedRelease, targetOf } from '../evidence/target.ts';
 import { printDocument, reportProblems } from '@sluice/renderer/commands/output/output.ts';
@@ -27,6 +28,9 @@ interface PromoteOptions {
   readonly output: Format;
   /** A folder of receipts; not needed for the first wave. */
   readonly receipts?: string;
+  /** A store of receipts, instead of a folder. */
+  readonly from?: string;
+  readonly plainHttp?: boolean;
   readonly allowedReceipts?: string;
   /** In percent. */
   readonly quorum: number;
@@ -40,12 +44,12 @@ interface PromoteOptions {
  * `sluice promote`: opens the next wave of a release once every node of the open waves has reported that it runs the release.
  * Otherwise exits with 1, so that a pipeline tries again.
  */
-export function promoteCommand(dir: string, options: PromoteOptions): number {
+export async function promoteCommand(dir: string, options: PromoteOptions): Promise<number> {
   const staged = stagedRelease(dir);
   const { waves, opening } = staged;
   if (waves.length === 0) throw new Stopped(noWaves(dir));
   if (staged.onlyEndpoints) throw new Stopped(onlyUpdate(dir, staged.release));
-  const decision = decide(dir, staged, options);
+  const decision = await decide(dir, staged, options);
   const { output } = options;
   const printResult = (result: 'not-ready' | 'all-open' | 'may-open' | 'opened', open: number): void =>
     printDocument(output, 'Promotion', { dir, result, open, waves: waves.length });
@@ -77,10 +81,10 @@ export function promoteCommand(dir: string, options: PromoteOptions): number {
  * long as all nodes of each wave report the release. The quorum does not apply there: of a wave that was never opened no node can report
  * it, yet the nodes of earlier waves could make up a quorum.
  */
-function decide(dir: string, staged: StagedRelease, options: PromoteOptions): Promotion {
+async function decide(dir: string, staged: StagedRelease, options: PromoteOptions): Promise<Promotion> {
   const { opening } = staged;
   const signed = options.key === undefined ? opening.open : signedSoFar(dir, opening);
-  const evidence = evidenceOf(options, signed);
+  const evidence = await evidenceOf(options, signed, Object.keys(staged.release.nodes));
   const { acceptFailing } = options;
   const judge = (count: number, quorum: number): Promotion => {
     const target = targetOf({ ...staged, opening: { ...opening, open: count } });
@@ -109,12 +113,18 @@ function isSigned(dir: string, text: Buffer | string): boolean {
   return spawnSync(sshKeygen, args, { input: text, stdio: ['pipe', 'ignore', 'ignore'] }).status === 0;
 }
 
-/** @param open the number of open waves */
-function evidenceOf({ receipts, allowedReceipts }: PromoteOptions, open: number): ReadonlyMap<string, Evidence> {
-  if (receipts !== undefined && allowedReceipts !== undefined) {
-    progress(`checking the receipts in ${receipts}`);
-    return gatherEvidence(receipts, allowedReceipts).evidence;
-  }
+/**
+ * @param open the number of open waves
+ * @param nodes of the release
+ */
+async function evidenceOf(
+  { allowedReceipts, receipts, ...store }: PromoteOptions,
+  open: number,
+  nodes: readonly string[],
+): Promise<ReadonlyMap<string, Evidence>> {
+  const input = receiptInput(receipts, store);
+  if (input !== undefined && allowedReceipts !== undefined)
+    return (await gatherEvidence(input, allowedReceipts, nodes)).evidence;
   if (open > 0) throw new Stopped(noReceipts);
   return new Map();
 }
@@ -170,5 +180,5 @@ const noReceipts: Problem = {
   code: 'WAVE_NOT_READY',
   level: 'error',
   message: 'Cannot open the next wave: no receipts of the nodes in the open waves are given',
-  hint: 'Pass a folder of receipts with --receipts and the keys of the nodes with --allowed-receipts',
+  hint: 'Pass a folder of receipts with --receipts, or a store of them with --from, and the keys of the nodes with --allowed-receipts',
 };

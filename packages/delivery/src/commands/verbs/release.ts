@@ -176,6 +176,7 @@ export function addPromote(program: Command): void {
   examples(program.command('promote'), [
     'sluice promote release --key ~/.ssh/waves                     # the first wave',
     'sluice promote release --receipts receipts --allowed-receipts allowed_receipts --key ~/.ssh/waves',
+    'sluice promote release --from oci://registry.example.com/sluice/shop --allowed-receipts allowed_receipts --key ~/.ssh/waves',
   ])
     .summary('open the next wave of a release')
     .description(
@@ -183,6 +184,8 @@ export function addPromote(program: Command): void {
     )
     .argument('<DIR>', 'a release directory')
     .option('--receipts <DIR>', 'a folder of receipts; the first wave needs none', notEmpty)
+    .addOption(fromOption().conflicts('receipts'))
+    .addOption(plainHttpOption())
     .option('--allowed-receipts <FILE>', 'the key of each node: lines printed by `sluiced keygen`', notEmpty)
     .option(
       '--quorum <PERCENT>',
@@ -197,18 +200,28 @@ export function addPromote(program: Command): void {
     .action(run(async (options, dir) => (await import('../promote/promote.ts')).promoteCommand(dir, options)));
 }
 
+/** Where nodes push their receipts: `receipts.push` of sluiced.yaml. */
+const fromOption = (): Option =>
+  new Option(
+    '--from <STORE>',
+    'the store that nodes push receipts to: oci://REGISTRY/REPOSITORY, https://…, git+https://…, git+ssh://… or a directory; asked for each node of the release',
+  ).argParser(notEmpty);
+
 /** Adds `sluice fleet`. */
 export function addFleet(program: Command): void {
   examples(program.command('fleet'), [
     'sluice fleet receipts --allowed-receipts allowed_receipts --release release',
+    'sluice fleet --from oci://registry.example.com/sluice/shop --allowed-receipts allowed_receipts --release release',
     'sluice fleet receipts --allowed-receipts allowed_receipts --parity parity/*.json',
     'sluice fleet receipts --allowed-receipts allowed_receipts -o html --out receipts/fleet.html',
   ])
     .summary('show the rollout state of every node')
     .description(
-      'Reads a folder of receipts, verifies the signatures of the nodes and compares the receipts with a release. Nodes are sorted by state, the worst first, then by name. The page (html) links each node to its receipt, relative to the folder of the page. Exits with 1 if a node is not in the desired state.',
+      'Reads receipts from a folder or a store, verifies the signatures of the nodes and compares the receipts with a release. Nodes are sorted by state, the worst first, then by name. The page (html) links each node to its receipt, relative to the folder of the page. Exits with 1 if a node is not in the desired state.',
     )
-    .argument('<DIR>', 'a folder of receipts')
+    .argument('[DIR]', 'a folder of receipts')
+    .addOption(fromOption())
+    .addOption(plainHttpOption())
     .requiredOption('--allowed-receipts <FILE>', 'the key of each node: lines printed by `sluiced keygen`', notEmpty)
     .option(
       '--parity <FILES...>',
@@ -222,6 +235,10 @@ export function addFleet(program: Command): void {
       notEmpty,
     )
     .addOption(outputOption('html'))
+    .hook('preAction', (command) => {
+      if ((command.args[0] === undefined) === (command.opts<{ from?: string }>().from === undefined))
+        command.error('error: pass either a folder of receipts or --from');
+    })
     .action(run(async (options, dir) => (await import('../fleet/fleet.ts')).fleetCommand(dir, options)));
 }
 

@@ -1,6 +1,6 @@
 import { isProblem, type Observation, observationLimits, observationProblem, readObservation } from '@sluice/bundle';
 import { printStatements } from '@sluice/netfilter';
-import { readRegular } from '@sluice/renderer/load/regular.ts';
+import { readRegular } from '@sluice/transport/files/regular.ts';
 import type { PlaceOf } from '../../observed/place.ts';
 import { reading, Stopped } from '@sluice/renderer/commands/failure/failure.ts';
 import { statSync } from 'node:fs';

@@ -22,7 +22,7 @@ import {
   type ResolvedNode,
   valueOf,
 } from '@sluice/bundle';
-import { readRegular } from '@sluice/renderer/load/regular.ts';
+import { readRegular } from '@sluice/transport/files/regular.ts';
 import { reading } from '@sluice/renderer/commands/failure/failure.ts';
 
 /** The host that a node's text is shown for: from the given facts, or from what the bundle knows about the node. */

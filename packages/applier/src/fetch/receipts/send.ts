@@ -1,0 +1,119 @@
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { reasonOf } from '@sluice/cli';
+import { fileDigest, readReceiptName, type Receipt, receiptFile, receiptLimits, releaseLimits } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
+import { type CarriedReceipt, packReceipts } from '@sluice/transport/receipts/archive.ts';
+import { receiptTransportLimits } from '@sluice/transport/receipts/limits.ts';
+import type { ReceiptStore } from '@sluice/transport/receipts/store.ts';
+import { RegistryFailure } from '@sluice/transport/http/failure.ts';
+import { readTrusted } from '../../inbox/descend.ts';
+import { InboxError, trustOf } from '../../inbox/trust.ts';
+
+/** What is sent, and where to. */
+export interface ReceiptsToSend {
+  readonly node: string;
+  /** The directory that `sluiced` writes receipts to. */
+  readonly directory: string;
+  readonly store: ReceiptStore;
+  /** The least time between two transfers: what changed meanwhile travels together. */
+  readonly intervalMs: number;
+}
+
+/** What is kept from one call to the next; may be kept over restarts. */
+export interface SendRecord {
+  /** The digest of the archive that the store took last. */
+  readonly sent?: string;
+  /** Failures in a row. */
+  readonly failures: number;
+  /** Nothing is sent before. */
+  readonly notBeforeMs: number;
+}
+
+export const nothingSent: SendRecord = { failures: 0, notBeforeMs: 0 };
+
+export type SendOutcome =
+  /** No signed receipt is there. */
+  | { readonly kind: 'none' }
+  /** The store took this archive before. */
+  | { readonly kind: 'unchanged' }
+  /** The interval, or the back-off after a failure, is not over. */
+  | { readonly kind: 'waiting'; readonly untilMs: number }
+  | { readonly kind: 'sent'; readonly receipts: number; readonly bytes: number }
+  | { readonly kind: 'failed'; readonly problem: Problem; readonly untilMs: number };
+
+/** The longest back-off. */
+const backOffMsMax = 15 * 60_000;
+
+/**
+ * Sends the newest receipts of this node, if they differ from what was sent before. Never throws: a node does not depend on it.
+ * @param nowMs the time of day
+ */
+export async function sendReceipts(
+  { node, directory, store, intervalMs }: ReceiptsToSend,
+  record: SendRecord,
+  nowMs: number,
+): Promise<{ readonly outcome: SendOutcome; readonly record: SendRecord }> {
+  // A clock that was set back must not silence the node.
+  const untilMs = Math.min(record.notBeforeMs, nowMs + backOffMsMax);
+  if (nowMs < untilMs) return { outcome: { kind: 'waiting', untilMs }, record };
+  try {
+    const packed = packReceipts(node, newestIn(directory, node));
+    if (packed === undefined) return { outcome: { kind: 'none' }, record };
+    const { archive, count } = packed;
+    const sent = fileDigest(archive);
+    if (sent === record.sent) return { outcome: { kind: 'unchanged' }, record };
+    await store.write(node, archive);
+    return {
+      outcome: { kind: 'sent', receipts: count, bytes: archive.length },
+      record: { sent, failures: 0, notBeforeMs: nowMs + intervalMs },
+    };
+  } catch (error) {
+    const failures = record.failures + 1;
+    const waitMs = Math.min(Math.max(intervalMs, 1_000) * 2 ** Math.min(failures, 20), backOffMsMax);
+    const next = { ...record, failures, notBeforeMs: nowMs + waitMs };
+    return { outcome: { kind: 'failed', problem: problemOf(error, store), untilMs: next.notBeforeMs }, record: next };
+  }
+}
+
+/** Receipts of this node alone; a name says which are the newest, so that no other file is opened. */
+function newestIn(directory: string, node: string): readonly CarriedReceipt[] {
+  return namesIn(directory)
+    .flatMap((name) => readReceiptName(name) ?? [])
+    .filter((receipt) => receipt.node === node)
+    .toSorted((a, b) => b.number - a.number)
+    .slice(0, receiptTransportLimits.receiptsMax)
+    .flatMap((receipt) => receiptAt(directory, receipt) ?? []);
+}
+
+/** @returns undefined for a receipt that was removed since the directory was read */
+function receiptAt(directory: string, receipt: Pick<Receipt, 'node' | 'number'>): CarriedReceipt | undefined {
+  const path = join(directory, receiptFile(receipt));
+  const text = textOf(path, receiptLimits.bytesMax);
+  const signature = textOf(`${path}.sig`, releaseLimits.signatureBytesMax);
+  return text === undefined ? undefined : { number: receipt.number, text, signature };
+}
+
+/** Of root or this user alone: others must not make this process send their files. */
+function textOf(path: string, bytesMax: number): string | undefined {
+  return unlessMissing(() => readTrusted(path, trustOf(undefined), bytesMax, 0).toString('latin1'));
+}
+
+/** Empty before the first receipt. */
+const namesIn = (directory: string): readonly string[] => unlessMissing(() => readdirSync(directory)) ?? [];
+
+function unlessMissing<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+function problemOf(error: unknown, { name }: ReceiptStore): Problem {
+  if (error instanceof RegistryFailure) return error.problem;
+  if (error instanceof InboxError) return { code: 'RECEIPT_INVALID', level: 'error', message: error.message, hint: error.hint };
+  const hint = 'Check the path, its permissions and the free space; the same receipts are sent again by themselves';
+  return { code: 'OUTPUT_UNWRITABLE', level: 'error', message: `Cannot send receipts to ${name}: ${reasonOf(error)}`, hint };
+}
