@@ -177,7 +177,11 @@ describe.each(stores)('%s', (_title, open) => {
 
   test('shows older receipts that were put back as what they are', async () => {
     const { from, push } = opened();
-    say('node-1', 'confirmed', { number: 3, release: { cluster: 'shop', serial: 1, digest: 'e'.repeat(64), version: '7'.repeat(16) } });
+    await promote();
+    say('node-1', 'confirmed', {
+      number: 3,
+      release: { cluster: 'shop', serial: 1, digest: 'e'.repeat(64), version: '7'.repeat(16) },
+    });
     await send(push, 'node-1');
     const older = (await storeOf(push).read(['node-1'])).get('node-1') as Uint8Array;
     say('node-1', 'confirmed', { number: 4 });
@@ -215,7 +219,8 @@ describe('a web server', () => {
     server.instead = ({ url, method }, response) => {
       if (method !== 'GET' || !isOf('node-2', url)) return false;
       response.writeHead(200);
-      const more = (): void => void (response.destroyed ? 0 : response.write(Buffer.alloc(65_536), more));
+      const more = (): void =>
+        void (response.destroyed ? 0 : response.write(Buffer.alloc(65_536), () => setImmediate(more)));
       more();
       return true;
     };

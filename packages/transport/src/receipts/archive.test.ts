@@ -62,6 +62,6 @@ test('every node has a place whose name is a tag, a file name and a part of a re
     expect(place.name).toMatch(/^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$/);
     expect(place.name).not.toMatch(/\.lock$|\.\.|\.$/);
   }
-  expect(archivePath('node-a')).toBe('fd/node-a.tar.zst');
+  expect(archivePath('node-a')).toBe('66/node-a.tar.zst');
   expect(placeOf(longest).name).toMatch(/^sha256_[0-9a-f]{64}$/);
 });

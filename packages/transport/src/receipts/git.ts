@@ -59,7 +59,7 @@ async function fetchArchives(
 ): Promise<ReadonlyMap<string, Uint8Array | string>> {
   const folders = [...new Set(nodes.map((node) => placeOf(node).folder))].toSorted();
   const refs = folders.map((folder) => `+refs/sluice/receipts/${folder}/*:refs/sluice/receipts/${folder}/*`);
-  const options = ['--quiet', '--no-tags', '--no-write-fetch-head', '--no-auto-maintenance', '--depth=1', '--stdin'];
+  const options = ['--quiet', '--no-tags', '--no-write-fetch-head', '--no-auto-maintenance', '--stdin'];
   await ask(['--git-dir=.', 'fetch', ...options, url], refs.map((ref) => `${ref}\n`).join(''));
   const sizes = await ask(
     ['--git-dir=.', 'cat-file', '--batch-check'],
