@@ -27,7 +27,7 @@ export const cacheOf = (registry: string): string => `
   proxy_cache_lock on;
   proxy_set_header Host $http_host;
   location ~ ^/v2/.*/(blobs|manifests)/sha256: { proxy_pass ${registry}; proxy_cache_valid 200 1h; }
-  location /v2/ { proxy_pass ${registry}; proxy_cache_valid 200 1s; proxy_cache_use_stale updating; }`;
+  location /v2/ { proxy_pass ${registry}; proxy_cache_valid 200 404 1s; }`;
 
 /** nginx of Debian on loopback; skips the test by name where it is missing. */
 export async function startNginx(context: TestContext, site: NginxSite): Promise<Server> {
