@@ -98,6 +98,17 @@ test.each([
   });
 });
 
+test('receipts go to a store of their own, by the same authority', async () => {
+  await run({ receipts: 'oci://registry.example.com/sluice/shop', ca: '/etc/sluice/ca.pem' });
+  expect(readConfig('-', readFileSync(config(), 'utf8'))).toMatchObject({
+    source: { oci: {}, caFile: '/etc/sluice/ca.pem' },
+    receipts: { push: { oci: { reference: 'registry.example.com/sluice/shop' }, caFile: '/etc/sluice/ca.pem' } },
+  });
+  expect(await run({ receipts: 'oci://registry.example.com/sluice/shop:1', force: true })).toContain(
+    'not of the form REGISTRY/REPOSITORY [NODE_CONFIG_INVALID]',
+  );
+});
+
 test('keeps every existing file unless --force is given, and a file with the same text always', async () => {
   writeFileSync(signers(), 'older\n');
   writeFileSync(config(), 'older\n');

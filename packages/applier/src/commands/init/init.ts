@@ -20,8 +20,9 @@ interface InitOptions {
   readonly node?: string;
   readonly force?: boolean;
   readonly output?: string;
-  /** A URL. */
+  /** URLs. */
   readonly source?: string;
+  readonly receipts?: string;
   /** Paths. */
   readonly keys?: string;
   readonly ca?: string;
@@ -54,7 +55,7 @@ export async function init(
     const message = `Cannot use the node name ${JSON.stringify(node)}: ${misfit}`;
     throw new CommandError([configProblem(message, 'Pass the name that `kubectl get nodes` prints with --node')]);
   }
-  const source = sourceOf(options);
+  const { source, receipts } = connectionsOf(options);
   const keys = options.keys === undefined ? undefined : readKeys(resolve(options.keys));
   const signers = join(
     keys && file !== '-' ? dirname(resolve(file)) : join(machine.root, 'etc/sluice'),
@@ -63,7 +64,7 @@ export async function init(
   if (source && !keys && file !== '-' && !existsSync(signers))
     throw new CommandError([configProblem(`Cannot use a source without keys: ${signers} is missing`, keysHint)]);
   const found = await findingsOf(node, signers, machine.run);
-  const text = configText(found, source);
+  const text = configText(found, source, receipts);
   const config = readConfig(file, text);
   if ('problems' in config) throw new CommandError(config.problems);
   const units = source ? missingUnits(machine.bin, machine.root) : new Map<string, string>();
@@ -78,16 +79,23 @@ export async function init(
 const keysHint =
   'Pass --keys with the file that lists who may sign releases, such as allowed_signers of `sluice verify`';
 
-function sourceOf({ source, ca, credentials }: InitOptions): InitSource | undefined {
+/** What URLs name, with the files that both use to reach their servers. */
+function connectionsOf({ source, receipts, ca, credentials }: InitOptions): {
+  readonly source?: InitSource;
+  readonly receipts?: InitSource;
+} {
   const files = {
     ...(ca !== undefined && { caFile: resolve(ca) }),
     ...(credentials !== undefined && { credentials: resolve(credentials) }),
   };
-  if (source !== undefined) return { ...readSourceUrl(source), ...files };
-  if (Object.keys(files).length === 0) return undefined;
-  throw new CommandError([
-    configProblem('Cannot use --ca or --credentials without --source', 'Pass --source URL, too'),
-  ]);
+  if (source === undefined && (receipts !== undefined || Object.keys(files).length > 0)) {
+    const why = 'Cannot use --receipts, --ca or --credentials without --source';
+    throw new CommandError([configProblem(why, 'Pass --source URL, too: the process that fetches sends receipts')]);
+  }
+  return {
+    ...(source !== undefined && { source: { ...readSourceUrl(source), ...files } }),
+    ...(receipts !== undefined && { receipts: { ...readSourceUrl(receipts), ...files } }),
+  };
 }
 
 function nextSteps(source: InitSource | undefined, keys: SignerKeys | undefined): readonly string[] {

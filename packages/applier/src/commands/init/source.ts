@@ -24,7 +24,8 @@ export function readSourceUrl(text: string): SourceFields {
   const [, userinfo] = /^\/\/([^/]*)@/.exec(rest) ?? [];
   if ((userinfo !== undefined && !(scheme === 'git+ssh' && /^[^:]*$/.test(userinfo))) || /\?/.test(rest)) {
     const shown = text.replace(/\/\/[^/]*@/, '//…@').replace(/\?.*$/s, '?…');
-    const hint = 'Write the password, token or key into a file that root and sluice-fetch alone can read, and pass --credentials FILE';
+    const hint =
+      'Write the password, token or key into a file that root and sluice-fetch alone can read, and pass --credentials FILE';
     throw new CommandError([misfit(shown, 'a user name, a password or a query does not belong in it', hint)]);
   }
   const [address = '', fragment] = rest.split(/#(.*)/s, 2) as [string, string?];

@@ -1,7 +1,7 @@
 import type { RuleStore } from '../../kernel/tools.ts';
 import type { SourceFields } from './source.ts';
 
-/** Where releases come from. */
+/** Where releases come from, or receipts go to. */
 export interface InitSource extends SourceFields {
   /** Absolute paths. */
   readonly caFile?: string;
@@ -27,7 +27,7 @@ export interface NodeFindings {
 }
 
 /** A `sluiced.yaml` with comments. What would grant something to other users is commented out. */
-export function configText(found: NodeFindings, source?: InitSource): string {
+export function configText(found: NodeFindings, source?: InitSource, receipts?: InitSource): string {
   const { node, backend, iptables, tools, missing, kubeProxy, hasSigners } = found;
   const list = (names: readonly string[]): string => names.join(', ') || 'none';
   const signersFile = plain(found.signers);
@@ -45,7 +45,7 @@ kind: SluicedConfig
 node: ${JSON.stringify(node)}
 
 ${source ? sourceText(source) : bundleText(found)}
-# required: only signed releases. ${signersFile} ${signers}.
+${receipts ? `${receiptsText(receipts)}\n` : ''}# required: only signed releases. ${signersFile} ${signers}.
 # none: any bundle in the directory, as that of \`sluice watch --node\`, which signs nothing.
 signatures:
   policy: required
@@ -80,10 +80,24 @@ ${owner}
 `;
 }
 
-function sourceText({ kind, fields, caFile, credentials }: InitSource): string {
+/** Where releases come from, or receipts go to: one of the kinds, and how its server is reached. */
+function connectionText({ kind, fields, caFile, credentials }: InitSource, indent: string): string {
   const values = Object.entries(fields).map(([name, value]) => `${name}: ${JSON.stringify(value)}`);
-  return `# Where releases come from: sluiced-fetch.service fetches them every minute. docs/fetch.md of Sluice describes every field.
-source:
-  ${kind}: { ${values.join(', ')} }
-${caFile === undefined ? '' : `  caFile: ${plain(caFile)}\n`}${credentials === undefined ? '' : `  credentials: { file: ${plain(credentials)} }\n`}`;
+  const lines = [
+    `${kind}: { ${values.join(', ')} }`,
+    ...(caFile === undefined ? [] : [`caFile: ${plain(caFile)}`]),
+    ...(credentials === undefined ? [] : [`credentials: { file: ${plain(credentials)} }`]),
+  ];
+  return lines.map((line) => `${indent}${line}\n`).join('');
 }
+
+const sourceText = (source: InitSource): string =>
+  `# Where releases come from: sluiced-fetch.service fetches them. /usr/share/doc/sluice/fetch.md describes every field.
+source:
+${connectionText(source, '  ')}`;
+
+const receiptsText = (store: InitSource): string =>
+  `# The same service sends the receipts of this node there, for \`sluice fleet --from\`.
+receipts:
+  push:
+${connectionText(store, '    ')}`;
