@@ -29,8 +29,8 @@ const tag = v.pipe(v.string(), v.regex(/^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$/, 'n
 
 /** A path as an argument of ssh, whose options git gives to a shell. */
 const plainPath = v.pipe(
-  absolutePath,
-  v.regex(/^[a-zA-Z0-9/._-]+$/, 'a path for ssh has letters, digits and /._- only'),
+  v.string(),
+  v.regex(/^\/[a-zA-Z0-9/._-]*$/, 'a path for ssh is absolute, and has letters, digits and /._- only'),
 );
 
 const credentials = v.union([

@@ -9,7 +9,7 @@ export const ownCommands = {
   sluice:
     'render validate allocations snapshot watch krm ls explain cost trace at bisect diff report policy prove what-if release sign verify pack push pull promote fleet parity certify adopt-plan',
   sluiced:
-    'preflight apply import run boot rehearse status top history observe confirm cancel extend rollback checkpoint quarantine drain undrain adopt backend recover cleanup keygen',
+    'preflight apply import fetch run boot rehearse status top history observe confirm cancel extend rollback checkpoint quarantine drain undrain adopt backend recover cleanup keygen',
 } as const;
 
 /** A program without commands. Its help fits the terminal; `colours` decides whether that has colours. */
