@@ -185,6 +185,7 @@ test('only @sluice/testing sets the number of runs of a property, and the tier a
 
 /** Files that take their git settings from `packages/cli/src/git.ts`. */
 const startsGit = [
+  'packages/applier/src/fetch/git.ts',
   'packages/applier/src/inbox/git.ts',
   'packages/renderer/src/commands/watch/repository.ts',
   'packages/renderer/src/load/git/run-git.ts',
@@ -209,7 +210,7 @@ test('git is started in one hardened way', () => {
   );
   expect(starters.toSorted()).toEqual(startsGit);
   for (const file of starters)
-    expect(`${file}: ${readFileSync(join(root, file), 'utf8')}`).toMatch(/(?:reading|writing)Git\(/);
+    expect(`${file}: ${readFileSync(join(root, file), 'utf8')}`).toMatch(/(?:reading|remote|writing)Git\(/);
 });
 
 /** It spreads lists of a page of bounded size. */

@@ -43,7 +43,7 @@ export async function checkTop(top: SourceFiles, node: string, gate: ReleaseGate
   const wrong = [...top].find(([path, text]) => isSealedFile(path) && named.get(path) !== fileDigest(text));
   if (wrong) throw invalid(`${wrong[0]} has another digest than in SHA256SUMS`);
   const seal = sealOf([...top.keys()], (path) => top.get(path));
-  const verdict = await gate.check({ ...(seal ? { seal } : {}) });
+  const verdict = await gate.check(seal ? { seal } : {});
   if (verdict.kind === 'refused') throw new RefusedRelease(verdict.problems);
   const release = readRelease(top.get(releaseFile) ?? '');
   if (isProblem(release)) throw new RefusedRelease([release]);

@@ -1,4 +1,5 @@
 import { fileDigest, isReleaseFile } from '@sluice/bundle';
+import { compareText } from '@sluice/netfilter';
 import { InboxError } from '../inbox/trust.ts';
 import { descend } from '../inbox/descend.ts';
 import { walk } from '../inbox/walk.ts';
@@ -16,8 +17,8 @@ export class DirectorySource implements Source {
 
   /** The files that tell releases apart: the sums of all others, and what may be added to it later. */
   async look(): Promise<string> {
-    const own = [...this.#files(isReleaseFile)].toSorted().map(([path, text]) => `${path} ${fileDigest(text)}\n`);
-    return fileDigest(own.join(''));
+    const own = [...this.#files(isReleaseFile)].map(([path, text]) => `${path} ${fileDigest(text)}\n`);
+    return fileDigest(own.toSorted(compareText).join(''));
   }
 
   async open(check: (top: SourceFiles) => Promise<string>): Promise<FoundRelease> {

@@ -94,25 +94,10 @@ const nothingKnown =
 /** `FOREIGN_RULE_UNREAD`: it is not known whether a foreign rule before our jumps takes packets of Services. */
 type NoteCode = 'FOREIGN_RULE_UNREAD';
 
-/** What the status reports besides alarms and notes. */
-type ReportedFacts = Pick<
+/** What the status reports besides what is computed when it is asked for. */
+type ReportedFacts = Omit<
   StatusReport,
-  | 'generation'
-  | 'version'
-  | 'signatures'
-  | 'rehearse'
-  | 'release'
-  | 'source'
-  | 'waits'
-  | 'looked'
-  | 'nextLook'
-  | 'lastRepair'
-  | 'protection'
-  | 'connections'
-  | 'services'
-  | 'imbalances'
-  | 'countedSeconds'
-  | 'traffic'
+  'node' | 'healthy' | 'rulesSeenSeconds' | 'draining' | 'ineligible' | 'notes' | 'alarms'
 >;
 
 /** Collects and serves the status of the daemon. Read-only: no request changes anything. */
