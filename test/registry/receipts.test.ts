@@ -1,5 +1,6 @@
 // @module-tag test
-import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { printArchive } from '@sluice/bundle';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
@@ -19,7 +20,9 @@ import {
 } from '../../packages/delivery/src/commands/fleet/fleet.fixture.ts';
 import { sluice } from '../../packages/sluice/src/in-process.fixture.ts';
 import { archivePath, packReceipts, placeOf } from '../../packages/transport/src/receipts/archive.ts';
+import { makeAuthority } from '../cluster/certificates.fixture.ts';
 import { Repository } from '../deploy/gitops-repository.ts';
+import { gitServer } from '../fetch/servers.fixture.ts';
 import { DebianRegistry } from './debian.fixture.ts';
 import { FakeRegistry } from './fake.fixture.ts';
 import { PutServer } from './put-server.fixture.ts';
@@ -243,6 +246,30 @@ describe('a web server', () => {
     expect(other.seen).toEqual([]);
     other.close();
   });
+});
+
+test('the credentials of the config are sent to the server, and not to git by an argument', async () => {
+  writeFileSync(at('token'), 'alice:s3cret\n', { mode: 0o600 });
+  const authority = makeAuthority('test', new Date(Date.now() + 86_400_000));
+  writeFileSync(at('ca.pem'), authority.certificate);
+  const git = await gitServer(at('git'), authority.issue('server', new Date(Date.now() + 86_400_000)), 's3cret');
+  execFileSync('/usr/bin/git', ['init', '-q', '--bare', at('git/shop.git')]);
+  execFileSync('/usr/bin/git', ['-C', at('git/shop.git'), 'config', 'http.receivepack', 'true']);
+  say('node-1', 'confirmed');
+  const push = { ...times, git: { url: `${git.url}/shop.git`, knownHosts: '/dev/null' }, caFile: at('ca.pem') };
+  const refused = await send(push, 'node-1');
+  expect(refused.outcome).toMatchObject({ kind: 'failed', problem: { code: 'REGISTRY_UNREACHABLE' } });
+  const credentials = { file: at('token') };
+  expect((await send({ ...push, credentials }, 'node-1')).outcome).toMatchObject({ kind: 'sent' });
+  git.close();
+  const server = await PutServer.open();
+  server.instead = ({ headers }, response) =>
+    headers.authorization !== `Basic ${Buffer.from('alice:s3cret').toString('base64')}` &&
+    (response.writeHead(401).end(), true);
+  const web = { ...times, https: { url: server.url } };
+  expect((await send(web, 'node-1')).outcome).toMatchObject({ kind: 'failed', problem: { code: 'REGISTRY_ACCESS' } });
+  expect((await send({ ...web, credentials }, 'node-1')).outcome).toMatchObject({ kind: 'sent' });
+  server.close();
 });
 
 test('a store that is not there ends the command with the reason', async () => {

@@ -251,6 +251,25 @@ describe('source', () => {
     expect(saidBy(source(lines))).toContain(why);
   });
 
+  test.each([
+    ['a registry', 'oci: { reference: registry.example.com/sluice/shop }', /^ok /],
+    ['a web server', 'https: { url: https://receipts.example.com/shop }, intervalSeconds: 5', /^ok /],
+    ['git', 'git: { url: ssh://git@git.example.com/rules.git }, credentials: { file: /etc/sluice/key }', /^ok /],
+    ['a directory', 'dir: { path: /mnt/receipts }', /^ok /],
+    ['a tag', 'oci: { reference: registry.example.com/sluice/shop:1 }', /not of the form REGISTRY\/REPOSITORY/],
+    ['two kinds', 'dir: { path: /mnt }, https: { url: https://receipts.example.com/ }', /needs exactly one of/],
+    ['plain HTTP to another machine', 'https: { url: http://receipts.example.com/ }', /not a URL of https:/],
+    ['an interval of 0', 'dir: { path: /mnt }, intervalSeconds: 0', /intervalSeconds/],
+  ])('receipts are pushed to %s', (_title, push, says) => {
+    expect(saidBy(source(oci, `receipts: { push: { ${push} } }\n`))).toMatch(says);
+  });
+
+  test('receipts are not pushed without a source, because no process would send them', () => {
+    expect(saidBy('node: node-a\nreceipts: { push: { dir: { path: /mnt } } }\n')).toContain(
+      'receipts.push needs a source',
+    );
+  });
+
   test('needs signatures, and a bundle directory of its own', () => {
     expect(saidBy(source(oci, 'signatures: { policy: none }\n'))).toContain('source needs `signatures');
     expect(saidBy(source(oci, 'bundle: /srv/rules\n'))).toContain('leave bundle out');

@@ -343,8 +343,9 @@ function probeMistakes({ probes }: SluicedConfig): readonly Mistake[] {
   return mistakes;
 }
 
-function sourceMistakes({ source, signatures, bundle }: SluicedConfig): readonly Mistake[] {
-  if (source === undefined) return [];
+function sourceMistakes({ source, signatures, bundle, receipts }: SluicedConfig): readonly Mistake[] {
+  const alone = 'receipts.push needs a source: `sluiced fetch` sends receipts';
+  if (source === undefined) return receipts.push ? [{ path: ['receipts', 'push'], why: alone }] : [];
   const unsigned = 'source needs `signatures: {policy: required}`: what is fetched is trusted by its signatures alone';
   const elsewhere = `with a source the bundle directory is ${releasePath(source)}: leave bundle out`;
   return [

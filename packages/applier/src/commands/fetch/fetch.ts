@@ -6,11 +6,15 @@ import { printProblem, type Problem } from '@sluice/netfilter';
 import { stateError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
 import type { SourceConfig } from '../../config-source.ts';
+import type { ReceiptStore } from '@sluice/transport/receipts/store.ts';
 import { attemptAndTell, fetchLoop, type LoopParts } from '../../fetch/loop.ts';
 import { fetchLimits } from '../../fetch/limits.ts';
 import { FetchMemory } from '../../fetch/memory.ts';
 import { sourceOf } from '../../fetch/open.ts';
 import { PlacedRelease } from '../../fetch/placed.ts';
+import { type ReceiptLoopParts, receiptLoop, sendAndTell, sentBefore } from '../../fetch/receipts/loop.ts';
+import type { SendOutcome } from '../../fetch/receipts/send.ts';
+import { receiptStoreOf } from '../../fetch/receipts/store.ts';
 import { readSourceStatus, type SourceStatus } from '../../fetch/status-file.ts';
 import { trustOf } from '../../inbox/trust.ts';
 import { runChildren } from '../../kernel/run.ts';
@@ -50,8 +54,14 @@ export async function fetchCommand(
   const lock = open(source);
   try {
     const parts = await partsOf(config, source, options, terminal, environment);
-    if (options.once) return tell((await attemptAndTell(parts)).status, options, terminal);
-    await fetchLoop(parts, new AbortController().signal);
+    const receipts = receiptsOf(config, parts, environment);
+    if (options.once) {
+      const { status } = await attemptAndTell(parts);
+      if (receipts) tellReceipts(await sendAndTell(receipts, sentBefore(source.directory)), terminal);
+      return tell(status, options, terminal);
+    }
+    const { signal } = new AbortController();
+    await Promise.all([fetchLoop(parts, signal), ...(receipts ? [receiptLoop(receipts, signal)] : [])]);
     return exitCodes.done;
   } finally {
     lock.release();
@@ -107,6 +117,24 @@ async function partsOf(
     requestFile,
     log: once ? silent : ((await terminal.openLog?.(logSettings(config))) ?? silent),
   };
+}
+
+/** Undefined where the config names no store of receipts. */
+function receiptsOf(
+  { node, state, receipts: { push, directory = `${state}/receipts` } }: SluicedConfig,
+  { directory: own, log }: LoopParts,
+  environment: Readonly<Record<string, string | undefined>>,
+): ReceiptLoopParts | undefined {
+  if (push === undefined) return undefined;
+  const open = (): ReceiptStore => receiptStoreOf(push, { environment, run: runChildren() });
+  return { receipts: { node, directory, open, intervalMs: push.intervalSeconds * 1000 }, directory: own, log };
+}
+
+/** A failure to send receipts does not change the exit code: the release is what was asked for. */
+function tellReceipts({ outcome }: { readonly outcome: SendOutcome }, terminal: Terminal): void {
+  if (outcome.kind !== 'failed') return;
+  terminal.problems?.push(outcome.problem);
+  terminal.err(printProblem(outcome.problem));
 }
 
 /**
