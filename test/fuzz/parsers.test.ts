@@ -27,6 +27,8 @@ import { readControlRequest } from '../../packages/applier/src/daemon/control/so
 import { readAnswer } from '../../packages/applier/src/kernel/scratch/answer.ts';
 import { RequestError } from '../../packages/applier/src/kernel/scratch/lines.ts';
 import { printRequest, readRequest } from '../../packages/applier/src/kernel/scratch/request.ts';
+import { packReceipts, unpackReceipts } from '../../packages/transport/src/receipts/archive.ts';
+import { readReceiptSpec } from '../../packages/transport/src/receipts/spec.ts';
 import { readManifest } from '../../packages/transport/src/registry/artifact.ts';
 import { readChallenge } from '../../packages/transport/src/registry/authority.ts';
 import { RegistryFailure } from '../../packages/transport/src/http/failure.ts';
@@ -77,6 +79,10 @@ for (const sequence of [1, 2]) writeSlot(journal, sequence, state);
 const slots = readFileSync(journal, 'latin1');
 
 const archive = Buffer.from(printArchive({ files, base: fileDigest('') }));
+const receipts = Buffer.from(
+  packReceipts('node-a', [{ number: 7, text: '{}', signature: 's' }])?.archive ?? [],
+).toString('latin1');
+const receiptStores = ['oci://registry.example.com/a', 'https://a.example.com/b', 'git+ssh://git@a.example.com/b.git'];
 const tar = zstdDecompressSync(archive).toString('latin1');
 const digest = `sha256:${fileDigest('')}`;
 const manifest = JSON.stringify({
@@ -123,6 +129,13 @@ const parsers: readonly (readonly [
   ['paths', 10_000, [...files.keys()], (input) => void readPath(input)],
   ['archives', 4_000, [tar], (input) => readsArchive(zstdCompressSync(Buffer.from(input, 'latin1')))],
   ['packed archives', 4_000, [archive.toString('latin1')], (input) => readsArchive(Buffer.from(input, 'latin1'))],
+  [
+    'archives of receipts',
+    4_000,
+    [receipts],
+    (input) => void unpackReceipts('a', 'node-a', Buffer.from(input, 'latin1')),
+  ],
+  ['stores of receipts', 4_000, receiptStores, (input) => void readReceiptSpec(input)],
   ['answers of a rehearsal', 6_000, [answer], (input) => void readAnswer(input)],
   ['references', 6_000, [`registry.example.com:5000/a/b:1@${digest}`], (input) => void readReference(input)],
   ['challenges of registries', 4_000, [challenge], (input) => void readChallenge(input)],

@@ -126,8 +126,8 @@ function receiptsOf(
   environment: Readonly<Record<string, string | undefined>>,
 ): ReceiptLoopParts | undefined {
   if (push === undefined) return undefined;
-  const open = (): ReceiptStore => receiptStoreOf(push, { environment, run: runChildren() });
-  return { receipts: { node, directory, open, intervalMs: push.intervalSeconds * 1000 }, directory: own, log };
+  const storeOf = (): ReceiptStore => receiptStoreOf(push, { environment, run: runChildren() });
+  return { receipts: { node, directory, open: storeOf, intervalMs: push.intervalSeconds * 1000 }, directory: own, log };
 }
 
 /** A failure to send receipts does not change the exit code: the release is what was asked for. */
