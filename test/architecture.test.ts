@@ -56,12 +56,12 @@ function resolveTarget(path: string, target: string): Pick<Import, 'to' | 'targe
 function placeOf(path: string): string {
   const [name, , ...rest] = path.split('/') as [string, string, ...string[]];
   const place = (rest[0] as string).replace(/\.ts$/, '');
-  const isWhole = ['netfilter', 'bundle', 'cli', 'sluice'].includes(name);
+  const isWhole = ['netfilter', 'bundle', 'cli', 'sluice', 'transport'].includes(name);
   return isWhole || (name === 'review' && !['commands', 'emit'].includes(place)) ? name : `${name}/${place}`;
 }
 
 const isOurs = (place: string): boolean =>
-  /^(netfilter|bundle|cli|renderer|review|delivery|sluice|applier)(\/|$)/.test(place);
+  /^(netfilter|bundle|cli|transport|renderer|review|delivery|sluice|applier)(\/|$)/.test(place);
 const unique = (list: readonly Import[]): readonly Import[] => [
   ...new Map(list.map((item) => [`${item.file} ${item.to}`, item])).values(),
 ];
@@ -113,7 +113,7 @@ const withoutComments = (text: string): string => text.replace(/\/\*[\s\S]*?\*\/
 test('sluice and sluiced never import each other', () => {
   const isOfNode = (place: string): boolean => place.startsWith('applier');
   const crossing = imports.filter(
-    ({ from, to }) => isOfNode(from) !== isOfNode(to) && isOurs(to) && !/^(netfilter|bundle|cli)/.test(to),
+    ({ from, to }) => isOfNode(from) !== isOfNode(to) && isOurs(to) && !/^(netfilter|bundle|cli|transport)/.test(to),
   );
   expect(crossing.map(({ file }) => relative('.', file))).toEqual([]);
 });
@@ -189,6 +189,7 @@ const startsGit = [
   'packages/applier/src/inbox/git.ts',
   'packages/renderer/src/commands/watch/repository.ts',
   'packages/renderer/src/load/git/run-git.ts',
+  'packages/transport/src/receipts/git.ts',
 ];
 
 test('no wing of the applier but its verbs imports more than six others', () => {

@@ -8,14 +8,8 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
   netfilter: [],
   bundle: ['netfilter'],
   cli: [],
-  'transport/proxy': [],
-  'transport/http': ['transport/proxy'],
-  'transport/content': ['transport/http', 'transport/registry'],
   // How releases and receipts travel; both programs use it.
-  'transport/registry': ['transport/proxy'],
-  'transport/files': [],
-  // Receipts of nodes, on their way back.
-  'transport/receipts': ['transport/files', 'transport/http', 'transport/registry', 'cli'],
+  transport: ['cli'],
   // The binary: it collects the verbs of three packages.
   sluice: ['renderer/commands', 'renderer/load', 'renderer/exit', 'review/commands', 'delivery/commands', 'cli'],
   'renderer/commands': [
@@ -32,8 +26,8 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
     'transport/http',
     'transport/registry',
   ],
-  'renderer/cluster': ['transport/proxy', 'renderer/render'],
-  'renderer/load': ['cli', 'renderer/render', 'transport/files'],
+  'renderer/cluster': ['transport', 'renderer/render'],
+  'renderer/load': ['cli', 'renderer/render', 'transport'],
   'renderer/render': [],
   'renderer/removal': [],
   'renderer/emit': ['renderer/load', 'renderer/render'],
@@ -41,9 +35,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
   'delivery/commands': [
     'delivery/emit',
     'delivery/fleet',
-    'transport/files',
-    'transport/receipts',
-    'transport/registry',
+    'transport',
     'renderer/commands',
     'renderer/emit',
     'renderer/exit',
@@ -54,9 +46,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
     'delivery/fleet',
     'renderer/emit',
     'renderer/load',
-    'transport/content',
-    'transport/http',
-    'transport/registry',
+    'transport',
   ],
   'delivery/fleet': [],
   'review/commands': [
@@ -68,7 +58,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
     'renderer/exit',
     'renderer/load',
     'renderer/render',
-    'transport/files',
+    'transport',
     'cli',
   ],
   'review/emit': ['review', 'delivery/fleet', 'renderer/emit', 'renderer/load', 'cli'],
@@ -80,7 +70,9 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
   'applier/message': ['cli'],
   'applier/limits': ['applier/paces'],
   'applier/paces': [],
-  'applier/config': ['applier/limits', 'cli', 'transport/receipts'],
+  'applier/config': ['applier/config-forms', 'applier/config-source', 'applier/limits', 'cli'],
+  'applier/config-source': ['applier/config-forms', 'transport'],
+  'applier/config-forms': [],
   'applier/command-error': ['applier/ports'],
   // The wings, from the verbs down to values. None but the verbs may import more than six others.
   'applier/commands': [
@@ -110,9 +102,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
     'applier/kernel',
     'applier/message',
     'applier/paces',
-    'transport/content',
-    'transport/http',
-    'transport/registry',
+    'transport',
     'cli',
   ],
   'applier/daemon': [
@@ -209,6 +199,13 @@ export const floors: Readonly<Record<string, Readonly<Record<string, readonly st
     normalise: ['allocate', 'layer', 'model', 'read', 'select', 'versions'],
     quarantine: ['model', 'read'],
     incremental: ['allocate', 'compile', 'model', 'normalise', 'quarantine', 'read', 'select', 'versions'],
+  },
+  'transport/src/': {
+    files: [],
+    http: [],
+    registry: ['http'],
+    content: ['http', 'registry'],
+    receipts: ['files', 'http', 'registry'],
   },
   'applier/src/ports/': { ipvs: [], nftables: [] },
   'applier/src/apply/': {

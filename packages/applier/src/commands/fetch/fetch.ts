@@ -6,7 +6,6 @@ import { printProblem, type Problem } from '@sluice/netfilter';
 import { stateError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
 import type { SourceConfig } from '../../config-source.ts';
-import type { ReceiptStore } from '@sluice/transport/receipts/store.ts';
 import { attemptAndTell, fetchLoop, type LoopParts } from '../../fetch/loop.ts';
 import { fetchLimits } from '../../fetch/limits.ts';
 import { FetchMemory } from '../../fetch/memory.ts';
@@ -126,7 +125,7 @@ function receiptsOf(
   environment: Readonly<Record<string, string | undefined>>,
 ): ReceiptLoopParts | undefined {
   if (push === undefined) return undefined;
-  const storeOf = (): ReceiptStore => receiptStoreOf(push, { environment, run: runChildren() });
+  const storeOf = () => receiptStoreOf(push, { environment, run: runChildren() });
   return { receipts: { node, directory, open: storeOf, intervalMs: push.intervalSeconds * 1000 }, directory: own, log };
 }
 
