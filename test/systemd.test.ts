@@ -68,7 +68,10 @@ test.each([
   ['it has no capability', /^CapabilityBoundingSet=$/m],
   ['it has a user of its own', /^User=sluice-fetch$/m],
   ['it cannot read the state', /^TemporaryFileSystem=\/var\/lib\/sluice:ro$/m],
-  ['of the state it sees the receipts alone', /^(?![^]*^Bind[^]*^Bind)[^]*^BindReadOnlyPaths=\/var\/lib\/sluice\/receipts$/m],
+  [
+    'of the state it sees the receipts alone',
+    /^(?![^]*^Bind[^]*^Bind)[^]*^BindReadOnlyPaths=\/var\/lib\/sluice\/receipts$/m,
+  ],
   ['it cannot reach the kernel', /^RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6$/m],
   ['it writes into its own directory alone', /^ProtectSystem=strict$/m],
   ['what it starts ends with it', /^KillMode=control-group$/m],

@@ -3,11 +3,13 @@ import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { receiptFile } from '@sluice/bundle';
 import { programPath } from '@sluice/testing';
 import { afterAll, beforeEach, expect, test } from 'vitest';
 import { sampleBundle, sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { Fetcher } from '../../packages/applier/src/testing/fetch.fixture.ts';
 import { GateScene } from '../../packages/applier/src/testing/gate.fixture.ts';
+import { archivePath, unpackReceipts } from '../../packages/transport/src/receipts/archive.ts';
 
 /** The real process, with a /run of its own. */
 
@@ -109,4 +111,29 @@ test('refuses a directory of another user', (context) => {
   const { status, stderr } = spawnSync(file, args, { encoding: 'utf8' });
   expect(status).toBe(3);
   expect(stderr).toContain('it belongs to user 65534');
+});
+
+test('sends receipts where the config says, and tells why it cannot, once the release is placed', () => {
+  const [receipts, store] = [join(scratch, 'receipts'), join(scratch, 'store')];
+  mkdirSync(receipts, { recursive: true });
+  const name = receiptFile({ node: sampleNode, number: 7 });
+  writeFileSync(join(receipts, `${name}.sig`), 'signature');
+  writeFileSync(join(receipts, name), 'receipt');
+  writeConfig(
+    `source: { dir: { path: ${release} }, directory: ${fetched} }\nreceipts: { directory: ${receipts}, push: { dir: { path: ${store} } } }`,
+  );
+  publish({ serial: 5 });
+  const [file = '', ...args] = sluiced('fetch', '--once');
+  const once = () => spawnSync(file, args, { encoding: 'utf8' });
+  writeFileSync(store, 'a file');
+  const failed = once();
+  expect(failed).toMatchObject({
+    status: 0,
+    stdout: expect.stringContaining('placed; release 5 is in place') as string,
+  });
+  expect(failed.stderr).toContain(`Cannot send receipts to ${store}: a part of the path is not a directory`);
+  rmSync(store);
+  expect(once()).toMatchObject({ status: 0, stderr: '' });
+  const archive = readFileSync(join(store, archivePath(sampleNode)));
+  expect(unpackReceipts('sent', sampleNode, archive)).toEqual([{ number: 7, text: 'receipt', signature: 'signature' }]);
 });
