@@ -305,7 +305,12 @@ test.each([
   });
   const reference = await push(registry);
   const release = reference.split('@')[1] as string;
-  const { layers } = JSON.parse(String(registry.manifests.get(release)?.bytes)) as { layers: { digest: string }[] };
-  ready = [release, ...layers.map(({ digest }) => digest)];
+  const needs = (digest: string): readonly string[] => {
+    const { manifests = [], layers = [] } = JSON.parse(String(registry.manifests.get(digest)?.bytes)) as {
+      readonly [list in 'manifests' | 'layers']?: readonly { readonly digest: string }[];
+    };
+    return [...manifests, ...layers].map((entry) => entry.digest);
+  };
+  ready = [release, ...needs(release), ...needs(release).flatMap(needs)];
   expect(await pull(reference)).toMatchObject({ status: 2, stderr: expect.stringContaining('answered 503') });
 });

@@ -6,6 +6,7 @@ import {
   isProblem,
   isSignatureFile,
   readArchive,
+  readPath,
   sumsFile,
 } from '@sluice/bundle';
 import { invalidContent } from '../http/failure.ts';
@@ -102,10 +103,13 @@ export async function openRelease(
   const nodes = release.nodes.filter((layer) => part === undefined || isOfNode(layer, part.node));
   const profiles = await release.profiles(profile);
   const layers = [...nodes, ...profiles];
+  const digests = new Set([...release.shared, ...layers].map((layer) => layer.digest));
+  if (digests.size < release.shared.length + layers.length)
+    throw invalidContent(digest, 'two of its layers contain the same files');
   return {
     files,
     passedOver: attached.passedOver,
-    digests: new Set([...source.digests, ...layers.map((layer) => layer.digest)]),
+    digests: new Set([...digests, ...source.digests]),
     layers,
     read: (wanted) => reader.read(wanted),
   };
@@ -137,8 +141,9 @@ async function readParts(source: VerifiedContent, digest: string): Promise<Parts
     nodes: layers.filter((layer) => layer.annotations?.[nodesKey] !== undefined),
     profiles: async (profile) => {
       const found: OciDescriptor[] = [];
-      for (const entry of entries.profiles)
-        if (isOfProfile(entry, profile)) found.push(...(await read(entry, mediaTypes.profile)));
+      for (const entry of entries.profiles.filter((one) => isOfProfile(one, profile)))
+        for (const layer of await read(entry, mediaTypes.profile))
+          found.push({ ...layer, annotations: { ...entry.annotations } });
       return found;
     },
   };
@@ -179,15 +184,15 @@ class LayerReader {
     for (let at = 0; at < layers.length; at += layersAtATime) {
       const window = layers.slice(at, at + layersAtATime);
       const packed = await Promise.all(window.map((layer) => this.#source.blob(layer, archiveBytesMax)));
-      for (const [index, { digest }] of window.entries()) yield this.#unpack(digest, packed[index] as Buffer);
+      for (const [index, layer] of window.entries()) yield this.#unpack(layer, packed[index] as Buffer);
     }
   }
 
-  #unpack(digest: string, packed: Buffer): ReadonlyMap<string, string> {
+  #unpack({ digest, annotations }: OciDescriptor, packed: Buffer): ReadonlyMap<string, string> {
     const archive = readArchive(digest, packed);
     if (isProblem(archive)) throw invalidContent(digest, archive.message);
     for (const [path, text] of archive.files) {
-      if (isSignatureFile(path) || isOpeningFile(path)) throw invalidContent(digest, `it contains ${path}`);
+      if (!isFitting(path, annotations)) throw invalidContent(digest, `it contains ${path}`);
       this.#bytes += text.length;
       if ((this.#seen.get(path) ?? digest) !== digest && path !== sumsFile)
         throw this.#invalid(`two of its layers contain ${path}`);
@@ -202,4 +207,12 @@ class LayerReader {
   #invalid(why: string): Error {
     return invalidContent(this.#release, why);
   }
+}
+
+/** Whether a file belongs to a layer: of a profile, of nodes, or of what all nodes need. */
+function isFitting(path: string, annotations: OciDescriptor['annotations'] = {}): boolean {
+  const what = readPath(path);
+  if (isSignatureFile(path) || isOpeningFile(path)) return false;
+  if (annotations[nodesKey] !== undefined) return what?.kind === 'node';
+  return (what && 'profile' in what ? what.profile : undefined) === annotations[profileKey];
 }
