@@ -18,6 +18,7 @@ import { phasesBench } from './phases.ts';
 import { rehearsalBench } from './rehearsal.ts';
 import { reportBench, review } from './review.ts';
 import { questions } from './questions.ts';
+import { fetchBench } from './fetch.ts';
 import { inboxBench } from './inbox.ts';
 import { kernelBench } from './kernel.ts';
 import { nftablesBench } from './nftables.ts';
@@ -182,6 +183,7 @@ const parts: Readonly<Record<string, () => void | Promise<void>>> = {
   report: () => reportBench(sluice, scratch, rounds),
   questions: () => questions(sluice, scratch, rounds),
   endpoint: () => [1000, 10_000].forEach(oneEndpoint),
+  fetch: () => fetchBench(10_000),
   inbox: () => inboxBench(10_000),
   cold: () => coldBench(10_000),
   node: () => nodeBench(10_000),

@@ -27,9 +27,7 @@ import { readControlRequest } from '../../packages/applier/src/daemon/control/so
 import { readAnswer } from '../../packages/applier/src/kernel/scratch/answer.ts';
 import { RequestError } from '../../packages/applier/src/kernel/scratch/lines.ts';
 import { printRequest, readRequest } from '../../packages/applier/src/kernel/scratch/request.ts';
-import { packReceipts, unpackReceipts } from '../../packages/transport/src/receipts/archive.ts';
-import { readReceiptSpec } from '../../packages/transport/src/receipts/spec.ts';
-import { readManifest } from '../../packages/transport/src/registry/artifact.ts';
+import { readManifest, readReleaseIndex, referencesOf } from '../../packages/transport/src/registry/artifact.ts';
 import { readChallenge } from '../../packages/transport/src/registry/authority.ts';
 import { RegistryFailure } from '../../packages/transport/src/http/failure.ts';
 import { readReference } from '../../packages/transport/src/registry/reference.ts';
@@ -89,6 +87,10 @@ const manifest = JSON.stringify({
   artifactType: 'a',
   layers: [{ mediaType: 'x', digest, size: 1, annotations: { a: 'b' } }],
 });
+const releaseIndex = JSON.stringify({
+  artifactType: 'application/vnd.sluice.release.v2',
+  manifests: [{ mediaType: 'x', digest, size: 1, artifactType: 'application/vnd.sluice.shared.v2' }],
+});
 const challenge = 'Bearer realm="https://auth.example.com/token",service="r",scope="repository:a/b:pull,push"';
 
 const answer = '{"answer":"refused","part":"ipv4","why":"line 3"}\n';
@@ -139,7 +141,7 @@ const parsers: readonly (readonly [
   ['answers of a rehearsal', 6_000, [answer], (input) => void readAnswer(input)],
   ['references', 6_000, [`registry.example.com:5000/a/b:1@${digest}`], (input) => void readReference(input)],
   ['challenges of registries', 4_000, [challenge], (input) => void readChallenge(input)],
-  ['manifests of registries', 6_000, [manifest], readsManifest],
+  ['manifests of registries', 6_000, [manifest, releaseIndex], readsManifest],
   [
     'whole bundles',
     4_000,
@@ -193,11 +195,18 @@ const nftCommands =
   /^(?:add (?:chain inet sluice [a-z0-9-]+|rule inet sluice [a-z0-9-]+ [a-z0-9 @.:&{}-]+|element inet sluice [a-z]+[46] \{ [a-z0-9 .:,/-]+ \})\n)*$/;
 
 function readsManifest(input: string): void {
-  try {
-    readManifest('m', Buffer.from(input), 'a');
-  } catch (error) {
-    if (!(error instanceof RegistryFailure)) throw error;
-  }
+  const bytes = Buffer.from(input);
+  const reads = [
+    () => readManifest('m', bytes, 'a'),
+    () => readReleaseIndex('m', bytes),
+    () => referencesOf('m', bytes),
+  ];
+  for (const read of reads)
+    try {
+      read();
+    } catch (error) {
+      if (!(error instanceof RegistryFailure)) throw error;
+    }
 }
 
 /** For any request, a tool gets only lines that the grammar accepts. */

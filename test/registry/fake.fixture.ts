@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 
 /** The properties of a registry. */
 export interface Nature {
@@ -27,6 +27,7 @@ export class FakeRegistry {
   readonly manifests = new Map<string, StoredManifest>();
   /** Every request: method and path, with `+auth` when it had credentials. */
   readonly seen: string[] = [];
+  readonly #sockets: Socket[] = [];
   readonly #server: Server;
   readonly #nature: Nature;
 
@@ -39,6 +40,7 @@ export class FakeRegistry {
 
   static async open(nature: Nature = {}): Promise<FakeRegistry> {
     const registry = new FakeRegistry(nature);
+    registry.#server.on('connection', (socket) => registry.#sockets.push(socket));
     await new Promise<void>((done) => registry.#server.listen(0, '127.0.0.1', done));
     return registry;
   }
@@ -49,6 +51,11 @@ export class FakeRegistry {
 
   get port(): number {
     return (this.#server.address() as AddressInfo).port;
+  }
+
+  /** Bytes that it has sent, with headers. */
+  get bytesSent(): number {
+    return this.#sockets.reduce((sum, { bytesWritten }) => sum + bytesWritten, 0);
   }
 
   close(): void {

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { join, normalize } from 'node:path';
 
 /** The properties of a web server. */
@@ -17,6 +17,7 @@ export interface StaticNature {
 export class StaticServer {
   /** Every request with its status: `GET /index.json 200`. */
   readonly seen: string[] = [];
+  readonly #sockets: Socket[] = [];
   readonly #server: Server;
   readonly #dir: string;
   readonly #nature: StaticNature;
@@ -31,6 +32,7 @@ export class StaticServer {
 
   static async open(dir: string, nature: StaticNature = {}): Promise<StaticServer> {
     const server = new StaticServer(dir, nature);
+    server.#server.on('connection', (socket) => server.#sockets.push(socket));
     await new Promise<void>((done) => server.#server.listen(0, '127.0.0.1', done));
     return server;
   }
@@ -39,6 +41,11 @@ export class StaticServer {
   get url(): string {
     const { port } = this.#server.address() as AddressInfo;
     return `${this.#nature.identity === undefined ? 'http' : 'https'}://127.0.0.1:${port}`;
+  }
+
+  /** Bytes that it has sent, with headers. */
+  get bytesSent(): number {
+    return this.#sockets.reduce((sum, { bytesWritten }) => sum + bytesWritten, 0);
   }
 
   close(): void {

@@ -85,8 +85,9 @@ function nextEntries(before: readonly unknown[], tag: string, { index, referrers
 
 const digestOf = (entry: unknown): unknown => (entry as { readonly digest?: unknown } | undefined)?.digest;
 
-/** Removes the blobs that no entry needs. Where one of them is missing, nothing is removed. */
+/** Removes what a killed writer left, and the blobs that no entry needs. Where one of these cannot be followed, no blob is removed. */
 function prune(dir: string, entries: readonly unknown[]): void {
+  for (const name of readdirSync(dir)) if (/^\.sluice-.*\.tmp$/.test(name)) removeFile(join(dir, name));
   const needed = new Set<string>();
   const isKnown = entries.every((entry) => isDigest(digestOf(entry)) && addNeeded(dir, entry as Entry, needed));
   if (!isKnown) return;
