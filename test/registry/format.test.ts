@@ -82,13 +82,15 @@ function layer(registry: FakeRegistry, bytes: Buffer, size = bytes.length): stri
 function firstVersion(registry: FakeRegistry, change: (layers: Document[]) => Document[] = (layers) => layers): string {
   const files = Object.entries(filesOf(at('release'))).filter(([path]) => !path.endsWith('.sig'));
   const groups = Map.groupBy(files, ([path]) => /^profiles\/([^/]+)/.exec(path)?.[1] ?? '');
-  const layers = [...groups].toSorted().map(([profile, entries]) => {
-    const bytes = Buffer.from(printArchive({ files: new Map(entries) }));
-    const digest = `sha256:${fileDigest(bytes)}`;
-    registry.blobs.set(digest, bytes);
-    const annotations = profile === '' ? {} : { 'dev.sluice.profile': profile };
-    return { mediaType: 'application/vnd.sluice.archive.v1.tar+zstd', digest, size: bytes.length, annotations };
-  });
+  const layers = [...groups]
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([profile, entries]) => {
+      const bytes = Buffer.from(printArchive({ files: new Map(entries) }));
+      const digest = `sha256:${fileDigest(bytes)}`;
+      registry.blobs.set(digest, bytes);
+      const annotations = profile === '' ? {} : { 'dev.sluice.profile': profile };
+      return { mediaType: 'application/vnd.sluice.archive.v1.tar+zstd', digest, size: bytes.length, annotations };
+    });
   const artifactType = 'application/vnd.sluice.release.v1';
   const { digest } = store(registry, { schemaVersion: 2, artifactType, layers: change(layers) }, manifestType);
   return `${registry.host}/shop@${digest}`;
@@ -198,7 +200,7 @@ const lies: readonly [title: string, prepare: (registry: FakeRegistry, pushed: s
     (r) =>
       replaceIndex(r, (index) => {
         const [shared, one, other] = manifestsOf(index);
-        return { ...index, manifests: [shared, { ...one, ...{ digest: other?.['digest'], size: other?.['size'] } }] };
+        return { ...index, manifests: [shared, { ...one, digest: other?.['digest'], size: other?.['size'] }] };
       }),
     'it contains profiles/',
   ],

@@ -64,7 +64,7 @@ export class BlobCache {
   }
 
   #name(digest: string): string {
-    if (!isDigest(digest)) throw new RangeError(`${digest} is not a digest`);
+    if (!isDigest(digest)) throw new RangeError(`${String(digest)} is not a digest`);
     return digest.slice('sha256:'.length);
   }
 }

@@ -47,7 +47,7 @@ async function interrupted(
 ): Promise<[url: string, asked: string[]]> {
   const asked: string[] = [];
   const url = await serve((request, response) => {
-    asked.push(`${request.headers.range ?? 'all'} ${request.headers['if-range'] ?? ''}`.trim());
+    asked.push(`${request.headers.range ?? 'all'} ${String(request.headers['if-range'] ?? '')}`.trim());
     if (asked.length > 1) return rest(request, response);
     response.writeHead(200, { 'content-length': content.length, ...headers });
     cutAt(response, 0, 100_000);

@@ -130,7 +130,7 @@ function read(
         rate.received(chunk.length, waitMs);
         if (waitMs >= pauseMsMin) pause(response, waitMs);
       } catch (error) {
-        reject(error as Error);
+        reject(error);
         return void request.destroy();
       }
       if (length <= most) return void chunks.push(chunk);

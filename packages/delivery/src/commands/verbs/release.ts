@@ -162,7 +162,7 @@ export function addPull(program: Command): void {
     .description('Pulls a release and its signatures by digest and writes a release directory.')
     .argument(
       '<REF>',
-      'REGISTRY/REPOSITORY@sha256:DIGEST, as `sluice push` prints it; oci:DIR@… or https://HOST/PATH@… of an image layout',
+      'REGISTRY/REPOSITORY@sha256:DIGEST or oci:DIR@sha256:DIGEST, as `sluice push` prints it; or https://HOST/PATH@sha256:DIGEST',
     )
     .option('--node <NAME>', 'include only the files that this node needs', notEmpty)
     .addOption(plainHttpOption())
