@@ -22,9 +22,9 @@ import { StaticServer } from '../registry/static.fixture.ts';
 import { clusterList } from './data.ts';
 import { ms, ratio, report } from './measure.ts';
 
-type Mode = 'iptables' | 'nftables';
+export type Mode = 'iptables' | 'nftables';
 
-interface Sample {
+export interface Sample {
   readonly release: Release;
   readonly files: ReadonlyMap<string, string>;
 }
@@ -116,13 +116,18 @@ function wholeLayers({ files }: Sample): number {
 /** A release, and the next one, in which the endpoints of one Service have other addresses. */
 function releases(mode: Mode, services: number, nodes: number): readonly [before: Sample, after: Sample] {
   const before = rendered(mode, services, nodes);
-  const path = [...before.keys()].find((one) => one.includes(`/svc-${Math.floor(services / 2)}.`)) ?? '';
-  const text = before.get(path)?.replaceAll(/10\.1(2[89]|3\d)\./g, '10.140.') ?? '';
-  if (text === '' || text === before.get(path)) throw new Error(`${path} does not change`);
-  return [released(before, 1, nodes), released(new Map([...before, [path, text]]), 2, nodes)];
+  return [released(before, 1, nodes), released(changedService(before, Math.floor(services / 2)), 2, nodes)];
 }
 
-function rendered(mode: Mode, services: number, nodes: number): ReadonlyMap<string, string> {
+/** The endpoints of one Service have other addresses. @param round gives other ones */
+export function changedService(before: Sample['files'], service: number, round = 0): Sample['files'] {
+  const path = [...before.keys()].find((one) => one.includes(`/svc-${service}.`)) ?? '';
+  const text = before.get(path)?.replaceAll(/10\.1(2[89]|3\d)\./g, `10.14${round % 10}.`) ?? '';
+  if (text === '' || text === before.get(path)) throw new Error(`${path} does not change`);
+  return new Map([...before, [path, text]]);
+}
+
+export function rendered(mode: Mode, services: number, nodes: number): ReadonlyMap<string, string> {
   const lines = [`mode: ${mode}`, 'clusterCIDR: 10.128.0.0/9', 'conntrack: { maxPerCore: 0 }'];
   const profile = `name: default\n${lines.map((line) => `  ${line}\n`).join('')}`;
   const sluice = `apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfig\ncomplete: true\nprofiles:\n- ${profile}`;
@@ -142,7 +147,7 @@ function rendered(mode: Mode, services: number, nodes: number): ReadonlyMap<stri
 }
 
 /** The versions of all nodes but one are made up, because each takes a tenth of a second: as long, and new in each release. */
-function released(bundle: ReadonlyMap<string, string>, serial: number, nodes: number): Sample {
+export function released(bundle: ReadonlyMap<string, string>, serial: number, nodes: number): Sample {
   const first = new Map([...bundle].filter(([path]) => !path.startsWith('nodes/') || path.includes('node-0000')));
   const made = makeRelease(first, { serial, source: 'c'.repeat(40) });
   if (!('serial' in made)) throw new Error(JSON.stringify(made.slice(0, 3)));

@@ -19,6 +19,8 @@ import { rehearsalBench } from './rehearsal.ts';
 import { reportBench, review } from './review.ts';
 import { questions } from './questions.ts';
 import { fetchBench } from './fetch.ts';
+import { fetchManyBench } from './fetch-many.ts';
+import { fetchNodeBench } from './fetch-node.ts';
 import { inboxBench } from './inbox.ts';
 import { kernelBench } from './kernel.ts';
 import { nftablesBench } from './nftables.ts';
@@ -183,7 +185,11 @@ const parts: Readonly<Record<string, () => void | Promise<void>>> = {
   report: () => reportBench(sluice, scratch, rounds),
   questions: () => questions(sluice, scratch, rounds),
   endpoint: () => [1000, 10_000].forEach(oneEndpoint),
-  fetch: () => fetchBench(10_000),
+  fetch: async () => {
+    await fetchBench(10_000);
+    fetchNodeBench(10_000);
+    await fetchManyBench(1_000, 500);
+  },
   inbox: () => inboxBench(10_000),
   cold: () => coldBench(10_000),
   node: () => nodeBench(10_000),

@@ -63,7 +63,7 @@ function needsOf(words: readonly string[], line: number): readonly string[] {
 /** The stand-ins that a text calls. */
 function calledIn(text: string): readonly string[] {
   return standIns.filter((name) =>
-    new RegExp(`(^|[|&;({]\\s*|\\$\\(|\\b(?:if|then|do|sudo) )\\s*${name} `, 'm').test(text),
+    new RegExp(`(^|[|&;({]\\s*|\\$\\(|\\b(?:if|then|do|until|while|sudo) )\\s*${name} `, 'm').test(text),
   );
 }
 

@@ -1,10 +1,11 @@
 // @module-tag all
-import { copyFileSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, copyFileSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { needBackend, needKernel } from '../netns/privileges.ts';
 import { needProgram } from '../servers/debian.ts';
+import { nginxPackages, nginxPath } from '../servers/nginx.ts';
 import { needS3 } from '../servers/s3.ts';
 import { readRunbook, standInsOf } from './runbook.ts';
 import { surprises } from './stage.ts';
@@ -15,7 +16,7 @@ const limitMs = 600_000;
 /** Packages of Debian, by program; the first one has it. */
 const servers: Readonly<Record<string, readonly string[]>> = {
   '/usr/bin/docker-registry': ['docker-registry'],
-  '/usr/sbin/nginx': ['nginx', 'libpcre2-8-0'],
+  [nginxPath]: nginxPackages,
   '/usr/sbin/sshd': ['openssh-server', 'libwrap0'],
   '/usr/sbin/fcgiwrap': ['fcgiwrap', 'libfcgi0ldbl'],
 };
@@ -30,6 +31,8 @@ test('every block of docs/ten-nodes.md does what it says', { timeout: limitMs + 
   // The stage hides the home, where they are unpacked.
   const folder = mkdtempSync(join(tmpdir(), 'sluice-servers-'));
   try {
+    // Not all of them run as root.
+    chmodSync(folder, 0o755);
     mkdirSync(join(folder, 'lib'));
     copyFileSync(await needS3(context), join(folder, 'gofakes3'));
     for (const [path, packages] of Object.entries(servers)) {

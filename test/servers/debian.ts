@@ -4,17 +4,22 @@ import { join } from 'node:path';
 import type { TestContext } from 'vitest';
 import { unpacked } from '../conformance/debian.ts';
 
-/** A program with the variables that it needs, or why it is missing. */
-export type DebianProgram =
-  | { readonly path: string; readonly env: Readonly<Record<string, string>> }
-  | { readonly lack: string };
+/** A program with the variables that it needs. */
+export interface FoundProgram {
+  readonly path: string;
+  readonly env: Readonly<Record<string, string>>;
+}
 
 /**
  * A program of the Debian that this machine runs: the installed one, or one unpacked in the cache of tests. An installation would start
  * a service.
+ * @returns it, or why it is missing
  * @param packages the first has the program, the others libraries that a machine may lack
  */
-export async function debianProgram(path: string, packages: readonly string[]): Promise<DebianProgram> {
+export async function debianProgram(
+  path: string,
+  packages: readonly string[],
+): Promise<FoundProgram | { readonly lack: string }> {
   if (existsSync(path)) return { path, env: {} };
   try {
     const root = await unpacked(packages, false);
@@ -34,7 +39,7 @@ export async function needProgram(
   context: TestContext,
   path: string,
   packages: readonly string[],
-): Promise<Exclude<DebianProgram, { lack: string }>> {
+): Promise<FoundProgram> {
   const found = await debianProgram(path, packages);
   if ('lack' in found) context.skip(found.lack);
   return found;

@@ -2,10 +2,10 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'vitest';
 import type { KeyPair } from '../cluster/certificates.fixture.ts';
-import { needProgram } from './debian.ts';
+import { type FoundProgram, needProgram } from './debian.ts';
 import { Server } from './server.ts';
 
-/** The place of a log line per request: method, path, status, bytes, and HIT or MISS of a cache. */
+/** What nginx serves. */
 export interface NginxSite {
   /** Directives of a `server`. */
   readonly directives: string;
@@ -29,15 +29,21 @@ export const cacheOf = (registry: string): string => `
   location ~ ^/v2/.*/(blobs|manifests)/sha256: { proxy_pass ${registry}; proxy_cache_valid 200 1h; }
   location /v2/ { proxy_pass ${registry}; proxy_cache_valid 200 404 1s; }`;
 
+/** nginx of Debian, as programs of Debian are found. */
+export const nginxPackages = ['nginx', 'libpcre2-8-0'] as const;
+export const nginxPath = '/usr/sbin/nginx';
+
 /** nginx of Debian on loopback; skips the test by name where it is missing. */
-export async function startNginx(context: TestContext, site: NginxSite): Promise<Server> {
-  const { path, env } = await needProgram(context, '/usr/sbin/nginx', ['nginx', 'libpcre2-8-0']);
-  return Server.start('nginx', (folder, port) => {
+export const startNginx = async (context: TestContext, site: NginxSite): Promise<Server> =>
+  serveNginx(await needProgram(context, nginxPath, nginxPackages), site);
+
+/** The same, of a program that was found. */
+export const serveNginx = ({ path, env }: FoundProgram, site: NginxSite): Promise<Server> =>
+  Server.start('nginx', (folder, port) => {
     for (const name of ['body', 'proxy', 'cache']) mkdirSync(join(folder, name));
     writeFileSync(join(folder, 'nginx.conf'), configOf(folder, port, site));
     return { argv: [path, '-p', folder, '-e', 'stderr', '-c', join(folder, 'nginx.conf')], env };
   });
-}
 
 function configOf(folder: string, port: number, { directives, identity, log }: NginxSite): string {
   for (const [name, text] of Object.entries(identity ?? {})) writeFileSync(join(folder, `${name}.pem`), text);

@@ -3,6 +3,10 @@
 mkdir -p "$STAGE/site" /srv/cdn /srv/git/.ssh
 cd "$STAGE/site"
 chmod 755 "$STAGE" "$STAGE/site"
+# The fetch process is not root.
+cp -r "$(dirname "$(command -v sluiced)")" /srv/programs
+chmod -R a+rX /srv/programs
+PATH=/srv/programs:$PATH
 site='registry.example.com git.example.com cdn.example.com bucket.example.com'
 {
   echo 127.0.0.1 localhost
