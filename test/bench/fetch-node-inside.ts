@@ -26,6 +26,8 @@ export interface FetchCosts {
   readonly processor: number;
   /** Per cent of one processor while nothing is new. */
   readonly idle: number;
+  /** Most resident megabytes: with the first release, and with those after it. */
+  readonly firstMegabytes: number;
   readonly megabytes: number;
   /** Of these its own, without pages of files; after the last release. */
   readonly own: number;
@@ -117,6 +119,9 @@ const idleBefore = processorSeconds(fetcher);
 await sleep(idleSeconds * 1000);
 const idle = (100 * (processorSeconds(fetcher) - idleBefore)) / idleSeconds;
 
+const firstMegabytes = highWaterMark(fetcher) / 1024;
+// proc(5): the high-water mark begins again.
+writeFileSync(`/proc/${fetcher}/clear_refs`, '5');
 const latencies: number[] = [];
 const pushes: number[] = [];
 const bytes: number[] = [];
@@ -140,6 +145,7 @@ const costs: FetchCosts = {
   bytes: median(bytes),
   processor: median(processor),
   idle,
+  firstMegabytes,
   megabytes: highWaterMark(fetcher) / 1024,
   own: ownMegabytes(fetcher),
 };

@@ -26,7 +26,7 @@ export function fetchNodeBench(services: number): void {
       `${title}: the fetch process`,
       `${ms(costs.processor)} of a processor and ${(costs.bytes / 1000).toFixed(0)} kB for one release; at most ${costs.megabytes.toFixed(0)} MB resident, ${costs.own.toFixed(0)} MB its own afterwards`,
       'at most 60 MB',
-      `while nothing is new ${costs.idle.toFixed(1)} % of a processor`,
+      `while nothing is new ${costs.idle.toFixed(1)} % of a processor; with the first release at most ${costs.firstMegabytes.toFixed(0)} MB resident`,
     );
   }
 }
