@@ -10,7 +10,7 @@ export const pictures: Readonly<Record<string, Boxes>> = {
   bundle: floors['bundle/src/']!,
   renderer: placesOf('renderer'),
   'renderer/render': floors['renderer/src/render/']!,
-  transport: placesOf('transport'),
+  transport: floors['transport/src/']!,
   delivery: placesOf('delivery'),
   review: floors['review/src/']!,
   applier: placesOf('applier'),
@@ -33,18 +33,7 @@ function packages(): Boxes {
 
 /** The folders of a package, without the files beside them, which every folder may use. */
 function placesOf(name: string): Boxes {
-  const beside = [
-    'proxy',
-    'main',
-    'program',
-    'exit',
-    'memory',
-    'message',
-    'limits',
-    'paces',
-    'config',
-    'command-error',
-  ];
+  const beside = ['main', 'program', 'exit', 'memory', 'message', 'limits', 'paces', 'config', 'command-error'];
   const isBox = (place: string): boolean =>
     place.startsWith(`${name}/`) && !beside.includes(place.slice(name.length + 1));
   const short = (place: string): string => place.slice(name.length + 1);

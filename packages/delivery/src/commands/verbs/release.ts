@@ -162,7 +162,7 @@ export function addPull(program: Command): void {
     .description('Pulls a release and its signatures by digest and writes a release directory.')
     .argument(
       '<REF>',
-      'REGISTRY/REPOSITORY@sha256:DIGEST or oci:DIR@sha256:DIGEST, as `sluice push` prints it; or https://HOST/PATH@sha256:DIGEST',
+      'REGISTRY/REPOSITORY@sha256:DIGEST, as `sluice push` prints it; of an image layout oci:DIR@sha256:DIGEST or https://HOST/PATH@sha256:DIGEST',
     )
     .option('--node <NAME>', 'include only the files that this node needs', notEmpty)
     .addOption(plainHttpOption())
@@ -204,7 +204,7 @@ export function addPromote(program: Command): void {
 const fromOption = (): Option =>
   new Option(
     '--from <STORE>',
-    'the store that nodes push receipts to: oci://REGISTRY/REPOSITORY, https://…, git+https://…, git+ssh://… or a directory; asked for each node of the release',
+    'the store that nodes push receipts to: oci://REGISTRY/REPOSITORY, https://HOST/PATH, git+https://HOST/PATH, git+ssh://HOST/PATH or a directory; asked for each node of the release',
   ).argParser(notEmpty);
 
 /** Adds `sluice fleet`. */
