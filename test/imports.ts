@@ -42,12 +42,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
     'renderer/load',
     'cli',
   ],
-  'delivery/emit': [
-    'delivery/fleet',
-    'renderer/emit',
-    'renderer/load',
-    'transport',
-  ],
+  'delivery/emit': ['delivery/fleet', 'renderer/emit', 'renderer/load', 'transport'],
   'delivery/fleet': [],
   'review/commands': [
     'review',
