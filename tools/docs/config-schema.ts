@@ -1,5 +1,5 @@
 import type { JsonSchema } from '../../packages/bundle/src/json-schema.ts';
-import { wavesSchema } from '../../packages/bundle/src/release/waves.ts';
+import { wavesSchema } from '../../packages/bundle/src/release/wave-specs.ts';
 import { configSchema } from '../../packages/applier/src/config.ts';
 import { sluiceSchema } from '../../packages/renderer/src/load/schema/sluice.ts';
 import { commentsOf } from './config-pages.ts';

@@ -38,6 +38,7 @@ export * from './release/armour.ts';
 export * from './release/signers.ts';
 export * from './release/signed.ts';
 export * from './release/accept.ts';
+export * from './release/wave-specs.ts';
 export * from './release/waves.ts';
 export * from './json-schema.ts';
 export * from './release/receipt.ts';

@@ -1,6 +1,6 @@
 import { isMap } from './checks.ts';
 
-/** The keywords of JSON Schema (draft 7) that schemas of config files have. Maps have no other keys than those of `properties`. */
+/** The keywords of JSON Schema (draft 7) that schemas of config files have. Maps have no other keys than those of `properties`, unless the schema says of which form. */
 export interface JsonSchema {
   readonly description?: string;
   readonly type?: 'object' | 'array' | 'string' | 'integer' | 'number' | 'boolean';
@@ -17,7 +17,7 @@ export interface JsonSchema {
   readonly items?: JsonSchema;
   readonly properties?: Readonly<Record<string, JsonSchema>>;
   readonly required?: readonly string[];
-  readonly additionalProperties?: false;
+  readonly additionalProperties?: false | JsonSchema;
   readonly anyOf?: readonly JsonSchema[];
 }
 
@@ -40,8 +40,10 @@ export function matches(schema: JsonSchema, value: unknown): boolean {
     return fits && value.every((item) => matches(items, item));
   }
   if (!isMap(value)) return typeof value === schema.type;
-  const known = ([key, one]: [string, unknown]) =>
-    Object.hasOwn(properties, key) && matches(properties[key] ?? {}, one);
+  const known = ([key, one]: [string, unknown]) => {
+    const own = Object.hasOwn(properties, key) ? properties[key] : schema.additionalProperties;
+    return own !== undefined && own !== false && matches(own, one);
+  };
   return (
     schema.type === 'object' && required.every((key) => Object.hasOwn(value, key)) && Object.entries(value).every(known)
   );

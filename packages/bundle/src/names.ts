@@ -70,6 +70,8 @@ export const releaseLimits = {
   /** Of `allowed_receipts`, which has a line of some 150 bytes for each node. */
   receiptSignersBytesMax: 8 * 1024 * 1024,
   wavesMax: 64,
+  /** How often the waves of one release may be closed again. */
+  closingsMax: 999,
 } as const;
 
 /** The limits of a bundle. README.md, "Limits". */

@@ -1,10 +1,9 @@
 // @module-tag quick
-import { type ParityReport, readWaveSpecs } from '@sluice/bundle';
+import { type ParityReport, printWaves, readWaveSpecs } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import { differenceWith, gap, reportWith } from '../../../bundle/src/parity/report.fixture.ts';
 import { adoptPlanText } from '../commands/adopt-plan/adopt-plan.ts';
-import { printWaveSpecs } from '../commands/adopt-plan/adopt-plan.ts';
-import { readNodeLabels } from '../commands/adopt-plan/adopt-plan.ts';
+import { readNodeLabels } from '../commands/input/node-labels.ts';
 import { type AdoptCandidate, planAdoption, waveSpecsOf } from './adopt-plan.ts';
 
 const difference = differenceWith();
@@ -54,12 +53,12 @@ test('a wave has at most so many nodes, in parts whose names a release takes', (
   expect(named(5)).toEqual(['canary: n-1', 'equivalent: n-2,n-3,n-4,n-5,n-6']);
   expect(named()).toEqual(named(5));
   const specs = waveSpecsOf(planAdoption(nodes, 2));
-  expect(readWaveSpecs('waves.yaml', printWaveSpecs(specs))).toEqual(specs);
+  expect(readWaveSpecs('waves.yaml', printWaves(specs))).toEqual(specs);
 });
 
 test('the waves are a file that `sluice release --wave` reads, with blocked nodes last', () => {
   const specs = waveSpecsOf(plan);
-  expect(readWaveSpecs('waves.yaml', printWaveSpecs(specs))).toEqual(specs);
+  expect(readWaveSpecs('waves.yaml', printWaves(specs))).toEqual(specs);
   expect(specs.at(-1)).toEqual({ name: 'blocked', nodes: ['b-2', 'c-1', 'c-2', 'd-1', 'd-2'] });
 });
 

@@ -1,5 +1,5 @@
 import { compareText } from '@sluice/netfilter';
-import type { ParityReport, WaveSpec } from '@sluice/bundle';
+import type { ParityReport, Wave } from '@sluice/bundle';
 
 /** The order in which the nodes of a fleet move from kube-proxy, by what comparisons said. */
 export interface AdoptPlan {
@@ -74,7 +74,7 @@ function inParts(name: AdoptWave['name'], nodes: readonly string[], most: number
 }
 
 /** The waves as `sluice release --wave` takes them: blocked nodes are in a last one, which is not to be opened before they are mended. */
-export const waveSpecsOf = ({ waves, blocked }: AdoptPlan): readonly WaveSpec[] =>
+export const waveSpecsOf = ({ waves, blocked }: AdoptPlan): readonly Wave[] =>
   blocked.length === 0 ? waves : [...waves, { name: 'blocked', nodes: blocked.map(({ node }) => node) }];
 
 interface Judgement {

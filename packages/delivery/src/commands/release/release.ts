@@ -1,42 +1,36 @@
-import { readFileSync } from 'node:fs';
 import {
   type BundleFiles,
   bundleLimits,
   isProblem,
   makeRelease,
-  makeWaves,
   newlyRequired,
   printRelease,
-  printWaves,
   readRelease,
-  readWaves,
-  readWaveSpecs,
   type Release,
   releaseFile,
   releaseLimits,
   type ReleaseTerms,
   sumsOf,
-  wavesFile,
-  wavesMismatch,
-  type WaveSpec,
 } from '@sluice/bundle';
 import type { Format } from '@sluice/cli';
-import { compareText, type Problem } from '@sluice/netfilter';
+import type { Problem } from '@sluice/netfilter';
 import { type ReleaseTexts, writeRelease } from '../../emit/release.ts';
 import { exitCodes } from '@sluice/renderer/exit.ts';
 import { readText } from '@sluice/renderer/load/tree.ts';
 import { bundleAt } from '@sluice/renderer/commands/bundle/bundle-at.ts';
 import { incomplete } from '@sluice/renderer/commands/bundle/complete.ts';
 import { nameOf, type Ordinal } from '../evidence/ordinal.ts';
-import { reading, Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
+import { Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
 import { printDocument, reportProblems } from '@sluice/renderer/commands/output/output.ts';
 import { print, progress, say } from '@sluice/renderer/commands/output/progress.ts';
 import { type FoundRelease, readFound, refuseRest, refuseReviewed } from './output.ts';
+import { readWavesFor, type ReleaseWaves, wavesText } from './waves.ts';
 
 /** A release with the texts of its files. */
 interface Candidate {
   readonly release: Release;
   readonly texts: ReleaseTexts;
+  readonly waves: ReleaseWaves | undefined;
 }
 
 /**
@@ -118,73 +112,6 @@ function otherCluster(previous: string, now: string): Problem {
   };
 }
 
-/**
- * Where the waves of a release come from, read before it is made.
- * @param file of `--wave`
- * @param updated the release in the output directory that an endpoint update is for: it keeps the waves
- * @returns the text of waves.yaml for a release; undefined when it has none
- * @throws Stopped when the waves cannot be read
- */
-function readWavesFor(
-  output: string,
-  file: string | undefined,
-  updated: Release | undefined,
-): ((release: Release) => string | undefined) | undefined {
-  if (file !== undefined) {
-    const wishes = wishesOf(file);
-    return (release) => wavesText(file, wishes, release);
-  }
-  const kept = updated && wavesToCarryOver(output, updated);
-  return kept === undefined ? undefined : (release) => fitting(kept, release);
-}
-
-function wishesOf(file: string): readonly WaveSpec[] {
-  const wishes = readWaveSpecs(
-    file,
-    reading(file, () => readFileSync(file, 'utf8')),
-  );
-  if (isProblem(wishes)) throw new Stopped(wishes);
-  return wishes;
-}
-
-function wavesText(file: string, wishes: readonly WaveSpec[], { nodes }: Release): string {
-  const waves = makeWaves(file, wishes, Object.keys(nodes).toSorted(compareText));
-  if (isProblem(waves)) throw new Stopped(waves);
-  return printWaves(waves);
-}
-
-/**
- * Reads the waves of the release to update. Without them, an update signed by a release key would go to all nodes at once.
- * @returns undefined when the release has no waves
- * @throws Stopped when the waves cannot be read
- */
-function wavesToCarryOver(output: string, { requires }: Release): string | undefined {
-  if (!requires.includes('waves')) return undefined;
-  const text = reading(output, () => readText(output, wavesFile));
-  if (text === undefined) throw new Stopped(wavesNotCarried('waves.yaml is missing'));
-  const waves = readWaves(text);
-  if (isProblem(waves)) throw new Stopped(waves);
-  return text;
-}
-
-/** @throws Stopped when the nodes of the waves are not the nodes of the update */
-function fitting(text: string | undefined, { nodes }: Release): string | undefined {
-  const waves = text === undefined ? [] : readWaves(text);
-  if (text === undefined || isProblem(waves)) return undefined;
-  const wrong = wavesMismatch(waves, Object.keys(nodes));
-  if (wrong !== undefined) throw new Stopped(wavesNotCarried(wrong));
-  return text;
-}
-
-function wavesNotCarried(why: string): Problem {
-  return {
-    code: 'WAVES_INVALID',
-    level: 'error',
-    message: `Cannot take over the waves of the updated release: ${why}`,
-    hint: 'Make a release instead, with `--serial auto --wave FILE`: an endpoint update uses the waves of its release',
-  };
-}
-
 interface ReleaseOptions {
   /** Absent for an endpoint update. */
   readonly serial?: number | 'auto';
@@ -196,6 +123,8 @@ interface ReleaseOptions {
   readonly acceptRemoval?: boolean;
   /** A file with the waves. */
   readonly wave?: string;
+  /** A file with the Nodes, for waves by label. */
+  readonly nodes?: string;
   readonly output: string;
   readonly report: Format;
 }
@@ -207,19 +136,20 @@ export function releaseCommand(spec: string, options: ReleaseOptions): number {
   progress(`reading ${spec}`);
   const files = completeBundle(spec);
   const found = readFound(output);
-  const waves = readWavesFor(output, options.wave, endpoints ? found.previous : undefined);
+  const waves = readWavesFor(options, files, endpoints ? found.previous : undefined);
   const isFirst = found.previous === undefined && options.serial === 'auto';
   if (isFirst) refuseRest(output);
   progress('resolving nodes');
   const candidate = decideRelease(endpoints ? 'endpoints' : serial, found, (at) => {
     const release = makeOrStop(spec, files, termsOf(options, at, waves !== undefined));
-    return { release, texts: textsOf(files, release, waves?.(release)) };
+    const its = waves?.(release);
+    return { release, texts: textsOf(files, release, its?.text), waves: its };
   });
   refuseUnreadable(spec, candidate.texts);
   reportProblems(needsSluiced(candidate.release, found.previous));
   const isSame = write(output, files, candidate, found);
   if (isFirst) say(firstNote(output));
-  report(options, files, candidate.release, isSame);
+  report(options, files, candidate, isSame);
   return exitCodes.done;
 }
 
@@ -268,12 +198,19 @@ function write(output: string, files: BundleFiles, { release, texts }: Candidate
   return done === 'same';
 }
 
-function report({ output, report: format }: ReleaseOptions, files: BundleFiles, release: Release, same: boolean): void {
+function report(
+  { output, report: format }: ReleaseOptions,
+  files: BundleFiles,
+  { release, waves = { text: '', waves: [] } }: Candidate,
+  same: boolean,
+): void {
   const { serial, revision = null, cluster, source } = release;
   const nodes = Object.keys(release.nodes).length;
   say(`${output}: ${nameOf(release)} of ${cluster}, ${files.size} files, ${nodes} nodes${same ? ', unchanged' : ''}\n`);
+  say(wavesText(waves));
   if (format === 'text') print(`${serial}\n`);
-  printDocument(format, 'ReleaseResult', { output, cluster, serial, revision, source, nodes, same });
+  const told = waves.waves.map((wave) => ({ ...wave, nodes: wave.nodes.length }));
+  printDocument(format, 'ReleaseResult', { output, cluster, serial, revision, source, nodes, same, waves: told });
 }
 
 /** @throws Stopped when readers would refuse the release because of a limit */

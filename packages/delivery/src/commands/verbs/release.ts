@@ -10,7 +10,7 @@ import { collect, notEmpty, upTo } from '@sluice/renderer/commands/options/value
 export function addRelease(program: Command): void {
   examples(program.command('release'), [
     'sluice release rendered --serial auto --source $(git rev-parse HEAD) -o /srv/release',
-    'sluice release rendered --serial auto --source $(git rev-parse HEAD) --wave waves.yaml -o /srv/release',
+    'sluice release rendered --serial auto --source $(git rev-parse HEAD) --wave waves.yaml --nodes nodes.json -o /srv/release',
     'sluice release main:rendered --serial 42 --source $(git rev-parse main) --expires 2027-01-31T00:00:00Z -o release',
   ])
     .summary('make a release of a bundle')
@@ -27,18 +27,22 @@ export function addRelease(program: Command): void {
       new Option(
         '--endpoints',
         'make an endpoint update of the release in DIR of -o, with the next revision',
-      ).conflicts(['serial', 'wave', 'urgent', 'acceptRemoval']),
+      ).conflicts(['serial', 'wave', 'nodes', 'urgent', 'acceptRemoval']),
     )
     .requiredOption('--source <COMMIT>', 'the commit of the bundle', commit)
     .option('--expires <TIME>', 'when nodes raise an alarm about an old release, such as 2027-01-31T00:00:00Z', instant)
     .option('--urgent', 'nodes apply it at once, also nodes in back-off after three failed releases in a row')
     .option('--accept-removal', 'nodes apply it at once, although it takes away most Services or endpoints')
     .option('--wave <FILE>', 'the waves of nodes that `sluice promote` opens one by one', notEmpty)
+    .option('--nodes <FILE>', 'the Nodes, as `kubectl get nodes -o json` prints them, for waves by label', notEmpty)
     .addOption(pathOption('DIR', 'the release directory'))
     .addOption(reportOption())
     .hook('preAction', (command) => {
-      const { serial: given, endpoints } = command.opts<{ serial?: number; endpoints?: boolean }>();
-      if (given === undefined && !endpoints) command.error("error: required option '--serial <N|auto>' not specified");
+      const { serial: given, endpoints, nodes, wave } = command.opts<Readonly<Record<string, unknown>>>();
+      if (nodes !== undefined && wave === undefined)
+        command.error("error: option '--nodes <FILE>' needs '--wave <FILE>'");
+      if (given === undefined && endpoints !== true)
+        command.error("error: required option '--serial <N|auto>' not specified");
     })
     .action(run(async (options, dir) => (await import('../release/release.ts')).releaseCommand(dir, options)));
 }
