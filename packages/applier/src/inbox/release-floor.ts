@@ -94,13 +94,15 @@ export class ReleaseFloor {
   }
 
   /**
-   * Remembers that the wave of this node is open for the last accepted release.
+   * Remembers that the wave of this node is open for the last accepted release, or was closed again.
    * @throws StateError when the disk takes no write
    */
-  open(digest: string): void {
+  open(digest: string, isOpen = true): void {
     const record = this.#record();
     if (record === undefined || 'problem' in record || record.digest !== digest) return;
-    this.#write({ ...record, opened: true });
+    if (isOpen === (record.opened === true)) return;
+    const { opened: _opened, ...rest } = record;
+    this.#write(isOpen ? { ...rest, opened: true } : rest);
   }
 
   /**

@@ -6,6 +6,7 @@ import {
   readWaves,
   type Wave,
   waveNamespace,
+  type WavesOpening,
 } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
 import type { Run } from '../kernel/command.ts';
@@ -14,6 +15,7 @@ import type { Seal } from './files.ts';
 import { ReleaseFloor } from './release-floor.ts';
 import { loadSigners, whoSigned } from './release-signatures.ts';
 import type { Trust } from './trust.ts';
+import { WaveMemory } from './wave-memory.ts';
 
 /** A release that this node may not apply yet. */
 export interface WaitingRelease {
@@ -43,18 +45,21 @@ export interface WaveParts {
 
 /**
  * Decides whether the wave of this node is open: packages/bundle/README.md, "Waves". A problem with the opening keeps the wave closed; it
- * never refuses the release, which has its own signatures. A wave that was open stays open for that release: withdrawing a key later must
- * not keep a node from repairing its own rules.
+ * never refuses the release, which has its own signatures. A wave that was open stays open for that release, until it is closed by an
+ * opening with more closings: withdrawing a key later must not keep a node from repairing its own rules. Nothing closes it for a node that
+ * has taken the release.
  */
 export class WaveGate {
   readonly #rules: WaveRules;
   readonly #parts: WaveParts;
   readonly #floor: ReleaseFloor;
+  readonly #memory: WaveMemory;
 
   constructor(rules: WaveRules, parts: WaveParts) {
     this.#rules = rules;
     this.#parts = parts;
     this.#floor = new ReleaseFloor(rules.state);
+    this.#memory = new WaveMemory(rules.state);
   }
 
   /**
@@ -69,21 +74,30 @@ export class WaveGate {
     const wave = waves[index];
     if (wave === undefined) return { problems: [inNoWave(this.#rules.node)] };
     const digest = fileDigest(seal.sums);
-    if (this.#rules.allowedSigners !== undefined && this.#floor.isOpened(digest)) return undefined;
-    const open = await this.#openWaves(seal, digest);
-    if (typeof open === 'number' && open > index) return this.#remember(digest);
-    const why = typeof open === 'string' ? open : open === 0 ? 'none is open' : `${open} of ${waves.length} are open`;
+    const isRequired = this.#rules.allowedSigners !== undefined;
+    const known = isRequired ? this.#memory.of(digest) : { closings: 0, isTaken: false };
+    if (known.isTaken) return undefined;
+    const opening = await this.#opening(seal, digest, known.closings);
+    const { open, closings = 0 } = typeof opening === 'string' ? { open: 0, closings: known.closings } : opening;
+    const wasClosed = closings > known.closings;
+    const isOpen = open > index || (isRequired && !wasClosed && this.#floor.isOpened(digest));
+    const problems = isRequired ? this.#remember(digest, { isOpen, closings, wasClosed }) : undefined;
+    if (problems || isOpen) return problems;
+    const some = open === 0 ? 'none is open' : `${open} of ${waves.length} are open`;
+    const why =
+      typeof opening === 'string' ? opening : `${some}${closings > 0 ? ', after an operator closed waves' : ''}`;
     return waiting(wave, index + 1, why);
   }
 
-  /** The number of open waves for the release of this digest, or why none counts as open. */
-  async #openWaves(seal: Seal, digest: string): Promise<number | string> {
-    if (seal.opening === undefined) return 0;
+  /** The opening of the release of this digest, or why none counts. @param least closings: it must not be from before one */
+  async #opening(seal: Seal, digest: string, least: number): Promise<WavesOpening | string> {
+    if (seal.opening === undefined) return least > 0 ? 'waves-open.yaml is missing' : { release: digest, open: 0 };
     const unsigned = await this.#unsigned(seal);
     if (unsigned !== undefined) return `waves-open.yaml is ignored: ${unsigned}`;
     const opening = readOpening(seal.opening);
     if (isProblem(opening)) return opening.message;
-    return opening.release === digest ? opening.open : 'waves-open.yaml is for another release';
+    if (opening.release !== digest) return 'waves-open.yaml is for another release';
+    return (opening.closings ?? 0) >= least ? opening : 'waves-open.yaml is from before an operator closed waves';
   }
 
   async #unsigned({ opening = '', openingSignature }: Seal): Promise<string | undefined> {
@@ -99,9 +113,22 @@ export class WaveGate {
     return signed.principals.length > 0 ? undefined : signed.passedOver.join('; ');
   }
 
-  #remember(digest: string): undefined | { readonly problems: readonly Problem[] } {
+  /** A closing first: a crash in between leaves the wave closed, and the next look opens it where it is open. */
+  #remember(
+    digest: string,
+    {
+      isOpen,
+      closings,
+      wasClosed,
+    }: { readonly isOpen: boolean; readonly closings: number; readonly wasClosed: boolean },
+  ): undefined | { readonly problems: readonly Problem[] } {
     try {
-      if (this.#parts.remember() && this.#rules.allowedSigners !== undefined) this.#floor.open(digest);
+      if (!this.#parts.remember()) return undefined;
+      if (wasClosed) {
+        this.#floor.open(digest, false);
+        this.#memory.write(digest, { closings, isTaken: false });
+      }
+      if (isOpen) this.#floor.open(digest);
       return undefined;
     } catch (error) {
       if (!(error instanceof StateError)) throw error;

@@ -84,7 +84,7 @@ function daemonOf(node: RunningNode, around: Surroundings): Daemon {
     },
     ended: async (ending, tree, onlyEndpoints) => {
       const account = accountOf(ending);
-      noteRelease(account, onlyEndpoints ? null : releaseOf(tree?.seal, config.node), session.journal);
+      noteRelease(account, onlyEndpoints ? null : releaseOf(tree?.seal, config.node), session.journal, config.state);
       await node.receiptWriter.report(account, tree?.seal, onlyEndpoints);
     },
     waits: () => node.receiptWriter.reportWaiting(),
