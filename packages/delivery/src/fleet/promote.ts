@@ -1,12 +1,24 @@
-import type { Problem } from '@sluice/netfilter';
-import type { Wave } from '@sluice/bundle';
+import { compareText, type Problem } from '@sluice/netfilter';
+import type { Receipt, Wave } from '@sluice/bundle';
 import { failingProbes, type FleetStatus, type FleetRow } from './fleet.ts';
 
 /** The decision on the next wave of a release. */
 export type Promotion =
-  | { readonly kind: 'open'; readonly wave: Wave /** The number of open waves afterwards. */; readonly open: number }
+  | {
+      readonly kind: 'open';
+      readonly wave: Wave;
+      /** The number of open waves afterwards. */
+      readonly open: number;
+      /** The newest receipt of a node of the open waves that runs the release; undefined: there is none. */
+      readonly youngest: Receipt | undefined;
+    }
   | { readonly kind: 'all-open' /** Failures of nodes. */; readonly problems: readonly Problem[] }
-  | { readonly kind: 'not-ready'; readonly problems: readonly Problem[] };
+  | {
+      readonly kind: 'not-ready';
+      readonly problems: readonly Problem[];
+      /** A node has failed, or was confirmed with failing probes: time alone changes nothing. */
+      readonly isBlocked: boolean;
+    };
 
 /** The maximum number of named nodes; the others are counted. */
 const namedMax = 20;
@@ -38,8 +50,36 @@ export function promote(
   // Integer arithmetic: as floating point, 7 % of 100 nodes would be slightly more than 7.
   const isEnough = yes.length * 100 >= asked.size * quorum;
   const against = because();
-  if (against.length === 0 && isEnough) return { kind: 'open', wave, open: open + 1 };
-  return { kind: 'not-ready', problems: [...against, ...(isEnough ? [] : problemsOf(missing))] };
+  if (against.length === 0 && isEnough) return { kind: 'open', wave, open: open + 1, youngest: youngestOf(yes) };
+  const problems = [...against, ...(isEnough ? [] : problemsOf(missing))];
+  return { kind: 'not-ready', problems, isBlocked: against.length > 0 };
+}
+
+const youngestOf = (rows: readonly FleetRow[]): Receipt | undefined =>
+  rows
+    .flatMap(({ receipt }) => receipt ?? [])
+    .toSorted((a, b) => compareText(a.at, b.at))
+    .at(-1);
+
+/**
+ * Until when a wave stays closed that may open by its receipts.
+ * @param after seconds since the youngest confirmation
+ * @param nowMs the time of day
+ * @returns the problem, and that time as `2026-12-01T12:15:00Z`; undefined: it may open now
+ */
+export function tooEarly(
+  { wave, open, youngest }: Extract<Promotion, { kind: 'open' }>,
+  after: number,
+  nowMs: number,
+): { readonly problem: Problem; readonly notBefore: string } | undefined {
+  if (!youngest) return undefined;
+  const untilMs = Date.parse(youngest.at) + after * 1000;
+  if (untilMs <= nowMs) return undefined;
+  const notBefore = `${new Date(untilMs).toISOString().slice(0, 19)}Z`;
+  const why = `${youngest.node} confirmed the release at ${youngest.at}, so wave ${open} (${wave.name}) waits until ${notBefore}`;
+  const hint =
+    'These are times of the clock of that node. Run the same command again then, or open the wave without --auto';
+  return { problem: { ...notReady('Cannot open the next wave yet', why), hint }, notBefore };
 }
 
 function reportsFailure({ state }: FleetRow): boolean {

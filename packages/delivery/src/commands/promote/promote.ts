@@ -1,28 +1,17 @@
-import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import {
-  type WavesOpening,
-  openingFile,
-  openingSignatureFile,
-  printOpening,
-  type Release,
-  waveNamespace,
-} from '@sluice/bundle';
+import { openingFile, type Release } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
 import { nodesText } from '../../emit/fleet/words.ts';
-import { besideRelease, writeOpening } from '../../emit/release.ts';
 import { exitCodes } from '@sluice/renderer/exit.ts';
 import { type Evidence, judgeFleet } from '../../fleet/fleet.ts';
-import { promote, type Promotion } from '../../fleet/promote.ts';
+import { promote, type Promotion, tooEarly } from '../../fleet/promote.ts';
 import { gatherEvidence } from '../evidence/evidence.ts';
-import { receiptInput } from '../evidence/found.ts';
-import { Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
-import { print, say } from '@sluice/renderer/commands/output/progress.ts';
-import { signText, sshKeygen } from '../evidence/ssh-keygen.ts';
+import { Stopped } from '@sluice/renderer/commands/failure/failure.ts';
+import { print, progress } from '@sluice/renderer/commands/output/progress.ts';
 import { type StagedRelease, stagedRelease, targetOf } from '../evidence/target.ts';
 import { printDocument, reportProblems } from '@sluice/renderer/commands/output/output.ts';
+import { close } from './close.ts';
+import { placeOpening, signedOpening } from './opening.ts';
 
 interface PromoteOptions {
   readonly output: Format;
@@ -38,41 +27,88 @@ interface PromoteOptions {
   readonly acceptFailing?: boolean;
   readonly key?: string;
   readonly dryRun?: boolean;
+  /** For a pipeline that runs now and then: what is not ready yet is no failure. */
+  readonly auto?: boolean;
+  /** With `auto`: seconds since the youngest confirmation. */
+  readonly after?: number;
+  /** Close a wave, and those after it, instead; true: the last open one. */
+  readonly close?: string | true;
 }
+
+/** What `sluice promote -o json` says to have happened; with `--auto` a wave that is not ready is `waiting` or `blocked`. */
+type Result =
+  | 'not-ready'
+  | 'waiting'
+  | 'blocked'
+  | 'all-open'
+  | 'may-open'
+  | 'opened'
+  | 'all-closed'
+  | 'may-close'
+  | 'closed';
 
 /**
  * `sluice promote`: opens the next wave of a release once every node of the open waves has reported that it runs the release.
- * Otherwise exits with 1, so that a pipeline tries again.
+ * Otherwise exits with 1, so that a pipeline tries again; with `--auto` only where a person must look. With `--close` closes waves.
  */
 export async function promoteCommand(dir: string, options: PromoteOptions): Promise<number> {
   const staged = stagedRelease(dir);
   const { waves, opening } = staged;
   if (waves.length === 0) throw new Stopped(noWaves(dir));
   if (staged.onlyEndpoints) throw new Stopped(onlyUpdate(dir, staged.release));
-  const decision = await decide(dir, staged, options);
-  const { output } = options;
-  const printResult = (result: 'not-ready' | 'all-open' | 'may-open' | 'opened', open: number): void =>
-    printDocument(output, 'Promotion', { dir, result, open, waves: waves.length });
-  if (decision.kind === 'not-ready') {
-    reportProblems(decision.problems);
-    printResult('not-ready', opening.open);
-    return exitCodes.different;
+  const { output, close: name, dryRun = false } = options;
+  const end = (result: Result, open: number, line?: string, notBefore: string | null = null): void => {
+    if (output === 'text' && line !== undefined) print(`${dir}: ${line}\n`);
+    printDocument(output, 'Promotion', { dir, result, open, waves: waves.length, notBefore });
+  };
+  if (name !== undefined) {
+    const closed = close(dir, staged, { ...options, name: name === true ? undefined : name });
+    if ('none' in closed) end('all-closed', opening.open, closed.none);
+    else end(dryRun ? 'may-close' : 'closed', closed.open, `${dryRun ? 'would close' : 'closed'} ${closed.words}`);
+    return exitCodes.done;
   }
-  if (decision.kind === 'all-open') {
-    if (output === 'text') print(`${dir}: all ${waves.length} waves are open\n`);
-    reportProblems(decision.problems);
-    printResult('all-open', waves.length);
-    return decision.problems.length === 0 ? exitCodes.done : exitCodes.different;
+  const decision = options.auto
+    ? withPatience(decide(dir, staged, options), opening.closings, options)
+    : decide(dir, staged, options);
+  if (decision.kind === 'open') {
+    const { wave, open } = decision;
+    if (!dryRun) placeOpening(dir, { ...opening, open }, options.key);
+    const what = `wave ${open} of ${waves.length} (${wave.name}, ${nodesText(wave.nodes.length)})`;
+    end(dryRun ? 'may-open' : 'opened', open, `${what} ${dryRun ? 'may be opened' : 'is open'}`);
+    return exitCodes.done;
   }
-  const text = printOpening({ ...opening, open: decision.open });
-  if (options.dryRun !== true) openWave(dir, opening.release, text, options.key);
-  const done = options.dryRun === true ? 'may be opened' : 'is open';
-  if (output === 'json') printResult(options.dryRun === true ? 'may-open' : 'opened', decision.open);
-  else
-    print(
-      `${dir}: wave ${decision.open} of ${waves.length} (${decision.wave.name}, ${nodesText(decision.wave.nodes.length)}) ${done}\n`,
-    );
-  return exitCodes.done;
+  reportProblems(decision.problems);
+  const isOpen = decision.kind === 'all-open';
+  const line = isOpen
+    ? `all ${waves.length} waves are open`
+    : decision.kind === 'waiting'
+      ? 'nothing to open yet'
+      : undefined;
+  end(decision.kind, isOpen ? waves.length : opening.open, line, 'notBefore' in decision ? decision.notBefore : null);
+  const isWell = decision.problems.length === 0 || decision.kind === 'waiting';
+  return isWell ? exitCodes.done : exitCodes.different;
+}
+
+interface Unready {
+  readonly kind: 'waiting' | 'blocked';
+  readonly problems: readonly Problem[];
+  readonly notBefore?: string;
+}
+
+/** The decision for `--auto`: nothing is opened before its time, and nothing that was closed. Only the clock makes it differ. */
+function withPatience(
+  decision: Promotion,
+  closings: number | undefined,
+  { after = 0 }: PromoteOptions,
+): Promotion | Unready {
+  const asNotes = (problems: readonly Problem[]): readonly Problem[] =>
+    problems.map((problem) => ({ ...problem, level: 'note' }));
+  if (decision.kind === 'not-ready' && decision.isBlocked) return { kind: 'blocked', problems: decision.problems };
+  if (decision.kind === 'not-ready') return { kind: 'waiting', problems: asNotes(decision.problems) };
+  if (decision.kind === 'all-open') return decision;
+  if (closings !== undefined) return { kind: 'blocked', problems: [wasClosed] };
+  const early = tooEarly(decision, after, Date.now());
+  return early ? { kind: 'waiting', problems: asNotes([early.problem]), notBefore: early.notBefore } : decision;
 }
 
 /**
@@ -83,8 +119,8 @@ export async function promoteCommand(dir: string, options: PromoteOptions): Prom
  */
 async function decide(dir: string, staged: StagedRelease, options: PromoteOptions): Promise<Promotion> {
   const { opening } = staged;
-  const signed = options.key === undefined ? opening.open : signedSoFar(dir, opening);
-  const evidence = await evidenceOf(options, signed, Object.keys(staged.release.nodes));
+  const signed = options.key === undefined ? opening.open : signedSoFar(dir, staged);
+  const evidence = evidenceOf(options, signed);
   const { acceptFailing } = options;
   const judge = (count: number, quorum: number): Promotion => {
     const target = targetOf({ ...staged, opening: { ...opening, open: count } });
@@ -99,18 +135,10 @@ async function decide(dir: string, staged: StagedRelease, options: PromoteOption
   return decision;
 }
 
-/** The greatest number of open waves, up to that of the opening, for which the signature is valid, whatever its key. */
-function signedSoFar(dir: string, opening: WavesOpening): number {
-  for (let { open } = opening; open > 0; open--) {
-    const isThere = open === opening.open;
-    if (isSigned(dir, isThere ? readFileSync(join(dir, openingFile)) : printOpening({ ...opening, open }))) return open;
-  }
-  return 0;
-}
-
-function isSigned(dir: string, text: Buffer | string): boolean {
-  const args = ['-Y', 'check-novalidate', '-n', waveNamespace, '-s', join(dir, openingSignatureFile)];
-  return spawnSync(sshKeygen, args, { input: text, stdio: ['pipe', 'ignore', 'ignore'] }).status === 0;
+/** The number of open waves that a signature covers; an opening from before a closing opens none. */
+function signedSoFar(dir: string, { waves, opening }: StagedRelease): number {
+  const signed = signedOpening(dir, opening, waves.length, opening.open);
+  return signed?.closings === opening.closings ? (signed?.open ?? 0) : 0;
 }
 
 /**
@@ -127,34 +155,6 @@ async function evidenceOf(
     return (await gatherEvidence(input, allowedReceipts, nodes)).evidence;
   if (open > 0) throw new Stopped(noReceipts);
   return new Map();
-}
-
-/** Writes the opening with its signature. The old signature does not match the new text, so it is replaced or removed. */
-function openWave(dir: string, release: string, text: string, key: string | undefined): void {
-  const signature = key === undefined ? undefined : sign(dir, text, key);
-  const write = (): void => writeOpening(dir, text, signature);
-  const refused = writing(join(dir, openingFile), () => besideRelease(dir, release, write));
-  if (refused) throw new Stopped(refused);
-  if (signature === undefined)
-    say(
-      `${openingFile} is not signed; for nodes that require signatures, run:\n    ssh-keygen -Y sign -n ${waveNamespace} -f KEY ${join(dir, openingFile)}\n`,
-    );
-}
-
-/** As in `sluice sign`, ssh-keygen uses the agent, the token and the terminal of the user. */
-function sign(dir: string, text: string, key: string): string {
-  const signed = signText(text, key, waveNamespace);
-  if ('why' in signed) throw new Stopped(notSigned(dir, signed.why));
-  return signed.signature;
-}
-
-function notSigned(dir: string, why: string): Problem {
-  return {
-    code: 'WAVES_INVALID',
-    level: 'error',
-    message: `Cannot write ${join(dir, openingSignatureFile)}: ${why}`,
-    hint: 'No wave was opened. Pass --key with a private key, or with a public key whose private key is in the agent',
-  };
 }
 
 function noWaves(dir: string): Problem {
@@ -175,6 +175,14 @@ function onlyUpdate(dir: string, { serial, revision }: Release): Problem {
     hint: `Restore release ${serial} with its ${openingFile} and promote that; or sign the update with a release key, too (\`sluice sign DIR --key FILE --as NAME\`), so that it is rolled out in waves`,
   };
 }
+
+const wasClosed: Problem = {
+  code: 'WAVE_NOT_READY',
+  level: 'error',
+  message:
+    'Cannot open the next wave: waves of this release were closed by an operator, so --auto opens no more of them',
+  hint: 'Open it with `sluice promote`, without --auto; or make a new release',
+};
 
 const noReceipts: Problem = {
   code: 'WAVE_NOT_READY',

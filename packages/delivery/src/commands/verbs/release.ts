@@ -2,6 +2,7 @@ import { examples, outputOption, pathOption, reportOption } from '@sluice/cli';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { run } from '@sluice/renderer/commands/options/action.ts';
 import { plainHttpOption } from '@sluice/renderer/commands/options/options.ts';
+import { parseGoDuration } from '@sluice/renderer/load/schema/duration.ts';
 import { collect, notEmpty, upTo } from '@sluice/renderer/commands/options/values.ts';
 
 /** The options and help of the verbs with which operators make and spread a release. */
@@ -180,11 +181,12 @@ export function addPromote(program: Command): void {
   examples(program.command('promote'), [
     'sluice promote release --key ~/.ssh/waves                     # the first wave',
     'sluice promote release --receipts receipts --allowed-receipts allowed_receipts --key ~/.ssh/waves',
-    'sluice promote release --from oci://registry.example.com/sluice/shop --allowed-receipts allowed_receipts --key ~/.ssh/waves',
+    'sluice promote release --auto --after 15m --receipts receipts --allowed-receipts allowed_receipts --key ~/.ssh/waves -o json',
+    'sluice promote release --close --key ~/.ssh/waves',
   ])
-    .summary('open the next wave of a release')
+    .summary('open the next wave of a release, or close one')
     .description(
-      'Opens the next wave once all nodes of the open waves have reported that they run the release and no node of a later wave has rejected it in a rehearsal. Otherwise prints the nodes and exits with 1. With a key, it first completes a promotion that was interrupted or unsigned.',
+      'Opens the next wave once all nodes of the open waves have reported that they run the release and no node of a later wave has rejected it in a rehearsal. Otherwise prints the nodes and exits with 1. With a key, it first completes a promotion that was interrupted or unsigned. With --auto it exits with 1 only where a person must look: a node that has failed, or waves that were closed. With --close nodes that have not begun do not begin; others keep the release.',
     )
     .argument('<DIR>', 'a release directory')
     .option('--receipts <DIR>', 'a folder of receipts; the first wave needs none', notEmpty)
@@ -199,17 +201,32 @@ export function addPromote(program: Command): void {
     )
     .option('--accept-failing', 'go on although nodes were confirmed with probes that failed before the release, too')
     .option('--key <FILE>', 'the key to sign with, in namespace sluice-wave', notEmpty)
-    .option('--dry-run', 'only report whether the wave can be opened')
+    .addOption(
+      new Option('--close [WAVE]', 'close this wave again, and those after it; default: the last open one').conflicts([
+        'receipts',
+        'allowedReceipts',
+        'acceptFailing',
+        'auto',
+        'after',
+      ]),
+    )
+    .option('--auto', 'for a pipeline that runs now and then: what is not ready yet ends with 0')
+    .addOption(
+      new Option('--after <TIME>', 'how long after the youngest confirmation the wave opens, such as 15m or 24h')
+        .argParser(seconds)
+        .implies({ auto: true }),
+    )
+    .option('--dry-run', 'only report whether the wave can be opened or closed')
     .addOption(outputOption())
     .action(run(async (options, dir) => (await import('../promote/promote.ts')).promoteCommand(dir, options)));
 }
 
-/** Where nodes push their receipts: `receipts.push` of sluiced.yaml. */
-const fromOption = (): Option =>
-  new Option(
-    '--from <STORE>',
-    'the store that nodes push receipts to: oci://REGISTRY/REPOSITORY, https://HOST/PATH, git+https://HOST/PATH, git+ssh://HOST/PATH or a directory; asked for each node of the release',
-  ).argParser(notEmpty);
+function seconds(text: string): number {
+  const found = parseGoDuration(text);
+  if (found === undefined || found < 1 || found > 2_592_000)
+    throw new InvalidArgumentError('Write a time from 1s to 720h, such as 90s, 15m or 24h.');
+  return found;
+}
 
 /** Adds `sluice fleet`. */
 export function addFleet(program: Command): void {
