@@ -29,6 +29,7 @@ interface OpeningFound {
   readonly referrer: string;
   readonly files: AttachmentFiles;
   readonly open: number;
+  readonly closings: number;
   readonly isSigned: boolean;
 }
 
@@ -55,7 +56,7 @@ export async function pullAttachments(source: VerifiedContent, digest: string, r
     }
   }
   const opening = openings.reduce<OpeningFound | undefined>(better, undefined);
-  const further = openings.filter((one) => opening !== undefined && one.open > opening.open);
+  const further = openings.filter((one) => opening?.isSigned === true && !one.isSigned && one.open > opening.open);
   for (const { referrer, open } of further) passedOver.push(`${referrer} opens ${open} waves without a signature`);
   return { files: new Map([...signatures, ...(opening?.files ?? [])]), passedOver };
 }
@@ -66,10 +67,14 @@ function isBad(error: unknown): error is RegistryFailure {
   return error.status === undefined || error.status === 404;
 }
 
-/** Prefers a signed opening, by any key, over an unsigned one, which nodes with signatures refuse; then the greater number. */
+/**
+ * Prefers a signed opening, by any key, over an unsigned one, which nodes with signatures refuse; then one after more closings, which
+ * replaces each one before; then the greater number.
+ */
 function better(a: OpeningFound | undefined, b: OpeningFound): OpeningFound {
   if (a === undefined) return b;
   if (a.isSigned !== b.isSigned) return a.isSigned ? a : b;
+  if (a.closings !== b.closings) return a.closings > b.closings ? a : b;
   return b.open > a.open ? b : a;
 }
 
@@ -77,7 +82,8 @@ function openingOf(referrer: string, files: AttachmentFiles, release: string): O
   const opening = readOpening(files.get(openingFile) ?? '');
   if (isProblem(opening)) throw invalidContent(referrer, opening.message);
   if (opening.release !== release) throw invalidContent(referrer, 'it is an opening of another release');
-  return { referrer, files, open: opening.open, isSigned: isSignature(files.get(openingSignatureFile) ?? '') };
+  const { open, closings = 0 } = opening;
+  return { referrer, files, open, closings, isSigned: isSignature(files.get(openingSignatureFile) ?? '') };
 }
 
 /** Whether a text is a signature for openings, by any key. */
