@@ -90,6 +90,45 @@ describe('of several wave openings', () => {
     expect(files).not.toHaveProperty('waves-open.yaml.sig');
   });
 
+  describe('after a closing', () => {
+    const close = (closings: number, waves: number, signature?: string): void => {
+      open(waves, signature);
+      writeFileSync(at('release/waves-open.yaml'), printOpening({ release: sumsDigest(), closings, open: waves }));
+    };
+
+    test.each([[[0, 1, 2]], [[2, 0, 1]], [[1, 2, 0]]])(
+      'the newest one counts, pushed in the order %j',
+      async (order) => {
+        const registry = await start({});
+        const pushes = [
+          () => open(64, fakeSignature('a')),
+          () => close(1, 3, fakeSignature('b')),
+          () => close(2, 0, fakeSignature('c')),
+        ];
+        let reference = '';
+        for (const which of order) {
+          pushes[which]?.();
+          reference = await push(registry);
+        }
+        const { files, stderr } = await pull(reference);
+        expect(files).toMatchObject({
+          'waves-open.yaml': printOpening({ release: sumsDigest(), closings: 2, open: 0 }),
+          'waves-open.yaml.sig': fakeSignature('c'),
+        });
+        expect(stderr).not.toContain('without a signature');
+      },
+    );
+
+    test('one without a signature closes nothing that was signed', async () => {
+      const registry = await start({});
+      open(2, fakeSignature('own'));
+      await push(registry);
+      close(9, 0);
+      const { files } = await pull(await push(registry));
+      expect(files['waves-open.yaml']).toBe(printOpening({ release: sumsDigest(), open: 2 }));
+    });
+  });
+
   test('one of another release is ignored, signed or not', async () => {
     const registry = await start({});
     open(1);
