@@ -259,6 +259,11 @@ const decisions: Section = {
       '28. Bisect',
       'for what git bisect is enough, and for what it is not',
     ),
+    page(
+      'docs/decisions/0029-waves-are-chosen-at-the-release.md',
+      '29. Choosing and closing waves',
+      'who resolves selectors, and how a closing beats older openings',
+    ),
   ],
 };
 

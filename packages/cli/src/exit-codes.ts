@@ -34,7 +34,7 @@ export const exitDetails: Readonly<Record<'sluice' | 'sluiced', Readonly<Record<
     'what-if': '1 with --exit-code: a failure takes something from clients',
     doctor: '1 a cause was found',
     krm: '1 `check` is set and the bundle directory is out of date',
-    promote: '1 the next wave must not open yet',
+    promote: '1 the next wave must not open yet; with --auto only where an operator must look',
     fleet: '1 a node does not have the rules that it should have',
     'allocations prune': '1 unused allocations were found and kept',
   },

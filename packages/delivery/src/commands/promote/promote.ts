@@ -49,7 +49,7 @@ type Result =
 
 /**
  * `sluice promote`: opens the next wave of a release once every node of the open waves has reported that it runs the release.
- * Otherwise exits with 1, so that a pipeline tries again; with `--auto` only where a person must look. With `--close` closes waves.
+ * Otherwise exits with 1, so that a pipeline tries again; with `--auto` only where an operator must look. With `--close` closes waves.
  */
 export async function promoteCommand(dir: string, options: PromoteOptions): Promise<number> {
   const staged = stagedRelease(dir);

@@ -186,7 +186,7 @@ export function addPromote(program: Command): void {
   ])
     .summary('open the next wave of a release, or close one')
     .description(
-      'Opens the next wave once all nodes of the open waves have reported that they run the release and no node of a later wave has rejected it in a rehearsal. Otherwise prints the nodes and exits with 1. With a key, it first completes a promotion that was interrupted or unsigned. With --auto it exits with 1 only where a person must look: a node that has failed, or waves that were closed. With --close nodes that have not begun do not begin; others keep the release.',
+      'Opens the next wave once all nodes of the open waves have reported that they run the release and no node of a later wave has rejected it in a rehearsal. Otherwise prints the nodes and exits with 1. With a key, it first completes a promotion that was interrupted or unsigned. With --auto it exits with 1 only where an operator must look: a node that has failed, or waves that were closed. With --close nodes that have not begun do not begin; others keep the release.',
     )
     .argument('<DIR>', 'a release directory')
     .option('--receipts <DIR>', 'a folder of receipts; the first wave needs none', notEmpty)
