@@ -61,27 +61,6 @@ const youngestOf = (rows: readonly FleetRow[]): Receipt | undefined =>
     .toSorted((a, b) => compareText(a.at, b.at))
     .at(-1);
 
-/**
- * Until when a wave stays closed that may open by its receipts.
- * @param after seconds since the youngest confirmation
- * @param nowMs the time of day
- * @returns the problem, and that time as `2026-12-01T12:15:00Z`; undefined: it may open now
- */
-export function tooEarly(
-  { wave, open, youngest }: Extract<Promotion, { kind: 'open' }>,
-  after: number,
-  nowMs: number,
-): { readonly problem: Problem; readonly notBefore: string } | undefined {
-  if (!youngest) return undefined;
-  const untilMs = Date.parse(youngest.at) + after * 1000;
-  if (untilMs <= nowMs) return undefined;
-  const notBefore = `${new Date(untilMs).toISOString().slice(0, 19)}Z`;
-  const why = `${youngest.node} confirmed the release at ${youngest.at}, so wave ${open} (${wave.name}) waits until ${notBefore}`;
-  const hint =
-    'These are times of the clock of that node. Run the same command again then, or open the wave without --auto';
-  return { problem: { ...notReady('Cannot open the next wave yet', why), hint }, notBefore };
-}
-
 function reportsFailure({ state }: FleetRow): boolean {
   return ['held', 'rolled-back', 'partial', 'refused', 'by-hand'].includes(state);
 }

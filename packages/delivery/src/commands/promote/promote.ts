@@ -4,12 +4,13 @@ import type { Format } from '@sluice/cli';
 import { nodesText } from '../../emit/fleet/words.ts';
 import { exitCodes } from '@sluice/renderer/exit.ts';
 import { type Evidence, judgeFleet } from '../../fleet/fleet.ts';
-import { promote, type Promotion, tooEarly } from '../../fleet/promote.ts';
+import { promote, type Promotion } from '../../fleet/promote.ts';
 import { gatherEvidence } from '../evidence/evidence.ts';
 import { Stopped } from '@sluice/renderer/commands/failure/failure.ts';
 import { print, progress } from '@sluice/renderer/commands/output/progress.ts';
 import { type StagedRelease, stagedRelease, targetOf } from '../evidence/target.ts';
 import { printDocument, reportProblems } from '@sluice/renderer/commands/output/output.ts';
+import { withPatience } from './auto.ts';
 import { close } from './close.ts';
 import { placeOpening, signedOpening } from './opening.ts';
 
@@ -68,7 +69,7 @@ export async function promoteCommand(dir: string, options: PromoteOptions): Prom
     return exitCodes.done;
   }
   const decision = options.auto
-    ? withPatience(decide(dir, staged, options), opening.closings, options)
+    ? withPatience(decide(dir, staged, options), opening, options.after)
     : decide(dir, staged, options);
   if (decision.kind === 'open') {
     const { wave, open } = decision;
@@ -87,28 +88,6 @@ export async function promoteCommand(dir: string, options: PromoteOptions): Prom
   end(decision.kind, isOpen ? waves.length : opening.open, line, 'notBefore' in decision ? decision.notBefore : null);
   const isWell = decision.problems.length === 0 || decision.kind === 'waiting';
   return isWell ? exitCodes.done : exitCodes.different;
-}
-
-interface Unready {
-  readonly kind: 'waiting' | 'blocked';
-  readonly problems: readonly Problem[];
-  readonly notBefore?: string;
-}
-
-/** The decision for `--auto`: nothing is opened before its time, and nothing that was closed. Only the clock makes it differ. */
-function withPatience(
-  decision: Promotion,
-  closings: number | undefined,
-  { after = 0 }: PromoteOptions,
-): Promotion | Unready {
-  const asNotes = (problems: readonly Problem[]): readonly Problem[] =>
-    problems.map((problem) => ({ ...problem, level: 'note' }));
-  if (decision.kind === 'not-ready' && decision.isBlocked) return { kind: 'blocked', problems: decision.problems };
-  if (decision.kind === 'not-ready') return { kind: 'waiting', problems: asNotes(decision.problems) };
-  if (decision.kind === 'all-open') return decision;
-  if (closings !== undefined) return { kind: 'blocked', problems: [wasClosed] };
-  const early = tooEarly(decision, after, Date.now());
-  return early ? { kind: 'waiting', problems: asNotes([early.problem]), notBefore: early.notBefore } : decision;
 }
 
 /**
@@ -175,14 +154,6 @@ function onlyUpdate(dir: string, { serial, revision }: Release): Problem {
     hint: `Restore release ${serial} with its ${openingFile} and promote that; or sign the update with a release key, too (\`sluice sign DIR --key FILE --as NAME\`), so that it is rolled out in waves`,
   };
 }
-
-const wasClosed: Problem = {
-  code: 'WAVE_NOT_READY',
-  level: 'error',
-  message:
-    'Cannot open the next wave: waves of this release were closed by an operator, so --auto opens no more of them',
-  hint: 'Open it with `sluice promote`, without --auto; or make a new release',
-};
 
 const noReceipts: Problem = {
   code: 'WAVE_NOT_READY',

@@ -2,7 +2,6 @@ import { examples, outputOption, pathOption, reportOption } from '@sluice/cli';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { run } from '@sluice/renderer/commands/options/action.ts';
 import { plainHttpOption } from '@sluice/renderer/commands/options/options.ts';
-import { parseGoDuration } from '@sluice/renderer/load/schema/duration.ts';
 import { collect, notEmpty, upTo } from '@sluice/renderer/commands/options/values.ts';
 
 /** The options and help of the verbs with which operators make and spread a release. */
@@ -221,9 +220,12 @@ export function addPromote(program: Command): void {
     .action(run(async (options, dir) => (await import('../promote/promote.ts')).promoteCommand(dir, options)));
 }
 
+const secondsIn = { s: 1, m: 60, h: 3600 } as const;
+
 function seconds(text: string): number {
-  const found = parseGoDuration(text);
-  if (found === undefined || found < 1 || found > 2_592_000)
+  const [, digits, unit] = /^(\d{1,7})([smh])$/.exec(text) ?? [];
+  const found = Number(digits ?? 0) * secondsIn[unit as keyof typeof secondsIn];
+  if (!(found >= 1 && found <= 2_592_000))
     throw new InvalidArgumentError('Write a time from 1s to 720h, such as 90s, 15m or 24h.');
   return found;
 }
