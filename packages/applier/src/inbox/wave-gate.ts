@@ -75,8 +75,8 @@ export class WaveGate {
     if (wave === undefined) return { problems: [inNoWave(this.#rules.node)] };
     const digest = fileDigest(seal.sums);
     const isRequired = this.#rules.allowedSigners !== undefined;
-    const known = isRequired ? this.#memory.of(digest) : { closings: 0, isTaken: false };
-    if (known.isTaken) return undefined;
+    const known = isRequired ? this.#memory.of(digest) : { closings: 0, taken: false };
+    if (known.taken) return undefined;
     const opening = await this.#opening(seal, digest, known.closings);
     const { open, closings = 0 } = typeof opening === 'string' ? { open: 0, closings: known.closings } : opening;
     const wasClosed = closings > known.closings;
@@ -126,7 +126,7 @@ export class WaveGate {
       if (!this.#parts.remember()) return undefined;
       if (wasClosed) {
         this.#floor.open(digest, false);
-        this.#memory.write(digest, { closings, isTaken: false });
+        this.#memory.write(digest, { closings, taken: false });
       }
       if (isOpen) this.#floor.open(digest);
       return undefined;

@@ -58,7 +58,11 @@ function isSignedForEndpointsOnly(signatures: readonly string[]): boolean {
   return isFor(endpointsNamespace) && !isFor(releaseNamespace);
 }
 
-function orStop<T extends object>(read: T | Problem): T {
+/**
+ * What was read.
+ * @throws Stopped when it is a problem
+ */
+export function orStop<T extends object>(read: T | Problem): T {
   if (isProblem(read)) throw new Stopped(read);
   return read;
 }

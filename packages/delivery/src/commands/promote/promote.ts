@@ -10,9 +10,8 @@ import { Stopped } from '@sluice/renderer/commands/failure/failure.ts';
 import { print, progress } from '@sluice/renderer/commands/output/progress.ts';
 import { type StagedRelease, stagedRelease, targetOf } from '../evidence/target.ts';
 import { printDocument, reportProblems } from '@sluice/renderer/commands/output/output.ts';
-import { withPatience } from './auto.ts';
-import { close } from './close.ts';
-import { placeOpening, signedOpening } from './opening.ts';
+import { type Unready, withPatience } from './auto.ts';
+import { close, placeOpening, signedOpening } from './opening.ts';
 
 interface PromoteOptions {
   readonly output: Format;
@@ -36,17 +35,8 @@ interface PromoteOptions {
   readonly close?: string | true;
 }
 
-/** What `sluice promote -o json` says to have happened; with `--auto` a wave that is not ready is `waiting` or `blocked`. */
-type Result =
-  | 'not-ready'
-  | 'waiting'
-  | 'blocked'
-  | 'all-open'
-  | 'may-open'
-  | 'opened'
-  | 'all-closed'
-  | 'may-close'
-  | 'closed';
+/** What `-o json` says: docs/release.md has the table. */
+type Result = (Promotion | Unready)['kind'] | 'opened' | 'may-open' | 'closed' | 'may-close' | 'all-closed';
 
 /**
  * `sluice promote`: opens the next wave of a release once every node of the open waves has reported that it runs the release.

@@ -12,25 +12,20 @@ import {
   type Release,
   wavesFile,
   wavesMismatch,
-  type WaveSpec,
 } from '@sluice/bundle';
 import { compareText, type Problem, terminalText } from '@sluice/netfilter';
 import { reading, Stopped } from '@sluice/renderer/commands/failure/failure.ts';
 import { readText } from '@sluice/renderer/load/tree.ts';
 import { nodesText } from '../../emit/fleet/words.ts';
+import { orStop } from '../evidence/target.ts';
 import { labelsOf } from '../input/node-labels.ts';
 
 /** The waves of a release. */
 export interface ReleaseWaves {
   /** `waves.yaml`. */
   readonly text: string;
-  readonly waves: readonly ReleaseWave[];
-}
-
-/** A wave as reviewers see it. */
-interface ReleaseWave extends MadeWave {
-  /** Zone → its number of nodes in the wave, sorted; `-` for nodes without a zone. */
-  readonly zones: Readonly<Record<string, number>>;
+  /** Each with zone → its number of nodes in the wave, sorted; `-` for nodes without a zone. */
+  readonly waves: readonly (MadeWave & { readonly zones: Readonly<Record<string, number>> })[];
 }
 
 interface WaveOptions {
@@ -41,6 +36,10 @@ interface WaveOptions {
   readonly nodes?: string;
 }
 
+type ZoneOf = (node: string) => string | undefined;
+/** Makes the waves of a release, with the text of its file. */
+type Make = (release: Release, zoneOf: ZoneOf) => { readonly text: string; readonly waves: readonly MadeWave[] };
+
 /**
  * Where the waves of a release come from, read before it is made.
  * @param files of the bundle
@@ -49,42 +48,30 @@ interface WaveOptions {
  * @throws Stopped when the waves cannot be read
  */
 export function readWavesFor(
-  { output, wave: file, nodes }: WaveOptions,
+  { output, wave, nodes }: WaveOptions,
   files: BundleFiles,
   updated: Release | undefined,
 ): ((release: Release) => ReleaseWaves) | undefined {
-  const zoneOf = zonesOf(files);
-  const seen = (waves: readonly MadeWave[]): readonly ReleaseWave[] =>
-    waves.map((wave) => ({ ...wave, zones: countZones(wave.nodes.map((node) => zoneOf(node) ?? '-')) }));
-  if (file !== undefined) {
-    const specs = specsOf(file);
-    const labels = nodes === undefined ? undefined : labelsOf(nodes);
-    return (release) => {
-      const waves = made({ file, specs, nodes, labels }, release, zoneOf);
-      return { text: printWaves(waves), waves: seen(waves) };
-    };
-  }
-  const kept = updated && wavesToCarryOver(output, updated);
-  return kept && ((release) => ({ text: kept.text, waves: seen(fitting(kept.waves, release)) }));
+  const make = wave === undefined ? updated && wavesToCarryOver(output, updated) : wavesBy(wave, nodes);
+  // Of the same bundle every candidate has the same nodes.
+  let known: ReleaseWaves | undefined;
+  return make && ((release) => (known ??= withZones(make, files, release)));
 }
 
-/** Node → its zone, read once. */
-function zonesOf(files: BundleFiles): (node: string) => string | undefined {
-  const known = new Map<string, string | undefined>();
-  return (node) => {
-    if (!known.has(node)) {
+function withZones(make: Make, files: BundleFiles, release: Release): ReleaseWaves {
+  const zones = new Map(
+    Object.keys(release.nodes).map((node) => {
       const read = readNode(nodeFile(node), files.get(nodeFile(node)) ?? '');
-      known.set(node, isProblem(read) ? undefined : read.zone);
-    }
-    return known.get(node);
-  };
-}
-
-function countZones(zones: readonly string[]): Readonly<Record<string, number>> {
-  const groups = Map.groupBy(zones, (zone) => zone);
-  return Object.fromEntries(
-    [...groups].map(([zone, { length }]) => [zone, length] as const).toSorted(([a], [b]) => compareText(a, b)),
+      return [node, isProblem(read) ? undefined : read.zone];
+    }),
   );
+  const { text, waves } = make(release, (node) => zones.get(node));
+  const count = (nodes: readonly string[]): Readonly<Record<string, number>> => {
+    const groups = Map.groupBy(nodes, (node) => zones.get(node) ?? '-');
+    const counts = [...groups].map(([zone, { length }]) => [zone, length] as const);
+    return Object.fromEntries(counts.toSorted(([a], [b]) => compareText(a, b)));
+  };
+  return { text, waves: waves.map((wave) => ({ ...wave, zones: count(wave.nodes) })) };
 }
 
 /** Prints the waves for review, a line for each: its place, its nodes by zone, and what chose them. */
@@ -99,36 +86,22 @@ export function wavesText({ waves }: ReleaseWaves): string {
   return lines.map((line) => `${terminalText(line)}\n`).join('');
 }
 
-function specsOf(file: string): readonly WaveSpec[] {
-  const specs = readWaveSpecs(
-    file,
-    reading(file, () => readFileSync(file, 'utf8')),
-  );
-  if (isProblem(specs)) throw new Stopped(specs);
-  return specs;
-}
-
-interface WaveInput {
-  readonly file: string;
-  readonly specs: readonly WaveSpec[];
-  /** The file with the Nodes. */
-  readonly nodes: string | undefined;
-  readonly labels: ReadonlyMap<string, ReadonlyMap<string, string>> | undefined;
-}
-
-function made(
-  { file, specs, nodes, labels }: WaveInput,
-  release: Release,
-  zoneOf: (node: string) => string | undefined,
-): readonly MadeWave[] {
-  const names = Object.keys(release.nodes).toSorted(compareText);
-  const [asking, strange] = [specs.find(({ label }) => label), names.find((name) => labels?.has(name) === false)];
+/** @param nodes a file with the Nodes */
+function wavesBy(file: string, nodes: string | undefined): Make {
+  const text = reading(file, () => readFileSync(file, 'utf8'));
+  const specs = orStop(readWaveSpecs(file, text));
+  const labels = nodes === undefined ? undefined : labelsOf(nodes);
+  const asking = specs.find(({ label }) => label);
   if (asking && !labels) throw new Stopped(unlabelled(file, `wave ${asking.name} chooses by label, without --nodes`));
-  if (asking && strange !== undefined) throw new Stopped(unlabelled(file, `${nodes} has no Node ${strange}`));
-  const all = names.map((name) => ({ name, zone: zoneOf(name), labels: labels?.get(name) ?? new Map() }));
-  const waves = makeWaves(file, specs, release.cluster, all);
-  if (isProblem(waves)) throw new Stopped(waves);
-  return waves;
+  return (release, zoneOf) => {
+    const all = Object.keys(release.nodes).map((name) => {
+      const own = labels?.get(name);
+      if (asking && !own) throw new Stopped(unlabelled(file, `${nodes} has no Node ${name}`));
+      return { name, zone: zoneOf(name), labels: own ?? new Map<string, string>() };
+    });
+    const waves = orStop(makeWaves(file, specs, release.cluster, all));
+    return { text: printWaves(waves), waves };
+  };
 }
 
 function unlabelled(file: string, why: string): Problem {
@@ -143,25 +116,18 @@ function unlabelled(file: string, why: string): Problem {
 /**
  * Reads the waves of the release to update. Without them, an update signed by a release key would go to all nodes at once.
  * @returns undefined when the release has no waves
- * @throws Stopped when the waves cannot be read
+ * @throws Stopped when the waves cannot be read; and then, when their nodes are not those of the update
  */
-function wavesToCarryOver(
-  output: string,
-  { requires }: Release,
-): { readonly text: string; readonly waves: readonly MadeWave[] } | undefined {
+function wavesToCarryOver(output: string, { requires }: Release): Make | undefined {
   if (!requires.includes('waves')) return undefined;
   const text = reading(output, () => readText(output, wavesFile));
   if (text === undefined) throw new Stopped(wavesNotCarried('waves.yaml is missing'));
-  const waves = readWaves(text);
-  if (isProblem(waves)) throw new Stopped(waves);
-  return { text, waves: waves.map((wave) => ({ ...wave, chosenBy: 'as in the updated release' })) };
-}
-
-/** @throws Stopped when the nodes of the waves are not the nodes of the update */
-function fitting(waves: readonly MadeWave[], { nodes }: Release): readonly MadeWave[] {
-  const wrong = wavesMismatch(waves, Object.keys(nodes));
-  if (wrong !== undefined) throw new Stopped(wavesNotCarried(wrong));
-  return waves;
+  const waves = orStop(readWaves(text)).map((wave) => ({ ...wave, chosenBy: 'as in the updated release' }));
+  return ({ nodes }) => {
+    const wrong = wavesMismatch(waves, Object.keys(nodes));
+    if (wrong !== undefined) throw new Stopped(wavesNotCarried(wrong));
+    return { text, waves };
+  };
 }
 
 function wavesNotCarried(why: string): Problem {
