@@ -3,8 +3,8 @@ import { readIfThere, writeDurably } from './files.ts';
 import type { DeclinedEndpoints, ReleasedNetworks } from '../ports/endpoints.ts';
 
 /**
- * A small file in the state directory, for facts that are useful after a restart but decide nothing: older versions of `sluiced` ignore it,
- * and an unreadable file counts as missing.
+ * A small file in the state directory, for facts that are useful after a restart, and without which a node serves as well: older versions
+ * of `sluiced` ignore it, and an unreadable file counts as missing.
  */
 export class StateFile<T> {
   readonly #path: string;
