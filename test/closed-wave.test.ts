@@ -147,6 +147,7 @@ const nothing = (): void => undefined;
 
 beforeEach(async () => {
   node = scene();
+  isPuttingOff = false;
   rmSync(release, { recursive: true, force: true });
   await make({ 'shop/web': [1] });
   await does('promote', release, '--key', at('waves'));
