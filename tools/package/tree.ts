@@ -53,6 +53,7 @@ const documents = [
   'docs/release.md',
   'docs/apply.md',
   'docs/fetch.md',
+  'docs/ten-nodes.md',
   'docs/vip.md',
   'docs/limits.md',
   'docs/limits-review.md',

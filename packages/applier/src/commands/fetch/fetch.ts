@@ -18,6 +18,7 @@ import { readSourceStatus, type SourceStatus } from '../../fetch/status-file.ts'
 import { trustOf } from '../../inbox/trust.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { limits } from '../../limits.ts';
+import { smallHeap, Tidier } from '../../memory.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { takeLock } from '../../state/lock.ts';
 import { StateError } from '../../state/state-error.ts';
@@ -60,7 +61,8 @@ export async function fetchCommand(
       return tell(status, options, terminal);
     }
     const { signal } = new AbortController();
-    await Promise.all([fetchLoop(parts, signal), ...(receipts ? [receiptLoop(receipts, signal)] : [])]);
+    const tidier = new Tidier(smallHeap(), () => performance.now());
+    await Promise.all([fetchLoop(parts, signal, () => tidier.idle()), ...(receipts ? [receiptLoop(receipts, signal)] : [])]);
     return exitCodes.done;
   } finally {
     lock.release();
