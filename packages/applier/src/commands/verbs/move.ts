@@ -133,7 +133,7 @@ export function addInit(program: Command, { terminal, finish }: CommandContext):
     .description(
       'Writes a config for this node, with comments that say what was found: name, tools, rule store, a kube-proxy, bundle directory and signers. It grants nothing: signatures stay required. With --source also what a node needs to fetch releases: allowed_signers beside the config, and units if systemd has none.',
     )
-    .option('--source <URL>', 'where releases come from: oci://…, https://…, git+https://…, git+ssh://… or dir:/…')
+    .option('--source <URL>', 'where releases come from, a URL of oci, https, git+https, git+ssh or dir')
     .option('--receipts <URL>', 'where receipts go, in the same forms; a registry without a tag')
     .option('--keys <FILE>', 'who may sign releases: checked, and copied to allowed_signers beside the config')
     .option('--ca <FILE>', 'certificates of a private authority for these servers')
