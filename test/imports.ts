@@ -22,9 +22,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
     'renderer/emit',
     'renderer/exit',
     // Releases of `sluice watch`.
-    'transport/content',
-    'transport/http',
-    'transport/registry',
+    'transport',
   ],
   'renderer/cluster': ['transport', 'renderer/render'],
   'renderer/load': ['cli', 'renderer/render', 'transport'],

@@ -71,13 +71,9 @@ source: { oci: { reference: "${registry.host}/sluice/shop:production" }, directo
   api.put('services', serviceOf('a', 1));
   api.put('endpointslices', endpoints('10.244.1.5'));
   const reference = `oci://${registry.host}/sluice/shop:production`;
-  const kubeconfig = api.server.kubeconfig({ token });
+  const input = ['-c', at('sluice.yaml'), '--kubeconfig', api.server.kubeconfig({ token })];
   programs.push(
-    start(
-      'sluice',
-      ...['watch', '-o', at('out'), '-c', at('sluice.yaml'), '--kubeconfig', kubeconfig],
-      ...['--push', reference, '--key', at('key')],
-    ),
+    start('sluice', 'watch', ...input, '-o', at('out'), '--push', reference, '--key', at('key')),
     start('sluiced', 'fetch', '-c', at('sluiced.yaml')),
   );
   node.start();

@@ -28,7 +28,7 @@ export function readSourceUrl(text: string): SourceFields {
       'Write the password, token or key into a file that root and sluice-fetch alone can read, and pass --credentials FILE';
     throw new CommandError([misfit(shown, 'a user name, a password or a query does not belong in it', hint)]);
   }
-  const [address = '', fragment] = rest.split(/#(.*)/s, 2) as [string, string?];
+  const [address, fragment] = rest.split(/#(.*)/s, 2) as [string, string?];
   switch (scheme) {
     case 'oci':
       if (address.startsWith('//') && fragment === undefined)

@@ -22,9 +22,9 @@ import { registryContent } from '@sluice/transport/content/registry.ts';
 import { RegistryFailure } from '@sluice/transport/http/failure.ts';
 import { sleep } from '../../cluster/sleep.ts';
 import { signText } from '../signing/sign-text.ts';
-import type { PushResult, Recorder } from '../watch/commits.ts';
-import type { Publication } from '../watch/publisher.ts';
-import { type ReleaseTarget, signMs } from './target.ts';
+import type { PushResult, Recorder } from './commits.ts';
+import type { Publication } from './publisher.ts';
+import { type ReleaseTarget, signMs } from './release-target.ts';
 
 /** The newest release under the tag: nothing of it is verified. */
 interface Newest {
