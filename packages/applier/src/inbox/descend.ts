@@ -9,14 +9,13 @@ import {
   readlinkSync,
 } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
+import { type OpenFile, openFile } from '../kernel/open-file.ts';
 import { checkTrust, InboxError, type Trust } from './trust.ts';
 
 /** An open directory: it stays the same one when names above it are renamed or linked. */
-export interface OpenDirectory {
-  readonly fd: number;
+export interface OpenDirectory extends OpenFile {
   /** Without links, for programs that take a path, and for messages. */
   readonly path: string;
-  close(): void;
 }
 
 /** The kernel's limit for one path (`MAXSYMLINKS`). */
@@ -30,9 +29,9 @@ export function entryPath(fd: number, name: string): string {
 }
 
 /** Opens a folder of an open directory. A link in its place is an error (`ELOOP` or `ENOTDIR`). */
-export function openFolder(fd: number, name: string): { fd: number; stats: BigIntStats } {
-  const child = openSync(entryPath(fd, name), openFlags);
-  return { fd: child, stats: fstatSync(child, { bigint: true }) };
+export function openFolder(fd: number, name: string): OpenFile & { readonly stats: BigIntStats } {
+  const folder = openFile(entryPath(fd, name), openFlags);
+  return { ...folder, stats: fstatSync(folder.fd, { bigint: true }) };
 }
 
 /**
@@ -60,27 +59,19 @@ export function descend(path: string, trust: Trust | undefined): OpenDirectory {
  * @throws InboxError when it is not trusted, not a regular file or too large; the error of the system when it does not exist
  */
 export function readTrusted(path: string, trust: Trust | undefined, bytesMax: number, links: number): Buffer {
-  const folder = descend(dirname(path), trust);
-  try {
-    const entry = entryPath(folder.fd, basename(path));
-    const named = lstatSync(entry, { bigint: true });
-    if (links > 0 && named.isSymbolicLink()) {
-      checkTrust(path, named, 'above', trust);
-      return readTrusted(resolve(folder.path, readlinkSync(entry)), trust, bytesMax, links - 1);
-    }
-    const fd = openSync(entry, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
-    try {
-      const stats = fstatSync(fd, { bigint: true });
-      checkTrust(path, stats, 'inside', trust);
-      if (stats.isFile() && stats.size <= bytesMax) return readFileSync(fd);
-      const why = `Cannot read ${path}: not a regular file, or larger than ${bytesMax} bytes`;
-      throw new InboxError(why, 'Put a file there as /usr/share/doc/sluice describes it');
-    } finally {
-      closeSync(fd);
-    }
-  } finally {
-    folder.close();
+  using folder = descend(dirname(path), trust);
+  const entry = entryPath(folder.fd, basename(path));
+  const named = lstatSync(entry, { bigint: true });
+  if (links > 0 && named.isSymbolicLink()) {
+    checkTrust(path, named, 'above', trust);
+    return readTrusted(resolve(folder.path, readlinkSync(entry)), trust, bytesMax, links - 1);
   }
+  using file = openFile(entry, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  const stats = fstatSync(file.fd, { bigint: true });
+  checkTrust(path, stats, 'inside', trust);
+  if (stats.isFile() && stats.size <= bytesMax) return readFileSync(file.fd);
+  const why = `Cannot read ${path}: not a regular file, or larger than ${bytesMax} bytes`;
+  throw new InboxError(why, 'Put a file there as /usr/share/doc/sluice describes it');
 }
 
 class DirectoryPath {
@@ -148,9 +139,8 @@ class DirectoryPath {
   end(): OpenDirectory {
     const last = this.#trust?.isOfOneFile === true ? 'above' : 'inside';
     checkTrust(this.path, fstatSync(this.#fd, { bigint: true }), last, this.#trust);
-    const { path } = this;
     const fd = this.#fd;
-    return { fd, path, close: () => closeSync(fd) };
+    return { fd, path: this.path, [Symbol.dispose]: () => closeSync(fd) };
   }
 
   close(): void {

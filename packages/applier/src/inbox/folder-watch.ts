@@ -1,6 +1,7 @@
-import { closeSync, constants, existsSync, fstatSync, type FSWatcher, openSync, readSync, watch } from 'node:fs';
+import { constants, existsSync, fstatSync, type FSWatcher, watch } from 'node:fs';
 import { basename, join } from 'node:path';
 import { completeFile, completeForm } from '@sluice/bundle';
+import { openFile, readUpTo } from '../kernel/open-file.ts';
 
 const sealBytes = 'sha256:'.length + 64 + 1;
 
@@ -72,17 +73,13 @@ export class FolderWatch {
 
 /** The seal, if it is whole. Follows no link, waits for no pipe and reads no more than a seal has. */
 function readSeal(directory: string): string | undefined {
-  let fd: number | undefined;
+  const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK, O_NOCTTY } = constants;
   try {
-    const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK, O_NOCTTY } = constants;
-    fd = openSync(join(directory, completeFile), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-    if (!fstatSync(fd).isFile()) return undefined;
-    const bytes = Buffer.alloc(sealBytes + 1);
-    const text = bytes.toString('latin1', 0, readSync(fd, bytes, 0, bytes.length, 0));
+    using file = openFile(join(directory, completeFile), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    if (!fstatSync(file.fd).isFile()) return undefined;
+    const text = readUpTo(file.fd, sealBytes + 1).toString('latin1');
     return completeForm.test(text) ? text : undefined;
   } catch {
     return undefined;
-  } finally {
-    if (fd !== undefined) closeSync(fd);
   }
 }

@@ -84,13 +84,9 @@ export class Inbox {
 
   async #lookBy(read: (top: OpenDirectory) => Promise<Tree | 'interrupted'>): Promise<Arrival | 'interrupted'> {
     try {
-      const top = descend(this.#directory, this.#trust);
-      try {
-        const tree = await read(top);
-        return tree === 'interrupted' ? tree : await this.#admit(tree);
-      } finally {
-        top.close();
-      }
+      using top = descend(this.#directory, this.#trust);
+      const tree = await read(top);
+      return tree === 'interrupted' ? tree : await this.#admit(tree);
     } catch (error) {
       if (error instanceof InboxError)
         return { kind: 'refused', problems: [problemOf(error)], ...(this.#plain.isFilling ? { isFilling: true } : {}) };

@@ -1,4 +1,5 @@
-import { closeSync, constants, fstatSync, lstatSync, openSync, readSync, type BigIntStats } from 'node:fs';
+import { constants, fstatSync, lstatSync, type BigIntStats } from 'node:fs';
+import { openFile, readUpTo } from '../kernel/open-file.ts';
 import { limits } from '../limits.ts';
 import { entryPath, type OpenDirectory } from './descend.ts';
 import { checkTrust, InboxError, type Trust } from './trust.ts';
@@ -53,22 +54,9 @@ export function checkFile(path: string, stats: BigIntStats, trust: Trust | undef
 
 /** Reads a file of an open folder. The open follows no link and waits for no pipe; the open file is checked, not its name. */
 export function readIn(folder: number, name: string, path: string, trust: Trust | undefined): Content {
-  const fd = openSync(
-    entryPath(folder, name),
-    constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY,
-  );
-  try {
-    const stats = fstatSync(fd, { bigint: true });
-    checkFile(path, stats, trust);
-    const bytes = Buffer.allocUnsafe(Number(stats.size));
-    let length = 0;
-    while (length < bytes.length) {
-      const read = readSync(fd, bytes, length, bytes.length - length, length);
-      if (read === 0) break;
-      length += read;
-    }
-    return { bytes: bytes.subarray(0, length), stats };
-  } finally {
-    closeSync(fd);
-  }
+  const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK, O_NOCTTY } = constants;
+  using file = openFile(entryPath(folder, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+  const stats = fstatSync(file.fd, { bigint: true });
+  checkFile(path, stats, trust);
+  return { bytes: readUpTo(file.fd, Number(stats.size)), stats };
 }

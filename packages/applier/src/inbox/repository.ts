@@ -71,8 +71,7 @@ export class GitRepository {
 
   /** Follows links to a folder. Other users must not be able to replace any link or folder on the path. */
   #targetOf(path: string): string {
-    const target = descend(path, this.#trust);
-    target.close();
+    using target = descend(path, this.#trust);
     return target.path;
   }
 

@@ -108,7 +108,7 @@ test('copies from the opened folder when it is swapped for a link meanwhile', ()
     renameSync(`${bundle}/profiles`, `${base}/gone`);
     symlinkSync(`${evil}/profiles`, `${bundle}/profiles`);
   });
-  top.close();
+  top[Symbol.dispose]();
   expect(copied).toContain('swapped');
   expect(copied.filter((text) => text.includes('KUBE-SERVICES -m comment'))).toHaveLength(3);
   expect(copied).not.toContain('EVIL');

@@ -1,4 +1,4 @@
-import { closeSync, fstatSync, lstatSync, readdirSync, type BigIntStats } from 'node:fs';
+import { fstatSync, lstatSync, readdirSync, type BigIntStats } from 'node:fs';
 import { limits } from '../limits.ts';
 import { entryPath, type OpenDirectory, openFolder } from './descend.ts';
 import { checkFile, readIn, type WalkedFile, type Stamp, stampOf } from './read.ts';
@@ -116,16 +116,13 @@ class TreeWalk<File extends Visited> {
   *#enter(above: WalkPosition, name: string, before: Folder<File> | undefined): Generator<void, Folder<File>> {
     const path = pathIn(above, name);
     const depth = above.depth + 1;
-    const { fd, stats } = openFolder(above.fd, name);
-    try {
-      checkTrust(path, stats, 'inside', this.#options.trust);
-      if (depth > limits.bundleDepthMax) throw beyond(`${path} is nested more than ${limits.bundleDepthMax} deep`);
-      const position = { fd, path, depth };
-      const isKnown = !this.#options.whole && before?.stamp === stampOf(stats);
-      return yield* isKnown ? this.#again(position, before) : this.list(position, stats, before);
-    } finally {
-      closeSync(fd);
-    }
+    using folder = openFolder(above.fd, name);
+    const { fd, stats } = folder;
+    checkTrust(path, stats, 'inside', this.#options.trust);
+    if (depth > limits.bundleDepthMax) throw beyond(`${path} is nested more than ${limits.bundleDepthMax} deep`);
+    const position = { fd, path, depth };
+    const isKnown = !this.#options.whole && before?.stamp === stampOf(stats);
+    return yield* isKnown ? this.#again(position, before) : this.list(position, stats, before);
   }
 
   /** A folder with unchanged entries: its subfolders may still have changed. */

@@ -1,15 +1,6 @@
-import {
-  closeSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-} from 'node:fs';
+import { fsyncSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { openFile } from '../kernel/open-file.ts';
 import { writeAll } from '../kernel/whole-text.ts';
 import { limits } from '../limits.ts';
 import { StateError } from './state-error.ts';
@@ -50,13 +41,9 @@ const hints: Readonly<Record<string, string>> = { ENOSPC: full, EDQUOT: full, ER
 
 /** Writes a file that is not in use yet; its directory is not synced. @param isSynced false: the file is not synced either */
 export function writeSynced(path: string, content: string, isSynced = true): void {
-  const fd = openSync(path, 'w', 0o600);
-  try {
-    writeAll(fd, content);
-    if (isSynced) fsyncSync(fd);
-  } finally {
-    closeSync(fd);
-  }
+  using file = openFile(path, 'w', 0o600);
+  writeAll(file.fd, content);
+  if (isSynced) fsyncSync(file.fd);
 }
 
 /**
@@ -131,12 +118,8 @@ const isPart = (name: string): boolean => name.endsWith(partEnd);
 
 /** Waits until what was written to a file, or a directory, is on the disk. @throws the error of the disk */
 export function syncPath(path: string): void {
-  const fd = openSync(path, 'r');
-  try {
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
-  }
+  using file = openFile(path, 'r');
+  fsyncSync(file.fd);
 }
 
 /** The text of a file, or undefined when there is none. Other errors are thrown. */

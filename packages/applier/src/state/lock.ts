@@ -1,15 +1,15 @@
 import { spawnSync } from 'node:child_process';
 import { closeSync, mkdirSync, openSync } from 'node:fs';
+import type { OpenFile } from '../kernel/open-file.ts';
 import { findTool } from '../kernel/tools.ts';
 import { limits } from '../limits.ts';
 import { isThere, writing } from './files.ts';
 import { StateError } from './state-error.ts';
 
 /** The right to change the kernel and the state directory, held by one process and its tools. */
-export interface Lock {
+export interface Lock extends OpenFile {
   /** Inherited by tools, so that a successor also waits for their end. */
   readonly fd: number;
-  release(): void;
 }
 
 /**
@@ -60,5 +60,5 @@ export function takeLock(
       'Stop it first: `systemctl stop sluiced`',
     );
   }
-  return { fd, release: () => closeSync(fd) };
+  return { fd, [Symbol.dispose]: () => closeSync(fd) };
 }

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
-import { closeSync, fsyncSync, openSync, readSync, renameSync } from 'node:fs';
+import { fsyncSync, readSync, renameSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { openFile } from '../kernel/open-file.ts';
 import { writeAll } from '../kernel/whole-text.ts';
 import { isThere, type Pause, readWithRetry, syncPath } from './files.ts';
 
@@ -47,13 +48,9 @@ export function readSlots(path: string, pause?: Pause): SlotsRead {
 }
 
 function readSlot(path: string, slot: number): Buffer {
-  const fd = openSync(path, 'r');
-  try {
-    const buffer = Buffer.alloc(slotBytes);
-    return buffer.subarray(0, readSync(fd, buffer, 0, slotBytes, slot * slotBytes));
-  } finally {
-    closeSync(fd);
-  }
+  using file = openFile(path, 'r');
+  const buffer = Buffer.alloc(slotBytes);
+  return buffer.subarray(0, readSync(file.fd, buffer, 0, slotBytes, slot * slotBytes));
 }
 
 function readRecord(slot: Buffer): { readonly sequence: number; readonly text: string } | undefined {
@@ -85,13 +82,9 @@ export function writeSlot(path: string, sequence: number, text: string, isSynced
   const slot = Buffer.concat([head, body]);
   if (slot.length > slotBytes) throw new RangeError(`a record of ${slot.length} bytes does not fit into a slot`);
   // A new descriptor each time: after a failed fsync the old one may report lost pages as clean.
-  const fd = openSync(path, 'r+');
-  try {
-    writeAll(fd, slot, (sequence % slots) * slotBytes);
-    if (isSynced) fsyncSync(fd);
-  } finally {
-    closeSync(fd);
-  }
+  using file = openFile(path, 'r+');
+  writeAll(file.fd, slot, (sequence % slots) * slotBytes);
+  if (isSynced) fsyncSync(file.fd);
 }
 
 /**
@@ -101,13 +94,11 @@ export function writeSlot(path: string, sequence: number, text: string, isSynced
 export function allocateSlots(path: string, isReplacement = false): void {
   if (isThere(path)) return;
   const temporary = `${path}.tmp`;
-  const fd = openSync(temporary, 'w', 0o600);
-  try {
-    writeAll(fd, Buffer.alloc(slots * slotBytes), 0);
-    if (isReplacement) writeAll(fd, replacementMark, 0);
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
+  {
+    using file = openFile(temporary, 'w', 0o600);
+    writeAll(file.fd, Buffer.alloc(slots * slotBytes), 0);
+    if (isReplacement) writeAll(file.fd, replacementMark, 0);
+    fsyncSync(file.fd);
   }
   renameSync(temporary, path);
   syncPath(dirname(path));

@@ -181,36 +181,31 @@ async function moveCommand(config: SluicedConfig, options: AdoptOptions, termina
   await mustBeReady(config, (await bundleFor(config, false)).files, terminal);
   let journal: NodeSession['journal'] | undefined;
   const receipts = receiptWriterOf(config, () => journal, failedReceipt(terminal));
-  const session = await openSession(config, 'change', (event, details) => receipts.onEvent(event, details));
+  using session = await openSession(config, 'change', (event, details) => receipts.onEvent(event, details));
   journal = session.journal;
-  const control = commandControl('adopt', session, config, terminal);
-  try {
-    await control.refresh();
-    const left = await session.reconciler.recover();
-    if (left?.kind === 'held' || left?.kind === 'pending')
-      throw new CommandError([unmovable(left)], ratingOf(left).exitCode);
-    const parts = await partsOf(config, session, options, terminal);
-    await mustBeHoldable(hold, session.journal.adoption, parts.kubeProxy);
-    const { kernel } = await session.portsOf(session.backend);
-    const gate = await gateFor(config, options, { backend: session.backend, knowsBpf: kernel.knowsBpf });
-    const { files, seal } = await bundleFor(config, true);
-    const told = async (outcome: Outcome): Promise<void> => {
-      const account = accountOf(outcome);
-      noteRelease(account, releaseOf(seal, config.node), session.journal, config.state);
-      await receipts.report(account, seal);
-    };
-    const front = session.reconcilerWith({ takeOver: false, beneath: true, takeOrder: true }, gate);
-    const instead = session.reconcilerWith({ takeOver: true }, gate);
-    return tell(
-      await adopt(files, hold, { front: reported(front, told), instead: reported(instead, told) }, parts),
-      hold,
-      options,
-      terminal,
-    );
-  } finally {
-    control.close();
-    session.close();
-  }
+  using control = commandControl('adopt', session, config, terminal);
+  await control.refresh();
+  const left = await session.reconciler.recover();
+  if (left?.kind === 'held' || left?.kind === 'pending')
+    throw new CommandError([unmovable(left)], ratingOf(left).exitCode);
+  const parts = await partsOf(config, session, options, terminal);
+  await mustBeHoldable(hold, session.journal.adoption, parts.kubeProxy);
+  const { kernel } = await session.portsOf(session.backend);
+  const gate = await gateFor(config, options, { backend: session.backend, knowsBpf: kernel.knowsBpf });
+  const { files, seal } = await bundleFor(config, true);
+  const told = async (outcome: Outcome): Promise<void> => {
+    const account = accountOf(outcome);
+    noteRelease(account, releaseOf(seal, config.node), session.journal);
+    await receipts.report(account, seal);
+  };
+  const front = session.reconcilerWith({ takeOver: false, beneath: true, takeOrder: true }, gate);
+  const instead = session.reconcilerWith({ takeOver: true }, gate);
+  return tell(
+    await adopt(files, hold, { front: reported(front, told), instead: reported(instead, told) }, parts),
+    hold,
+    options,
+    terminal,
+  );
 }
 
 /** A putter whose outcomes are told, as those of `sluiced apply` are. */
@@ -225,26 +220,22 @@ const reported = (putter: Putter, told: (outcome: Outcome) => Promise<void>): Pu
 });
 
 async function undoCommand(config: SluicedConfig, options: AdoptOptions, terminal: Terminal): Promise<number> {
-  const session = await openSession(config, 'back', () => undefined);
-  try {
-    await mustBeKnown(session);
-    await session.reconciler.recover();
-    mustBeReadable(session);
-    const { journal, reconciler } = session;
-    const parts = {
-      ...(await partsOf(config, session, options, terminal)),
-      journal,
-      cleanUp: () => reconciler.cleanup(true),
-      rollBackTo: (target: Parameters<typeof reconciler.rollBackTo>[0]) => reconciler.rollBackTo(target),
-    };
-    const ending = await undo(parts);
-    const receipts = receiptWriterOf(config, () => session.journal, failedReceipt(terminal));
-    const because = 'an operator ran `sluiced adopt --undo`';
-    if (!journal.active) await receipts.report({ outcome: 'removed', because }, undefined);
-    return tellUndone(ending, config, options, terminal);
-  } finally {
-    session.close();
-  }
+  using session = await openSession(config, 'back', () => undefined);
+  await mustBeKnown(session);
+  await session.reconciler.recover();
+  mustBeReadable(session);
+  const { journal, reconciler } = session;
+  const parts = {
+    ...(await partsOf(config, session, options, terminal)),
+    journal,
+    cleanUp: () => reconciler.cleanup(true),
+    rollBackTo: (target: Parameters<typeof reconciler.rollBackTo>[0]) => reconciler.rollBackTo(target),
+  };
+  const ending = await undo(parts);
+  const receipts = receiptWriterOf(config, () => session.journal, failedReceipt(terminal));
+  const because = 'an operator ran `sluiced adopt --undo`';
+  if (!journal.active) await receipts.report({ outcome: 'removed', because }, undefined);
+  return tellUndone(ending, config, options, terminal);
 }
 
 async function partsOf(

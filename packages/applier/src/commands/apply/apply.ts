@@ -48,40 +48,35 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
     if (event === 'ipvs-left') linesOf(options, terminal)(`${String(details['what'])}\n`);
     if (options.verbose) terminal.err(`${event} ${JSON.stringify(details)}\n`);
   };
-  const session = await openSession(config, options.dryRun ? 'look' : 'change', report);
+  using session = await openSession(config, options.dryRun ? 'look' : 'change', report);
   journal = session.journal;
-  const control = commandControl('apply', session, config, terminal);
-  try {
-    if (!options.dryRun) {
-      await control.refresh();
-      // Releases accepted in the meantime count. Only now is this one accepted: a daemon that holds the lock must not be shut out by it.
-      isLocked = true;
-      arrival = await arrivalIn(inbox, directory, options);
-    }
-    const { tree, release, alarms = [], waits } = arrival;
-    printProblems([...alarms, ...(waits ? [waits.problem] : [])], terminal);
-    const onlyEndpoints = release?.onlyEndpoints === true;
-    if (options.dryRun) {
-      const change = await session.reconciler.preview(tree.files, onlyEndpoints);
-      if ('problems' in change) {
-        printProblems(change.problems, terminal);
-        return exitCodes.refused;
-      }
-      return showPlan(change, config, options, terminal);
-    }
-    const left = await session.reconciler.recover();
-    if (left) linesOf(options, terminal)(`first: ${describe(left)}\n`);
-    if (left?.kind === 'held' || left?.kind === 'pending') return printOutcome(left, terminal, options);
-    await session.reconciler.repair();
-    const outcome = await session.reconciler.put(tree.files, true, undefined, onlyEndpoints);
-    const account = accountOf(outcome);
-    noteRelease(account, onlyEndpoints ? null : releaseOf(tree.seal, config.node), session.journal, config.state);
-    await receiptWriter.report(account, tree.seal, onlyEndpoints);
-    return printOutcome(outcome, terminal, options);
-  } finally {
-    control.close();
-    session.close();
+  using control = commandControl('apply', session, config, terminal);
+  if (!options.dryRun) {
+    await control.refresh();
+    // Releases accepted in the meantime count. Only now is this one accepted: a daemon that holds the lock must not be shut out by it.
+    isLocked = true;
+    arrival = await arrivalIn(inbox, directory, options);
   }
+  const { tree, release, alarms = [], waits } = arrival;
+  printProblems([...alarms, ...(waits ? [waits.problem] : [])], terminal);
+  const onlyEndpoints = release?.onlyEndpoints === true;
+  if (options.dryRun) {
+    const change = await session.reconciler.preview(tree.files, onlyEndpoints);
+    if ('problems' in change) {
+      printProblems(change.problems, terminal);
+      return exitCodes.refused;
+    }
+    return showPlan(change, config, options, terminal);
+  }
+  const left = await session.reconciler.recover();
+  if (left) linesOf(options, terminal)(`first: ${describe(left)}\n`);
+  if (left?.kind === 'held' || left?.kind === 'pending') return printOutcome(left, terminal, options);
+  await session.reconciler.repair();
+  const outcome = await session.reconciler.put(tree.files, true, undefined, onlyEndpoints);
+  const account = accountOf(outcome);
+  noteRelease(account, onlyEndpoints ? null : releaseOf(tree.seal, config.node), session.journal);
+  await receiptWriter.report(account, tree.seal, onlyEndpoints);
+  return printOutcome(outcome, terminal, options);
 }
 
 /** @param remember whether releases accepted from now on are remembered */

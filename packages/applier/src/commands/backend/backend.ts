@@ -72,25 +72,21 @@ async function move(wanted: RuleStore, options: CommonOptions, terminal: Termina
   const tellMoved = (moved: boolean, text: string): void =>
     answer(options, terminal, { kind: 'RuleStoreMove', fields: { node: config.node, backend: wanted, moved }, text });
   // The journal knows the store, whatever the config has by now.
-  const session = await openSession({ ...config, backend: 'auto' }, 'change', () => undefined);
-  try {
-    const { backend: from, journal } = session;
-    if (from === wanted && (await isOnlyIn(wanted, session))) {
-      tellMoved(false, `same: the rules are in ${wanted}\n`);
-      return exitCodes.done;
-    }
-    mustBeSettled(session);
-    const old = otherBackend(wanted);
-    await moveStore(await session.portsOf(old), await session.portsOf(wanted), () => journal.moved(wanted));
-    tellMoved(true, `the rules are in ${wanted}; ${old} no longer has any\n`);
-    if (config.backend !== 'auto' && config.backend !== wanted)
-      terminal.err(
-        `warning: sluiced.yaml has backend: ${config.backend}; set it to ${wanted} or auto, or sluiced will not start\n`,
-      );
+  using session = await openSession({ ...config, backend: 'auto' }, 'change', () => undefined);
+  const { backend: from, journal } = session;
+  if (from === wanted && (await isOnlyIn(wanted, session))) {
+    tellMoved(false, `same: the rules are in ${wanted}\n`);
     return exitCodes.done;
-  } finally {
-    session.close();
   }
+  mustBeSettled(session);
+  const old = otherBackend(wanted);
+  await moveStore(await session.portsOf(old), await session.portsOf(wanted), () => journal.moved(wanted));
+  tellMoved(true, `the rules are in ${wanted}; ${old} no longer has any\n`);
+  if (config.backend !== 'auto' && config.backend !== wanted)
+    terminal.err(
+      `warning: sluiced.yaml has backend: ${config.backend}; set it to ${wanted} or auto, or sluiced will not start\n`,
+    );
+  return exitCodes.done;
 }
 
 /** Whether an earlier move has finished. */

@@ -74,7 +74,9 @@ export function configOf(options: CommonOptions, terminal: Terminal): SluicedCon
   });
   try {
     if (!isTrusted)
-      descend(config.state, { ...trustOf(undefined), subject: `the state directory ${config.state}` }).close();
+      descend(config.state, { ...trustOf(undefined), subject: `the state directory ${config.state}` })[
+        Symbol.dispose
+      ]();
     return config;
   } catch (error) {
     // Nothing was ever confirmed there.
@@ -125,12 +127,8 @@ async function within(
   mode: SessionMode,
   work: (node: BootNode) => Promise<number>,
 ): Promise<number> {
-  const session = await openSession(config, mode, () => undefined);
-  try {
-    return await work(session);
-  } finally {
-    session.close();
-  }
+  using session = await openSession(config, mode, () => undefined);
+  return await work(session);
 }
 
 /** What the attempts of one boot found. */

@@ -18,40 +18,36 @@ export interface CleanupOptions extends CommonOptions {
  */
 export async function cleanup(options: CleanupOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
-  const session = await openSession(config, 'back', () => undefined);
-  try {
-    await mustBeKnown(session);
-    mustNotBeAdopted(session);
-    mustBeReadable(session);
-    const { active } = session.journal;
-    const generation = active?.number ?? null;
-    const answered = (steps: number | null, text: string): void =>
-      answer(options, terminal, { kind: 'Cleanup', fields: { node: config.node, generation, steps }, text });
-    if (options.dryRun) {
-      answered(null, plan(active));
-      return generation === null ? exitCodes.done : exitCodes.different;
-    }
-    // Without a terminal it goes on, as always: scripts that remove a node call it.
-    if (!options.yes && terminal.ask && options.output !== 'json') {
-      terminal.out(plan(active));
-      if (!(await terminal.ask('Remove them?'))) {
-        terminal.err('nothing was changed\n');
-        return exitCodes.different;
-      }
-    }
-    const steps = await session.reconciler.cleanup();
-    const receiptWriter = receiptWriterOf(config, () => session.journal, failedReceipt(terminal));
-    await receiptWriter.report({ outcome: 'removed', because: 'an operator ran `sluiced cleanup`' }, undefined);
-    answered(
-      steps,
-      steps === 0
-        ? 'nothing to remove: the kernel has no rules of Sluice\n'
-        : `removed all rules of Sluice from the kernel (${steps} steps)\n`,
-    );
-    return exitCodes.done;
-  } finally {
-    session.close();
+  using session = await openSession(config, 'back', () => undefined);
+  await mustBeKnown(session);
+  mustNotBeAdopted(session);
+  mustBeReadable(session);
+  const { active } = session.journal;
+  const generation = active?.number ?? null;
+  const answered = (steps: number | null, text: string): void =>
+    answer(options, terminal, { kind: 'Cleanup', fields: { node: config.node, generation, steps }, text });
+  if (options.dryRun) {
+    answered(null, plan(active));
+    return generation === null ? exitCodes.done : exitCodes.different;
   }
+  // Without a terminal it goes on, as always: scripts that remove a node call it.
+  if (!options.yes && terminal.ask && options.output !== 'json') {
+    terminal.out(plan(active));
+    if (!(await terminal.ask('Remove them?'))) {
+      terminal.err('nothing was changed\n');
+      return exitCodes.different;
+    }
+  }
+  const steps = await session.reconciler.cleanup();
+  const receiptWriter = receiptWriterOf(config, () => session.journal, failedReceipt(terminal));
+  await receiptWriter.report({ outcome: 'removed', because: 'an operator ran `sluiced cleanup`' }, undefined);
+  answered(
+    steps,
+    steps === 0
+      ? 'nothing to remove: the kernel has no rules of Sluice\n'
+      : `removed all rules of Sluice from the kernel (${steps} steps)\n`,
+  );
+  return exitCodes.done;
 }
 
 const plan = (active: Generation | undefined): string =>

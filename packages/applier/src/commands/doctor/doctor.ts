@@ -66,35 +66,31 @@ function writeArchive(path: string, files: ReadonlyMap<string, string>): Promise
 async function factsOf(config: SluicedConfig, target: ExaminedTarget, isLive: boolean): Promise<Facts> {
   const saved = new SavedTables();
   const keeping = (run: Run): Run => saved.keeping(run);
-  const session = await openSession({ ...config, backend: 'auto' }, 'look', () => undefined, undefined, keeping);
-  try {
-    const { journal, backend, reconciler } = session;
-    // Tools read the kernel while this process reads the bundle.
-    const differences = reconciler.differences();
-    void differences.catch(() => undefined);
-    const record = peek(config.state);
-    const arrived = arrivedFacts(await bundleOf(config), config, record);
-    return await examine(
-      {
-        config,
-        target,
-        sluiced: await sluicedFacts(config, record, arrived),
-        active: journal.active?.state,
-        store: backend,
-        isLive,
-        nodeAddresses: arrived.nodeAddresses,
-        differences: () => differences,
-        saved,
-        cannotWrite: async () => {
-          const lack = await session.nftLack();
-          return lack ? `${lack.why}. ${lack.hint}` : '';
-        },
+  using session = await openSession({ ...config, backend: 'auto' }, 'look', () => undefined, undefined, keeping);
+  const { journal, backend, reconciler } = session;
+  // Tools read the kernel while this process reads the bundle.
+  const differences = reconciler.differences();
+  void differences.catch(() => undefined);
+  const record = peek(config.state);
+  const arrived = arrivedFacts(await bundleOf(config), config, record);
+  return await examine(
+    {
+      config,
+      target,
+      sluiced: await sluicedFacts(config, record, arrived),
+      active: journal.active?.state,
+      store: backend,
+      isLive,
+      nodeAddresses: arrived.nodeAddresses,
+      differences: () => differences,
+      saved,
+      cannotWrite: async () => {
+        const lack = await session.nftLack();
+        return lack ? `${lack.why}. ${lack.hint}` : '';
       },
-      runChildren(),
-    );
-  } finally {
-    session.close();
-  }
+    },
+    runChildren(),
+  );
 }
 
 /** An unreadable directory is one that the daemon refuses. */

@@ -42,7 +42,7 @@ export async function importArchive(file: string, options: CommonOptions, termin
     });
     return exitCodes.done;
   } finally {
-    lock.release();
+    lock[Symbol.dispose]();
   }
 }
 

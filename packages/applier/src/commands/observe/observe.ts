@@ -145,22 +145,18 @@ function ofSavedFiles(node: string, directory: string): Observation {
 }
 
 async function factsOf(config: SluicedConfig): Promise<HostFacts> {
-  const session = await openSession(config, 'look', () => undefined);
-  try {
-    const ports = await session.portsOf(session.backend);
-    const tools = await detectTools(session.backend, runChildren());
-    const families = familyNames.filter((family) => tools.families[family] !== undefined);
-    // The same conditions as for admission: admission/admission.ts.
-    const isAlone = config.layout !== 'tree' || config.takeOver.includes('kube-proxy');
-    return {
-      node: config.node,
-      ...readMachine(procTunables),
-      knowsBpf: linksWithBpf(ports),
-      providesKubeChains: isAlone || (await providesKubeChains(families, ports)).provides,
-    };
-  } finally {
-    session.close();
-  }
+  using session = await openSession(config, 'look', () => undefined);
+  const ports = await session.portsOf(session.backend);
+  const tools = await detectTools(session.backend, runChildren());
+  const families = familyNames.filter((family) => tools.families[family] !== undefined);
+  // The same conditions as for admission: admission/admission.ts.
+  const isAlone = config.layout !== 'tree' || config.takeOver.includes('kube-proxy');
+  return {
+    node: config.node,
+    ...readMachine(procTunables),
+    knowsBpf: linksWithBpf(ports),
+    providesKubeChains: isAlone || (await providesKubeChains(families, ports)).provides,
+  };
 }
 
 const notRoot: Problem = {

@@ -9,29 +9,25 @@ import { answer, type CommonOptions, loadConfig, type Terminal } from '../termin
  */
 export async function recover(options: CommonOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
-  const session = await openSession(config, 'change', () => undefined);
-  try {
-    const { journal, reconciler } = session;
-    if (journal.lost !== undefined) await reconciler.recover();
-    // A lost journal that the store cannot help with counts as none.
-    const isKnown = journal.active !== undefined || journal.open !== undefined || journal.halted !== undefined;
-    if (isKnown && journal.lost === undefined) throw new CommandError([nothingLost(config.state)]);
-    const found = await reconciler.recognise();
-    if ('problems' in found) throw new CommandError(found.problems, exitCodes.refused);
-    const chains = Object.values(found.state.families).reduce(
-      (sum, { nat, filter }) => sum + nat.chains.size + filter.chains.size,
-      0,
-    );
-    const { number, version } = found;
-    answer(options, terminal, {
-      kind: 'Recovery',
-      fields: { node: config.node, generation: number, version, chains },
-      text: `generation ${number} (version ${version}): adopted ${chains} chains from the kernel, none was changed\nstart sluiced, or run \`sluiced apply\`\n`,
-    });
-    return exitCodes.done;
-  } finally {
-    session.close();
-  }
+  using session = await openSession(config, 'change', () => undefined);
+  const { journal, reconciler } = session;
+  if (journal.lost !== undefined) await reconciler.recover();
+  // A lost journal that the store cannot help with counts as none.
+  const isKnown = journal.active !== undefined || journal.open !== undefined || journal.halted !== undefined;
+  if (isKnown && journal.lost === undefined) throw new CommandError([nothingLost(config.state)]);
+  const found = await reconciler.recognise();
+  if ('problems' in found) throw new CommandError(found.problems, exitCodes.refused);
+  const chains = Object.values(found.state.families).reduce(
+    (sum, { nat, filter }) => sum + nat.chains.size + filter.chains.size,
+    0,
+  );
+  const { number, version } = found;
+  answer(options, terminal, {
+    kind: 'Recovery',
+    fields: { node: config.node, generation: number, version, chains },
+    text: `generation ${number} (version ${version}): adopted ${chains} chains from the kernel, none was changed\nstart sluiced, or run \`sluiced apply\`\n`,
+  });
+  return exitCodes.done;
 }
 
 const nothingLost = (state: string) =>

@@ -19,7 +19,7 @@ export async function withControl<T>(
 ): Promise<T> {
   const running = await reach(config.state);
   if (running) return work(running);
-  const session = await openSession(config, 'back', () => undefined);
+  using session = await openSession(config, 'back', () => undefined);
   const receiptWriter = receiptWriterOf(config, () => session.journal, failedReceipt(terminal));
   const holder = {
     ...session,
@@ -28,10 +28,6 @@ export async function withControl<T>(
     order: <R>(one: () => Promise<R>): Promise<R> => one(),
     ended: (account: Parameters<typeof receiptWriter.report>[0]) => receiptWriter.report(account, undefined),
   };
-  try {
-    await mustBeKnown(holder);
-    return await work(controlOf(holder));
-  } finally {
-    session.close();
-  }
+  await mustBeKnown(holder);
+  return await work(controlOf(holder));
 }

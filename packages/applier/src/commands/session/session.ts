@@ -46,7 +46,7 @@ import { certificateGateOf } from './parity.ts';
 import { portsOf, rulesOf } from './ports.ts';
 
 /** A reconciler with the real kernel, disk and clock. */
-export interface NodeSession {
+export interface NodeSession extends Disposable {
   readonly reconciler: Reconciler;
   readonly journal: DiskJournal;
   /** Operators' decisions about a release on probation. */
@@ -120,18 +120,25 @@ export async function openSession(
     const ending = new AbortController();
     const sticky = new StickyFrontends();
     const lost = hasLostBpf({ journal, kernel });
-    const found = { tools, hasNft: owner !== undefined, hasSwitch, hasLostBpf: lost };
     const parity = certificateGateOf(config, run, tools.backend);
     const unknownRules = async (): Promise<string | undefined> => reconcilers.reconciler.unknownRules();
     const ports = portsOf(config, { kernel, journal, decisions, report, onProbe, unknownRules, parity });
     const reconcilers = reconcilersOf(config, ports, tools);
+    const close = (): void => {
+      ending.abort();
+      owner?.close();
+      spares.end();
+      count?.close();
+      shell?.end();
+      lock?.[Symbol.dispose]();
+    };
     return {
       ...reconcilers,
       journal,
       decisions,
       hasSwitch,
       hasLostBpf: lost,
-      hasGained: async () => gained(found, config, run),
+      hasGained: async () => gained({ tools, hasNft: owner !== undefined, hasSwitch, hasLostBpf: lost }, config, run),
       get slowTool() {
         return watch.slow;
       },
@@ -147,17 +154,11 @@ export async function openSession(
         if (runsNft()) void owner?.own();
       },
       nftProtection: () => (runsNft() ? owner?.protection : undefined),
-      close: () => {
-        ending.abort();
-        owner?.close();
-        spares.end();
-        count?.close();
-        shell?.end();
-        lock?.release();
-      },
+      close,
+      [Symbol.dispose]: close,
     };
   } catch (error) {
-    lock?.release();
+    lock?.[Symbol.dispose]();
     throw error;
   }
 }

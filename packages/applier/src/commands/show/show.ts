@@ -69,15 +69,11 @@ type FoundFiles = Awaited<ReturnType<typeof readServiceFiles>>;
 async function documentOf(config: SluicedConfig, service: string, files: FoundFiles): Promise<ServiceDocument> {
   for (let attempt = 1; ; attempt++) {
     // The journal knows the store, whatever the config has by now.
-    const session = await openSession({ ...config, backend: 'auto' }, 'look', () => undefined);
-    try {
-      const document = await look(config, service, files, session);
-      const after = peek(config.state)?.current;
-      const isSame = after?.manifest === session.journal.record.current?.manifest;
-      if (isSame || attempt >= attemptsMax) return document;
-    } finally {
-      session.close();
-    }
+    using session = await openSession({ ...config, backend: 'auto' }, 'look', () => undefined);
+    const document = await look(config, service, files, session);
+    const after = peek(config.state)?.current;
+    const isSame = after?.manifest === session.journal.record.current?.manifest;
+    if (isSame || attempt >= attemptsMax) return document;
   }
 }
 

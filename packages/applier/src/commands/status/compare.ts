@@ -44,20 +44,16 @@ export async function compareKernel(config: SluicedConfig, record: NodeRecord | 
 async function compareWithNothing(config: SluicedConfig): Promise<KernelView> {
   const because = 'no generation is confirmed yet';
   try {
-    const session = await openSession(config, 'look', () => undefined);
-    try {
-      const { kernel } = await session.portsOf(session.backend);
-      const chains = countNames(foreignSluiceChains(await kernel.observe(families), {}));
-      const left = [
-        ...(chains === 0 ? [] : [`${chains} chains of Sluice`]),
-        ...((await kernel.nft?.exists()) ? ['table inet sluice'] : []),
-      ];
-      if (left.length === 0) return notCompared(because);
-      const lost = `${config.state} has no generation: was it moved or deleted? \`sluiced recover\` takes the rules over`;
-      return { holds: false, differences: left.map((what) => `${what} in the kernel, and ${lost}`), because };
-    } finally {
-      session.close();
-    }
+    using session = await openSession(config, 'look', () => undefined);
+    const { kernel } = await session.portsOf(session.backend);
+    const chains = countNames(foreignSluiceChains(await kernel.observe(families), {}));
+    const left = [
+      ...(chains === 0 ? [] : [`${chains} chains of Sluice`]),
+      ...((await kernel.nft?.exists()) ? ['table inet sluice'] : []),
+    ];
+    if (left.length === 0) return notCompared(because);
+    const lost = `${config.state} has no generation: was it moved or deleted? \`sluiced recover\` takes the rules over`;
+    return { holds: false, differences: left.map((what) => `${what} in the kernel, and ${lost}`), because };
   } catch (error) {
     return notCompared(`${because}; ${messageOf(error)}`);
   }
@@ -69,14 +65,10 @@ const notCompared = (because: string): KernelView => ({ holds: null, differences
 async function differencesOf(config: SluicedConfig): Promise<readonly string[] | string> {
   try {
     // The journal knows the store, whatever the config has by now.
-    const session = await openSession({ ...config, backend: 'auto' }, 'look', () => undefined);
-    try {
-      const { journal, reconciler } = session;
-      if (!journal.active) return journal.halted ?? 'the active generation cannot be read';
-      return await reconciler.differences();
-    } finally {
-      session.close();
-    }
+    using session = await openSession({ ...config, backend: 'auto' }, 'look', () => undefined);
+    const { journal, reconciler } = session;
+    if (!journal.active) return journal.halted ?? 'the active generation cannot be read';
+    return await reconciler.differences();
   } catch (error) {
     return messageOf(error);
   }

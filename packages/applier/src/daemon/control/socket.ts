@@ -48,6 +48,10 @@ export class ControlSocket {
     this.#server?.closeAllConnections();
     this.#server = undefined;
   }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
 }
 
 async function listen(

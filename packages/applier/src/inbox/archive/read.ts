@@ -1,7 +1,8 @@
-import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
+import { constants, fstatSync } from 'node:fs';
 import { type Archive, archiveLimits, readArchive } from '@sluice/bundle';
 import { reasonOf } from '@sluice/cli';
 import type { Problem } from '@sluice/netfilter';
+import { openFile, readUpTo } from '../../kernel/open-file.ts';
 import { descend } from '../descend.ts';
 import { walk } from '../walk.ts';
 import { InboxError } from '../trust.ts';
@@ -13,31 +14,15 @@ import { InboxError } from '../trust.ts';
 export function readArchiveFile(path: string): Archive | Problem {
   try {
     // A pipe must not block.
-    const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
-    try {
-      const stats = fstatSync(fd);
-      if (!stats.isFile()) return unreadable(path, 'not a regular file');
-      if (stats.size > archiveLimits.archiveBytesMax)
-        return unreadable(path, `it is larger than ${archiveLimits.archiveBytesMax} bytes`);
-      return readArchive(path, readUpTo(fd, stats.size));
-    } finally {
-      closeSync(fd);
-    }
+    using file = openFile(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+    const stats = fstatSync(file.fd);
+    if (!stats.isFile()) return unreadable(path, 'not a regular file');
+    if (stats.size > archiveLimits.archiveBytesMax)
+      return unreadable(path, `it is larger than ${archiveLimits.archiveBytesMax} bytes`);
+    return readArchive(path, readUpTo(file.fd, stats.size));
   } catch (error) {
     return unreadable(path, reasonOf(error));
   }
-}
-
-/** Of a file that grows meanwhile, only the initial size is read. */
-function readUpTo(fd: number, size: number): Buffer {
-  const bytes = Buffer.allocUnsafe(size);
-  let length = 0;
-  while (length < size) {
-    const read = readSync(fd, bytes, length, size - length, length);
-    if (read === 0) break;
-    length += read;
-  }
-  return bytes.subarray(0, length);
 }
 
 /**
@@ -47,14 +32,10 @@ function readUpTo(fd: number, size: number): Buffer {
  */
 export function readPlaced(path: string): ReadonlyMap<string, string> | undefined {
   try {
-    const top = descend(path, undefined);
-    try {
-      const files = new Map<string, string>();
-      walk(top, undefined, (file) => void files.set(file.path, file.read().bytes.toString('utf8')));
-      return files;
-    } finally {
-      top.close();
-    }
+    using top = descend(path, undefined);
+    const files = new Map<string, string>();
+    walk(top, undefined, (file) => void files.set(file.path, file.read().bytes.toString('utf8')));
+    return files;
   } catch (error) {
     if (error instanceof InboxError || (error as NodeJS.ErrnoException).code !== undefined) return undefined;
     throw error;

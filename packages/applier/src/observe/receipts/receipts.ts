@@ -159,7 +159,7 @@ export class Receipts {
 function openDirectory(directory: string): void {
   writing(directory, () => mkdirSync(directory, { recursive: true, mode: 0o755 }));
   try {
-    descend(directory, trustOf(undefined)).close();
+    descend(directory, trustOf(undefined))[Symbol.dispose]();
   } catch (error) {
     if (!(error instanceof InboxError)) throw error;
     throw new StateError('NODE_STATE_INVALID', `cannot write receipts to ${directory}: ${error.message}`, error.hint);
