@@ -1,3 +1,4 @@
+import { document } from '@sluice/cli';
 import { runChildren } from '../../kernel/run.ts';
 import { pinnedStore } from '../../state/peek.ts';
 import {
@@ -28,11 +29,8 @@ export async function backend(wanted: string | undefined, options: CommonOptions
   return move(wanted, options, terminal);
 }
 
-/** The document of `backend -o json`. */
-interface BackendDocument {
-  readonly apiVersion: 'sluice.dev/v1alpha1';
-  readonly kind: 'RuleStore';
-  readonly node: string;
+/** Of the document of `backend -o json`. */
+interface RuleStores {
   /** The store that holds the rules, or would hold them. */
   readonly backend: RuleStore;
   readonly stores: Readonly<Record<RuleStore, StoreUse>>;
@@ -45,20 +43,17 @@ async function show(options: CommonOptions, terminal: Terminal): Promise<number>
   const run = runChildren();
   const { backend: used } = await detectTools(storeOf(config.backend, pinnedStore(config.state)), run);
   const [here, there] = [await useOf(used, run, true), await useOf(otherBackend(used), run)];
-  const document: BackendDocument = {
-    apiVersion: 'sluice.dev/v1alpha1',
-    kind: 'RuleStore',
-    node: config.node,
+  const found: RuleStores = {
     backend: used,
     stores: used === 'nft' ? { nft: here, legacy: there } : { nft: there, legacy: here },
     doubt: doubtOf(used, here, there) ?? null,
   };
-  if (options.output === 'json') terminal.out(`${JSON.stringify(document, undefined, 2)}\n`);
-  else for (const line of printStores(document)) terminal.out(`${line}\n`);
-  return document.doubt === null ? exitCodes.done : exitCodes.different;
+  if (options.output === 'json') terminal.out(document('RuleStore', { node: config.node, ...found }));
+  else for (const line of printStores(found)) terminal.out(`${line}\n`);
+  return found.doubt === null ? exitCodes.done : exitCodes.different;
 }
 
-function printStores({ backend: used, stores, doubt }: BackendDocument): readonly string[] {
+function printStores({ backend: used, stores, doubt }: RuleStores): readonly string[] {
   const lines = [used, otherBackend(used)].map((name) => {
     const { rules, isKubelets } = stores[name];
     const kubelet = isKubelets ? ', including rules of the kubelet' : '';

@@ -1,3 +1,4 @@
+import { document } from '@sluice/cli';
 import { GenerationNotes } from '../../state/generation-notes.ts';
 import { checkReadable, peek } from '../../state/peek.ts';
 import type { HistoryEntry } from '../../state/record.ts';
@@ -6,14 +7,7 @@ import { type RepairAt, Repairs } from '../../observe/status/repairs.ts';
 import { controlStatus } from '../session/control-status.ts';
 import { type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
 
-/** The document of `history -o json`: the entries of the state directory, each with the version before it, and repairs. */
-interface HistoryDocument {
-  readonly apiVersion: 'sluice.dev/v1alpha1';
-  readonly kind: 'NodeHistory';
-  readonly node: string;
-  readonly items: readonly HistoryItem[];
-}
-
+/** An item of `history -o json`: an entry of the state directory, with the version before it, or a repair. */
 type HistoryItem = ChangeItem | RepairItem;
 
 interface ChangeItem extends HistoryEntry {
@@ -45,13 +39,7 @@ export async function history(options: CommonOptions, terminal: Terminal): Promi
   const changes = withVersions(record?.history ?? [], new GenerationNotes(config.state));
   const items = inTime(changes, (running?.repairs ?? new Repairs(config.state).read()).map(itemOf));
   if (options.output === 'json') {
-    const document: HistoryDocument = {
-      apiVersion: 'sluice.dev/v1alpha1',
-      kind: 'NodeHistory',
-      node: config.node,
-      items,
-    };
-    terminal.out(`${JSON.stringify(document, undefined, 2)}\n`);
+    terminal.out(document('NodeHistory', { node: config.node, items }));
     return exitCodes.done;
   }
   if (items.length === 0) terminal.err('no changes on this node yet\n');

@@ -1,4 +1,4 @@
-import { version } from '@sluice/cli';
+import { document, version } from '@sluice/cli';
 import type { SluicedConfig } from '../../config.ts';
 import type { Arrival } from '../../inbox/inbox.ts';
 import type { PreflightFinding } from '../../diagnose/preflight/finding.ts';
@@ -29,9 +29,11 @@ export async function preflight(
   const files = arrival.kind === 'bundle' ? arrival.tree.files : undefined;
   const problems = arrival.kind === 'refused' ? arrival.problems : [];
   const all = [...(await findings(config, files, problems)), ...releaseFindings(arrival), receiptFinding(config)];
-  if (options.output === 'json') terminal.out(`${JSON.stringify(documentOf(config, all), undefined, 2)}\n`);
+  const ready = all.every(({ level }) => level !== 'bad');
+  if (options.output === 'json')
+    terminal.out(document('Preflight', { node: config.node, ready, findings: worstFirst(all) }));
   else for (const line of printFindings(all, options.verbose === true)) terminal.out(`${line}\n`);
-  return all.some(({ level }) => level === 'bad') ? exitCodes.refused : exitCodes.done;
+  return ready ? exitCodes.done : exitCodes.refused;
 }
 
 /** The release of a bundle; problems with it are findings of the bundle. */
@@ -51,21 +53,6 @@ export function receiptFinding({ state }: Pick<SluicedConfig, 'state'>): Preflig
   const todo =
     'run `sluiced keygen`: without a receipt key the node cannot report results, so rollouts stop at its wave';
   return { level: 'note', what: 'receipts (this node has no key)', todo };
-}
-
-/** The document of `preflight -o json`. */
-interface PreflightDocument {
-  readonly apiVersion: 'sluice.dev/v1alpha1';
-  readonly kind: 'Preflight';
-  readonly node: string;
-  /** Whether the node can run the bundle. */
-  readonly ready: boolean;
-  readonly findings: readonly PreflightFinding[];
-}
-
-function documentOf({ node }: SluicedConfig, all: readonly PreflightFinding[]): PreflightDocument {
-  const ready = all.every(({ level }) => level !== 'bad');
-  return { apiVersion: 'sluice.dev/v1alpha1', kind: 'Preflight', node, ready, findings: worstFirst(all) };
 }
 
 const levels = ['bad', 'note', 'good'] as const;

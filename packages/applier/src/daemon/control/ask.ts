@@ -3,7 +3,7 @@ import { CommandError, stateError } from '../../command-error.ts';
 import { limits } from '../../limits.ts';
 import { StateError } from '../../state/state-error.ts';
 import { exitCodes } from '../../ports/outcome.ts';
-import { type Control, type ControlRequest, type ControlStatus, controlPath, isTooLong } from './protocol.ts';
+import { type Control, type ControlStatus, controlPath, isTooLong, requestKinds } from './protocol.ts';
 import { jsonOf, type RefusedAnswer } from './socket.ts';
 
 /**
@@ -25,19 +25,11 @@ export async function statusOf(state: string): Promise<ControlStatus | undefined
 /** Connects to that process. @returns and throws as `statusOf` */
 export async function reach(state: string): Promise<Control | undefined> {
   if ((await statusOf(state)) === undefined) return undefined;
-  const ask = <T>(request: ControlRequest): Promise<T> => post<T>(controlPath(state), request);
-  return {
-    status: () => ask({ do: 'status' }),
-    look: () => ask({ do: 'look' }),
-    drain: (request) => ask({ do: 'drain', ...request }),
-    undrain: () => ask({ do: 'undrain' }),
-    decide: (request) => ask({ do: 'decide', ...request }),
-    planRollback: (request) => ask({ do: 'planRollback', ...request }),
-    rollBack: (order) => ask({ do: 'rollBack', ...order }),
-    checkpoint: (request) => ask({ do: 'checkpoint', ...request }),
-    removeCheckpoint: (request) => ask({ do: 'removeCheckpoint', ...request }),
-    liftQuarantine: (request) => ask({ do: 'liftQuarantine', ...request }),
-  };
+  const asks = requestKinds.map((kind) => {
+    const ask = (request: object = {}): Promise<unknown> => post(controlPath(state), { do: kind, ...request });
+    return [kind, ask] as const;
+  });
+  return Object.fromEntries(asks) as unknown as Control;
 }
 
 /** No socket, or a dead one of a process that was killed. */
@@ -45,7 +37,7 @@ const isAbsent = (error: unknown): boolean =>
   error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ECONNREFUSED');
 
 /** @throws CommandError with the problems of a refusal; the error of the socket where nothing listens */
-async function post<T>(path: string, body: ControlRequest, timeoutMs?: number): Promise<T> {
+async function post<T>(path: string, body: object, timeoutMs?: number): Promise<T> {
   const { promise, resolve, reject } = Promise.withResolvers<T>();
   let isConnected = false;
   const request = httpRequest({ socketPath: path, path: '/', method: 'POST', agent: false }, (response) => {

@@ -66,6 +66,9 @@ export const requestSchema = v.variant('do', [
 ]);
 
 export type ControlRequest = v.InferOutput<typeof requestSchema>;
+
+/** The kinds of requests: the names of the methods of `Control`. */
+export const requestKinds = requestSchema.options.map(({ entries }) => entries.do.literal) satisfies (keyof Control)[];
 type RequestOf<K extends ControlRequest['do']> = Omit<Extract<ControlRequest, { do: K }>, 'do'>;
 
 export type Decide = RequestOf<'decide'>;
