@@ -2,7 +2,7 @@ import { compareText, type Service, serviceChanges, planeOf } from '@sluice/netf
 import type { NodeState } from '../../ports/node-state.ts';
 import { serving } from './bounds.ts';
 import { limits } from '../../limits.ts';
-import { messageOf } from '../../message.ts';
+import { orReport } from '../report-failure.ts';
 import type { Ports } from '../../ports/ports.ts';
 
 /** The endpoints of one Service in two states. */
@@ -64,13 +64,7 @@ export class EndpointRate {
 }
 
 /** Writes the declined endpoints. If the disk does not take them, the only cost is a failing probe after the next start. */
-export function decline(
+export const decline = (
   all: ReadonlyMap<string, string>,
   { declined, report }: Pick<Ports, 'declined' | 'report'>,
-): void {
-  try {
-    declined.write(all);
-  } catch (error) {
-    report('declined-not-written', { because: messageOf(error) });
-  }
-}
+): Promise<void> => orReport('declined-not-written', { report }, () => declined.write(all));

@@ -166,7 +166,8 @@ export interface EarlyScope {
 
 /** What early endpoint sync has done of one bundle: each part is tried at most once. */
 export interface EarlyTried {
-  readonly parts: Set<'split' | 'first' | 'endpoints'>;
+  /** The parts that were not tried yet. */
+  readonly left: Set<'split' | 'first' | 'endpoints'>;
   /** The bundle could be split: what waits are single Services. */
   isSplit: boolean;
   /** The outcome of the last part. */
@@ -175,7 +176,7 @@ export interface EarlyTried {
 
 /**
  * Carries out the next part of a bundle that need not wait for the rest.
- * @param tried is added to
+ * @param tried what is tried is taken out of it
  * @returns its outcome; then the rest must be admitted again, because names of its chains may be in use. undefined: no part is left
  */
 export async function earlyStep(
@@ -185,17 +186,16 @@ export async function earlyStep(
   { waits, withFirst, withEndpoints }: EarlyScope,
   tried: EarlyTried,
 ): Promise<Outcome | undefined> {
-  const takes = (part: 'split' | 'first' | 'endpoints', isWanted: boolean): boolean =>
-    isWanted && !tried.parts.has(part) && tried.parts.add(part).has(part);
-  if (takes('split', waits.pending.length > 0)) {
+  const { left } = tried;
+  if (waits.pending.length > 0 && left.delete('split')) {
     const split = await early.withoutPending(files, bundle.version, waits.pending);
     tried.isSplit = split !== undefined;
     tried.outcome = split ?? tried.outcome;
     if (split && split.kind !== 'same') return split;
   }
-  const first = takes('first', withFirst) ? await early.firstEndpoints(files, bundle) : undefined;
+  const first = withFirst && left.delete('first') ? await early.firstEndpoints(files, bundle) : undefined;
   const isWanted = withEndpoints || waitMs(waits, tried.isSplit) > 0;
-  const done = first ?? (takes('endpoints', isWanted) ? await early.endpoints(bundle) : undefined);
+  const done = first ?? (isWanted && left.delete('endpoints') ? await early.endpoints(bundle) : undefined);
   tried.outcome = done ?? tried.outcome;
   return done;
 }

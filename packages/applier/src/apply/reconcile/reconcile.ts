@@ -25,7 +25,7 @@ async function afterRelease(
   baseline: VerifiedAnswers,
   parts: Pick<ReconcileParts, 'changes' | 'keeper' | 'ports'>,
 ): Promise<Outcome> {
-  if (outcome.kind === 'confirmed') decline(new Map(), parts.ports);
+  if (outcome.kind === 'confirmed') await decline(new Map(), parts.ports);
   if (outcome.kind !== 'rolled-back' || failed !== 'health') return outcome;
   const { rules } = baseline;
   if (rules.kind === 'generation') return rollBackEndpoints(outcome.because, baseline.before, rules.generation, parts);
@@ -71,7 +71,7 @@ async function rollBackEndpoints(
     return rolledBack(`the newest endpoints fail ${names}, too, and the old ones cannot be restored`);
   const then = await VerifiedAnswers.take(keeper, ports);
   if (!('problems' in then) && regressed(answers, then.answers).length === 0) {
-    decline(new Map([...declined.read(), ...differing.map(keyed)]), { declined, report });
+    await decline(new Map([...declined.read(), ...differing.map(keyed)]), { declined, report });
     const what = printEndpointChanges(differing.map(reversed));
     return rolledBack(`old endpoints restored, for the newest ones fail ${names}, too: ${what}`);
   }
@@ -191,7 +191,7 @@ export async function reconcile(request: PutRequest, parts: ReconcileParts): Pro
 
 async function bring(request: PutRequest, parts: ReconcileParts): Promise<Outcome> {
   const { changes, early, removals } = parts;
-  const tried: EarlyTried = { parts: new Set(), isSplit: false, outcome: undefined };
+  const tried: EarlyTried = { left: new Set(['split', 'first', 'endpoints']), isSplit: false, outcome: undefined };
   let baseline: VerifiedAnswers | Refusal | undefined;
   for (let isRetry = false; ; ) {
     const classified = await classify(request, parts, isRetry);

@@ -1,5 +1,5 @@
-import { messageOf } from '../../message.ts';
 import type { Generation } from '../../ports/journal.ts';
+import { orReport } from '../report-failure.ts';
 import type { Ports } from '../../ports/ports.ts';
 import { restore, withDropped } from '../transaction/restore.ts';
 import { ownedNames, switchOff, rollbackState } from '../transaction/roll-back.ts';
@@ -13,17 +13,9 @@ import { ownedNow } from '../transaction/clean-up.ts';
 export async function load(target: Generation, ports: Ports): Promise<void> {
   const { active, originals } = ports.journal;
   const state = active ? withDropped(target.state, active.state, originals) : target.state;
-  await ifPossible(() => switchOff(ports), ports);
+  // Outside of probation no rule uses a set, so a failing ipset must not prevent the rules from being loaded.
+  await orReport('switch-not-off', ports, () => switchOff(ports));
   const owned = target === active ? await ownedNames(target, ports) : await ownedNow(ports);
   await restore(rollbackState(state, ports), owned, ports);
-  await ifPossible(async () => ports.kernel.switch?.remove(), ports);
-}
-
-/** Outside of probation no rule uses a set, so a failing ipset must not prevent the rules from being loaded. */
-async function ifPossible(work: () => Promise<void>, { report }: Pick<Ports, 'report'>): Promise<void> {
-  try {
-    await work();
-  } catch (error) {
-    report('switch-not-off', { because: messageOf(error) });
-  }
+  await orReport('switch-not-off', ports, () => ports.kernel.switch?.remove());
 }

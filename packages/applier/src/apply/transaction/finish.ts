@@ -6,6 +6,7 @@ import { messageOf } from '../../message.ts';
 import { isOfSurroundings } from '../../ports/failure.ts';
 import type { Generation } from '../../ports/journal.ts';
 import type { Step } from '../../ports/kernel.ts';
+import { orReport } from '../report-failure.ts';
 import type { Ports } from '../../ports/ports.ts';
 import type { NodeState } from '../../ports/node-state.ts';
 import { firstDifference, ipvsLeft } from './verify.ts';
@@ -107,11 +108,7 @@ export async function restoreCommitted(from: Generation | undefined, ports: Port
 
 async function confirmed(desired: NodeState, steps: number, { journal, report }: Ports): Promise<TransactionResult> {
   const active = journal.active as Generation;
-  try {
-    await journal.finish();
-  } catch (error) {
-    // The commit record is on the disk: the next process finds a committed transaction with nothing left to do.
-    report('settle-not-written', { because: messageOf(error) });
-  }
+  // The commit record is on the disk: the next process finds a committed transaction with nothing left to do.
+  await orReport('settle-not-written', { report }, () => journal.finish());
   return { outcome: { kind: 'confirmed', generation: active, steps }, kernelState: desired };
 }

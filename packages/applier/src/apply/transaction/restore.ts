@@ -1,9 +1,8 @@
 import type { Family } from '@sluice/netfilter';
-import type { Drain } from '../../ports/ipvs/values.ts';
-import { messageOf } from '../../message.ts';
 import { StillDiffers } from '../../ports/failure.ts';
 import { adaptDesired, ownState } from '../plan/ownership.ts';
 import { describeStep, type Plan, plan } from '../plan/plan.ts';
+import { orReport } from '../report-failure.ts';
 import type { Ports } from '../../ports/ports.ts';
 import {
   type OwnedNames,
@@ -46,7 +45,9 @@ export async function restore(
     // First: reading mode ipvs loads its module, and with it come its sysctls.
     const beside = await readBeside(adapted, names, ports, adapted.nft, family ? { family } : {});
     const now = await withSysctls({ families: ownState(observed, names, adapted), sysctls: new Map() }, adapted, ports);
-    if (beside.virtual) await keepDraining(beside.virtual.plan.draining, ports);
+    // A disk that takes no write must not prevent the rules: the next scan writes down what drains.
+    const draining = beside.virtual?.plan.draining;
+    if (draining) await orReport('draining-not-written', ports, () => ports.journal.keepDraining(draining));
     return { adapted, change: plan(now, adapted, kernel, beside) };
   };
   const first = await look();
@@ -59,18 +60,6 @@ export async function restore(
 
 const hasNames = (names: OwnedNames[Family]): boolean =>
   names !== undefined && names.filter.length + names.nat.length > 0;
-
-/** Writes down which real servers drain. A disk that takes no write must not prevent the rules: the next scan writes it again. */
-async function keepDraining(
-  drains: readonly Drain[],
-  { journal, report }: Pick<Ports, 'journal' | 'report'>,
-): Promise<void> {
-  try {
-    await journal.keepDraining(drains);
-  } catch (error) {
-    report('draining-not-written', { because: messageOf(error) });
-  }
-}
 
 /** The state, with the original values of the sysctls that the previous state set and this one does not. */
 export function withDropped(state: NodeState, before: NodeState, originals: NodeState['sysctls']): NodeState {

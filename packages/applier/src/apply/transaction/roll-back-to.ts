@@ -3,6 +3,7 @@ import { forgetAfter } from './forgetting.ts';
 import { messageOf } from '../../message.ts';
 import { isOfSurroundings } from '../../ports/failure.ts';
 import type { Generation } from '../../ports/journal.ts';
+import { orReport } from '../report-failure.ts';
 import type { Ports } from '../../ports/ports.ts';
 import { restore, withDropped, withSysctls } from './restore.ts';
 import { type NodeState, familyNames } from '../../ports/node-state.ts';
@@ -32,7 +33,9 @@ export async function rollBackTo(
   const { active } = journal;
   const before = active ? withDropped(target.state, active.state, journal.originals) : target.state;
   const old = rollbackState(before, ports);
-  if (active && !isLastResort) await writeIntent([target, stored], active, old, ports);
+  const writeIntent = (to: Generation): Promise<void> => beginRollback(to, active as Generation, old, ports);
+  // A disk that takes no write does not prevent the rollback: the outcome says so (`unwritten`).
+  if (active && !isLastResort) await orReport('not-announced', ports, () => writeFirst([target, stored], writeIntent));
   let kernelState: TransactionResult['kernelState'];
   try {
     await switchOff(ports);
@@ -43,7 +46,7 @@ export async function rollBackTo(
     const kind = isOfSurroundings(error) ? 'pending' : 'held';
     return { outcome: { kind, because, rollback: messageOf(error) } };
   }
-  if (active && declines) decline(declinedBy(target.state, active.state, ports), ports);
+  if (active && declines) await decline(declinedBy(target.state, active.state, ports), ports);
   if (active) await forgetAfter([...flowChange(active.state, old).old, ...pendingFlows(old, active.state)], ports);
   const outcome = { kind: 'confirmed', generation: target, steps: 0 } as const;
   let because: string;
@@ -55,17 +58,9 @@ export async function rollBackTo(
     if (isLastResort) throw error;
     because = messageOf(error);
   }
-  chooseUnwritten(target, stored, ports);
+  // In memory: the daemon would otherwise repair the kernel back to the generation on the disk.
+  await orReport('not-chosen', ports, () => journal.chooseUnwritten(target, stored));
   return { outcome: { ...outcome, unwritten: because }, kernelState };
-}
-
-/** Keeps the choice in memory: the daemon would otherwise repair the kernel back to the generation on the disk. */
-function chooseUnwritten(target: Generation, stored: Generation, { journal, report }: Ports): void {
-  try {
-    journal.chooseUnwritten(target, stored);
-  } catch (error) {
-    report('not-chosen', { because: messageOf(error) });
-  }
 }
 
 /** How to roll back on request of the operator. */
@@ -81,20 +76,6 @@ export interface RollBackOptions {
 function declinedBy(old: NodeState, left: NodeState, { declined }: Ports): ReadonlyMap<string, string> {
   const changes = endpointChanges(old, left).filter(({ after }) => after.length > 0);
   return new Map([...declined.read(), ...changes.map(({ key, after }) => [key, endpointsText(after)] as const)]);
-}
-
-/** Writes the intent of the rollback. A disk that takes no write does not prevent the rollback: the outcome says so (`unwritten`). */
-async function writeIntent(
-  targets: readonly Generation[],
-  active: Generation,
-  old: NodeState,
-  ports: Ports,
-): Promise<void> {
-  try {
-    await writeFirst(targets, (target) => beginRollback(target, active, old, ports));
-  } catch (error) {
-    ports.report('not-announced', { because: messageOf(error) });
-  }
 }
 
 /** Writes the first of the targets that the disk has room for. @throws the error of the last one */

@@ -8,6 +8,7 @@ import { nodePlaneOf } from '../planes/planes.ts';
 import type { Outcome } from '../../ports/outcome.ts';
 import type { Fault, Generation } from '../../ports/journal.ts';
 import type { TrackedFlow } from '../../ports/kernel.ts';
+import { orReport } from '../report-failure.ts';
 import type { Ports } from '../../ports/ports.ts';
 import { restore } from './restore.ts';
 import {
@@ -142,13 +143,11 @@ async function freshFlows(from: Generation, { journal }: Pick<Ports, 'journal'>)
 }
 
 /** On a full or read-only disk the transaction stays open: the old rules are in the kernel, and the next recovery repeats the rollback. */
-async function abandon(because: string, fault: Fault, hasNewest: boolean, { journal, report }: Ports): Promise<void> {
-  try {
-    if (hasNewest) await journal.accept();
-    await journal.abandon(because, fault);
-  } catch (error) {
-    report('abandon-not-written', { because: messageOf(error) });
-  }
+function abandon(because: string, fault: Fault, hasNewest: boolean, ports: Ports): Promise<void> {
+  return orReport('abandon-not-written', ports, async () => {
+    if (hasNewest) await ports.journal.accept();
+    await ports.journal.abandon(because, fault);
+  });
 }
 
 /** Sends packets to the old program: nat at once, filter when packets in flight have passed. Does nothing without sets. */
@@ -288,10 +287,5 @@ export async function outlived(journal: Ports['journal']): Promise<void> {
 /** Halts the node. If the disk takes no write, the halt lasts only as long as this process. */
 export async function halt(because: string, { journal, report }: Pick<Ports, 'journal' | 'report'>): Promise<void> {
   // Its first reason stays.
-  if (journal.halted !== undefined) return;
-  try {
-    await journal.halt(because);
-  } catch (error) {
-    report('hold-not-written', { because: messageOf(error) });
-  }
+  if (journal.halted === undefined) await orReport('hold-not-written', { report }, () => journal.halt(because));
 }
