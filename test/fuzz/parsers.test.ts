@@ -21,7 +21,7 @@ import { runs } from '@sluice/testing';
 import { afterAll, expect, test } from 'vitest';
 import { readConfig } from '../../packages/applier/src/config.ts';
 import { declaredHealth } from '../../packages/applier/src/observe/health/declared.ts';
-import { freshRecord, readRecord } from '../../packages/applier/src/state/record.ts';
+import { emptyRecord, readRecord } from '../../packages/applier/src/state/record.ts';
 import { allocateSlots, readSlots, writeSlot } from '../../packages/applier/src/state/slots.ts';
 import { readControlRequest } from '../../packages/applier/src/daemon/control/socket.ts';
 import { readAnswer } from '../../packages/applier/src/kernel/scratch/answer.ts';
@@ -64,7 +64,7 @@ const open = {
   at: '',
   recoveries: 0,
 };
-const state = JSON.stringify({ ...freshRecord('node-a'), open, kept: [generation], quarantined: { a: 'b' } });
+const state = JSON.stringify({ ...emptyRecord('node-a'), open, kept: [generation], quarantined: { a: 'b' } });
 const requests = [
   '{"do":"decide","decision":{"kind":"extend","seconds":60},"token":"0123abcd"}',
   '{"do":"rollBack","from":2,"to":"1","generation":1,"cancels":null,"endpoints":"newest","removeAllServices":false}',

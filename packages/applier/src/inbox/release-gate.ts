@@ -70,7 +70,7 @@ export class ReleaseGate {
     const known = [accepted?.release, accepted?.update].find((one) => one?.digest === digest);
     if (known) return this.#again(known, signers);
     if ('problems' in signers) return { kind: 'refused', problems: signers.problems };
-    return this.#fresh(seal, digest, accepted, signers);
+    return this.#acceptNew(seal, digest, accepted, signers);
   }
 
   /** The signers, when they are enough; for an endpoint update one endpoint key is. */
@@ -103,7 +103,7 @@ export class ReleaseGate {
     return { kind: 'accepted', release: accepted, alarms: [...this.#expired(accepted), ...changed] };
   }
 
-  #fresh(seal: Seal, digest: string, accepted: Floor | undefined, signers: Signers): GateVerdict {
+  #acceptNew(seal: Seal, digest: string, accepted: Floor | undefined, signers: Signers): GateVerdict {
     const release = readRelease(seal.release ?? '');
     if (isProblem(release)) return refused(release);
     const { node, cluster, floor } = this.#rules;
@@ -127,15 +127,15 @@ export class ReleaseGate {
     });
   }
 
-  #accept(fresh: Accepted): GateVerdict {
-    const unwritable = this.#parts.remember() ? this.#remember(fresh) : undefined;
-    return unwritable ? refused(unwritable) : { kind: 'accepted', release: fresh, alarms: this.#expired(fresh) };
+  #accept(release: Accepted): GateVerdict {
+    const unwritable = this.#parts.remember() ? this.#remember(release) : undefined;
+    return unwritable ? refused(unwritable) : { kind: 'accepted', release: release, alarms: this.#expired(release) };
   }
 
   /** Before anything is done with the release: a node that forgets what it accepted can be rolled back to an old release by an attacker. */
-  #remember(fresh: Accepted): Problem | undefined {
+  #remember(release: Accepted): Problem | undefined {
     try {
-      this.#floor.write(fresh);
+      this.#floor.write(release);
       return undefined;
     } catch (error) {
       if (!(error instanceof StateError)) throw error;

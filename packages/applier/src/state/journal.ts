@@ -248,11 +248,11 @@ export class DiskJournal implements Journal {
     const old = oldState === active.state ? active : { ...active, revision: last.revision + 1, state: oldState };
     const newer: Generation = { ...next, revision: next.revision + 1, version, state, partial };
     const from = old === active ? open.from : this.#stored(old, open.from);
-    const fresh = state === next.state && version === next.version ? next : newer;
-    const to = fresh === next ? open.to : this.#stored(newer, open.to);
+    const target = state === next.state && version === next.version ? next : newer;
+    const to = target === next ? open.to : this.#stored(newer, open.to);
     const update = { from, to, version, flows: this.#generations.writeFlows(flows) };
     this.#file.save(transitions.offered(this.record, open, update));
-    this.#inFlight = { ...this.#inFlight, offered: { from: old, to: fresh, flows } };
+    this.#inFlight = { ...this.#inFlight, offered: { from: old, to: target, flows } };
   }
 
   async accept(): Promise<Generation> {

@@ -126,17 +126,17 @@ function putChains(key: string, chains: TableProgram['chains'], store: Texts, me
   let count = 1;
   while (count < objectsMax && count * chainsPerObject < chains.size) count *= 2;
   const before = memory.tables.get(key);
-  const isFresh = freshObjects(chains, count, before, store);
-  const fresh = [...bucketsOf(chains, count, isFresh)];
+  const isChanged = changedObjects(chains, count, before, store);
+  const changed = [...bucketsOf(chains, count, isChanged)];
   const digests = [...(before?.digests ?? [])].slice(0, count);
-  const written = store.put(fresh.map(([, names]) => printBucket(names, chains)));
-  for (const [index, [number]] of fresh.entries()) digests[number] = written[index] as string;
+  const written = store.put(changed.map(([, names]) => printBucket(names, chains)));
+  for (const [index, [number]] of changed.entries()) digests[number] = written[index] as string;
   memory.tables.set(key, { chains, digests });
   return digests;
 }
 
 /** Tells which objects are not on the disk as they were written last. */
-function freshObjects(
+function changedObjects(
   chains: TableProgram['chains'],
   count: number,
   before: WrittenTable | undefined,

@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { discardParts, finishPublication, syncPath, writing } from './files.ts';
 import { checkReadable, lostError, readJournal } from './peek.ts';
-import { freshRecord, type NodeRecord, withSchema } from './record.ts';
+import { emptyRecord, type NodeRecord, withSchema } from './record.ts';
 import { keepDamaged } from './remains.ts';
 import { allocateSlots, slotBytes, writeSlot } from './slots.ts';
 import { StateError } from './state-error.ts';
@@ -55,7 +55,7 @@ export class RecordFile {
       finishPublication(`${directory}/current`);
     }
     if (whole) checkReadable(directory);
-    const { record = freshRecord(node), sequence, lost } = readJournal(directory);
+    const { record = emptyRecord(node), sequence, lost } = readJournal(directory);
     if (whole && lost !== undefined) throw lostError(lost);
     if (record.node !== node) {
       const hint = 'Use another state directory, or the node name that this one was created for';

@@ -94,7 +94,7 @@ export type HistoryEntry = v.InferOutput<typeof entry>;
 export type OpenRecord = v.InferOutput<typeof openForm>;
 
 /** The record of a node that has never run Sluice. */
-export function freshRecord(node: string): NodeRecord {
+export function emptyRecord(node: string): NodeRecord {
   return {
     schema: 2,
     node,

@@ -4,7 +4,7 @@ import type { Generation, StoredGeneration } from '../ports/journal.ts';
 import { asideOf, readIfWhole } from './files.ts';
 import { getState, isManifest } from './manifest.ts';
 import type { Store } from './store.ts';
-import { freshRecord, generation as generationForm, type GenerationRecord, type NodeRecord } from './record.ts';
+import { emptyRecord, generation as generationForm, type GenerationRecord, type NodeRecord } from './record.ts';
 
 /**
  * What is left of a node's state when both slots of its journal are damaged: the store, with every kept generation, and
@@ -56,7 +56,7 @@ export function* remainsOf(directory: string, store: Store): Generator<StoredGen
 
 /** The record of a node that continues from one generation, of which nothing else is known. */
 export function recordFrom(node: string, current: GenerationRecord): NodeRecord {
-  return { ...freshRecord(node), current, kept: [current], next: current.number + 1 };
+  return { ...emptyRecord(node), current, kept: [current], next: current.number + 1 };
 }
 
 /** Keeps the damaged file for later diagnosis. Without room for it the node continues all the same. */

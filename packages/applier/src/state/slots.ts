@@ -43,8 +43,8 @@ export function readSlots(path: string, pause?: Pause): SlotsRead {
   const newest = whole.toSorted((a, b) => b.sequence - a.sequence)[0];
   if (newest) return { kind: 'record', ...newest };
   // The file is created in full size: a shorter one was truncated.
-  const isFresh = texts.every(({ length }) => length === slotBytes) && texts[0]?.every((byte) => byte === 0);
-  return { kind: isFresh ? 'fresh' : 'damaged' };
+  const isBlank = texts.every(({ length }) => length === slotBytes) && texts[0]?.every((byte) => byte === 0);
+  return { kind: isBlank ? 'fresh' : 'damaged' };
 }
 
 function readSlot(path: string, slot: number): Buffer {

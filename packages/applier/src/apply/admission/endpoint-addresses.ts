@@ -83,11 +83,11 @@ class SeenLines {
         count(name, before.get(name), -1);
         count(name, lines.get(name), 1);
       }
-    const isFresh = this.#add(counts);
+    const hasNewClusterIP = this.#add(counts);
     const bad = new Set<string>();
     // A new ClusterIP may be the address of an endpoint in unchanged lines.
     for (const { lines, changed } of seen)
-      for (const name of isFresh ? lines.keys() : changed)
+      for (const name of hasNewClusterIP ? lines.keys() : changed)
         for (const address of this.#badIn(name, lines.get(name))) bad.add(address);
     // Refused lines must not be compared with: the same bundle must be refused again.
     if (bad.size > 0) this.#forget();
@@ -104,14 +104,14 @@ class SeenLines {
    * @returns whether an address is a ClusterIP now and was none before
    */
   #add(counts: ReadonlyMap<Key, number>): boolean {
-    let isFresh = false;
+    let isNew = false;
     for (const [key, by] of counts) {
       const old = this.#clusterIPs.get(key) ?? 0;
       if (old + by > 0) this.#clusterIPs.set(key, old + by);
       else this.#clusterIPs.delete(key);
-      isFresh ||= old === 0 && by > 0;
+      isNew ||= old === 0 && by > 0;
     }
-    return isFresh;
+    return isNew;
   }
 
   #badIn(name: string, lines: readonly string[] | undefined): readonly string[] {

@@ -87,17 +87,17 @@ const countHere = (endpoints: Endpoints): number =>
  * Service has endpoints of this node or of all nodes already (policy Local), new ones are treated like those; and its endpoints reach
  * themselves if those of other Services do.
  */
-function isUsual(fresh: Service, active: Services): boolean {
-  const endpoints = [...fresh.endpoints.values()];
-  const remembers = fresh.affinityOrder.length > 0;
-  if (!fresh.onlyMasquerades || !endpoints.every(({ remembersClients }) => remembersClients === remembers))
+function isUsual(service: Service, active: Services): boolean {
+  const endpoints = [...service.endpoints.values()];
+  const remembers = service.affinityOrder.length > 0;
+  if (!service.onlyMasquerades || !endpoints.every(({ remembersClients }) => remembersClients === remembers))
     return false;
-  const { siblingKey } = fresh;
+  const { siblingKey } = service;
   if (siblingKey !== undefined && active.has(siblingKey)) {
     const sibling = active.service(siblingKey);
     const forms = new Set([...(sibling?.endpoints.values() ?? [])].map(({ form }) => form));
-    return fresh.choice === sibling?.choice && endpoints.every(({ form }) => forms.has(form));
+    return service.choice === sibling?.choice && endpoints.every(({ form }) => forms.has(form));
   }
-  const [known] = active.any(fresh.family)?.endpoints.values() ?? [];
+  const [known] = active.any(service.family)?.endpoints.values() ?? [];
   return !known || endpoints.every(({ masqueradesItself }) => masqueradesItself === known.masqueradesItself);
 }

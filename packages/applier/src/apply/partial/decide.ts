@@ -42,14 +42,14 @@ export type PartialDecision =
  */
 export function decidePartial({ from, bundle, flip, failed, because }: FailingRelease): PartialDecision {
   const all = (why: string): PartialDecision => ({ kind: 'all', why });
-  const [old, fresh] = [from.state, bundle.state];
-  if (!old.nft || !fresh.nft) return all('single Services can be rolled back in mode nftables alone');
-  if (flip !== 'switch' || !sameSettings(old, fresh)) return all('the release changes more than Services');
-  if (!isNamed(old) || !isNamed(fresh)) return all(`generation ${from.number} does not say which frontend is whose`);
+  const [old, next] = [from.state, bundle.state];
+  if (!old.nft || !next.nft) return all('single Services can be rolled back in mode nftables alone');
+  if (flip !== 'switch' || !sameSettings(old, next)) return all('the release changes more than Services');
+  if (!isNamed(old) || !isNamed(next)) return all(`generation ${from.number} does not say which frontend is whose`);
   const nameless = failed.find(({ service }) => service === undefined);
   if (nameless) return all(`probe ${nameless.name} names no Service`);
   const services = [...new Set(failed.flatMap(({ service }) => service ?? []))];
-  const changed = changedServices(old, fresh);
+  const changed = changedServices(old, next);
   if (!changed) return all('a frontend differs whose Service is not known');
   const other = services.find((service) => !changed.has(service));
   if (other !== undefined)
@@ -61,13 +61,13 @@ export function decidePartial({ from, bundle, flip, failed, because }: FailingRe
   if (services.length === changed.size) return all('every changed Service fails');
   const lacking = services.length + (bundle.partial?.services.length ?? 0);
   if (lacking > limits.partialServicesMax) return all(`more than ${limits.partialServicesMax} Services fail`);
-  const state = withServicesOf(fresh, old, services);
+  const state = withServicesOf(next, old, services);
   if ('why' in state) return all(state.why);
   return {
     kind: 'partial',
     bundle: bundleWithout(bundle, { state, services, because }),
     services,
-    quarantine: services.map((service) => ({ service, version: badVersion(service, old, fresh), because })),
+    quarantine: services.map((service) => ({ service, version: badVersion(service, old, next), because })),
   };
 }
 
@@ -75,7 +75,7 @@ export function decidePartial({ from, bundle, flip, failed, because }: FailingRe
  * The version of a Service that failed. Where it differs from the old one by endpoints alone, these are what failed; otherwise endpoints
  * that come and go make no other version of it.
  */
-function badVersion(service: string, old: NamedState, fresh: NamedState): string {
-  const { form, exact } = versionsOf(service, fresh);
+function badVersion(service: string, old: NamedState, next: NamedState): string {
+  const { form, exact } = versionsOf(service, next);
   return form === versionsOf(service, old).form ? exact : form;
 }

@@ -30,9 +30,9 @@ export function changedServices(from: NamedState, to: NamedState): ReadonlySet<s
   for (const key of differing(from.nft.frontends, to.nft.frontends)) {
     if (isSame(from.nft.frontends.get(key), to.nft.frontends.get(key))) continue;
     const name = `${frontendMark}${key}`;
-    const [old, fresh] = [ownersOf(from.services).get(name), ownersOf(to.services).get(name)];
-    if (old === undefined && fresh === undefined) return undefined;
-    for (const service of [old, fresh]) if (service !== undefined) changed.add(service);
+    const [old, next] = [ownersOf(from.services).get(name), ownersOf(to.services).get(name)];
+    if (old === undefined && next === undefined) return undefined;
+    for (const service of [old, next]) if (service !== undefined) changed.add(service);
   }
   for (const service of differing(from.services, to.services))
     if (!isSame(from.services.get(service), to.services.get(service))) changed.add(service);

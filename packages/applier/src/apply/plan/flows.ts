@@ -23,10 +23,10 @@ export function flowChange(now: NodeState, desired: NodeState): FlowDifference {
  * update needs no such clean-up: its old endpoints existed a moment ago, and kube-proxy does not touch TCP connections either.
  *
  * @param old the program to return to
- * @param fresh the program in probation
+ * @param next the program in probation
  */
-export function pendingFlows(old: NodeState, fresh: NodeState): readonly TrackedFlow[] {
-  const [before, after] = frontendsOfBoth(old, fresh, 'tcp');
+export function pendingFlows(old: NodeState, next: NodeState): readonly TrackedFlow[] {
+  const [before, after] = frontendsOfBoth(old, next, 'tcp');
   return onlyIn(after, before);
 }
 

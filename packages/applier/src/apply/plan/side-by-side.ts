@@ -38,25 +38,25 @@ export type Lead =
  * that marks: it stays as it was until the new program is the default, because a packet marked by one program may be masqueraded by the
  * other.
  */
-export function sideBySide(table: TableName, old: TableProgram, fresh: TableProgram, lead: Lead): TableProgram {
+export function sideBySide(table: TableName, old: TableProgram, next: TableProgram, lead: Lead): TableProgram {
   const chains = new Map<string, readonly string[]>();
-  for (const name of differing(old.chains, fresh.chains)) {
-    const [before, rules] = [old.chains.get(name), fresh.chains.get(name)];
+  for (const name of differing(old.chains, next.chains)) {
+    const [before, rules] = [old.chains.get(name), next.chains.get(name)];
     if (rules) chains.set(name, rules);
     if (isTagged(name) || treeEntries[table].includes(name) || !before || !rules || sameRules(before, rules)) continue;
     if (name === treeMarkingChain) chains.set(name, lead === 'switch' ? before : rules);
     else for (const [part, lines] of inTurn(name, before, rules)) chains.set(part, lines);
   }
-  for (const [entry, rules] of entryRules(table, old, fresh, lead)) chains.set(entry, rules);
-  const jumps = [...fresh.jumps, ...old.jumps.filter((jump) => !fresh.jumps.includes(jump))];
+  for (const [entry, rules] of entryRules(table, old, next, lead)) chains.set(entry, rules);
+  const jumps = [...next.jumps, ...old.jumps.filter((jump) => !next.jumps.includes(jump))];
   return { chains: Layered.of(old.chains).with(chains), jumps };
 }
 
 /** Whether a base chain has different rules in the two programs: it then narrows in a step of its own. */
-export function differInBaseChains(table: TableName, old: TableProgram, fresh: TableProgram): boolean {
-  return differing(old.chains, fresh.chains).some((name) => {
+export function differInBaseChains(table: TableName, old: TableProgram, next: TableProgram): boolean {
+  return differing(old.chains, next.chains).some((name) => {
     if (isTagged(name) || treeEntries[table].includes(name)) return false;
-    return !sameRules(old.chains.get(name) ?? [], fresh.chains.get(name) ?? []);
+    return !sameRules(old.chains.get(name) ?? [], next.chains.get(name) ?? []);
   });
 }
 
@@ -76,10 +76,10 @@ function inTurn(
 function* entryRules(
   table: TableName,
   old: TableProgram,
-  fresh: TableProgram,
+  next: TableProgram,
   lead: Lead,
 ): Generator<readonly [string, readonly string[]]> {
-  const [before, after] = [rootsOf(table, old), rootsOf(table, fresh)];
+  const [before, after] = [rootsOf(table, old), rootsOf(table, next)];
   for (const entry of treeEntries[table]) {
     const [a, b] = [before.get(entry), after.get(entry)];
     const leadTo = (root: string): readonly string[] => [`-A ${entry} -g ${root}`];
@@ -100,9 +100,9 @@ function* entryRules(
  * and off in the other: a packet that either filter rejects or drops still has a Service's own address, so the nat of that program
  * has not translated it, and a translated packet matches neither.
  */
-function onProbation(table: TableName, entry: string, old: string | undefined, fresh: string): readonly string[] {
+function onProbation(table: TableName, entry: string, old: string | undefined, next: string): readonly string[] {
   const go = table === 'nat' ? '-g' : '-j';
-  const tried = `-A ${entry} -m set --match-set ${switches[table]} src ${go} ${fresh}`;
+  const tried = `-A ${entry} -m set --match-set ${switches[table]} src ${go} ${next}`;
   return old === undefined ? [tried] : [tried, `-A ${entry} -g ${old}`];
 }
 
@@ -111,12 +111,12 @@ function sameRules(a: readonly string[], b: readonly string[]): boolean {
 }
 
 /** The names of the chains that exist only beside two programs: the old and the new part of each base chain. */
-export function baseChainParts(old: Pick<NodeState, 'families'>, fresh: Pick<NodeState, 'families'>): OwnedNames {
+export function baseChainParts(old: Pick<NodeState, 'families'>, next: Pick<NodeState, 'families'>): OwnedNames {
   const names: { [F in Family]?: Record<TableName, readonly string[]> } = {};
   for (const family of familyNames) {
     const parts = (table: TableName): readonly string[] => {
       const before = tableOf(old, family, table).chains;
-      const baseChains = [...tableOf(fresh, family, table).chains.keys()].filter(
+      const baseChains = [...tableOf(next, family, table).chains.keys()].filter(
         (name) => !isTagged(name) && before.has(name),
       );
       return baseChains.flatMap((name) => [`${name}.old`, `${name}.new`]);

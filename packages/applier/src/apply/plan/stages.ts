@@ -8,12 +8,12 @@ import { type FamilyProgram, printChange, type TableProgram, tableNames, targetO
  * step changes the rules that packets meet, from those of `from` to those of `to`.
  */
 export function stages(from: TableProgram, to: TableProgram, most: number): readonly TableProgram[] {
-  const fresh = [...to.chains.keys()].filter((name) => !from.chains.has(name));
+  const added = [...to.chains.keys()].filter((name) => !from.chains.has(name));
   const gone = [...from.chains.keys()].filter((name) => !to.chains.has(name));
-  if (fresh.length <= most && gone.length <= most) return [to];
+  if (added.length <= most && gone.length <= most) return [to];
   const states: TableProgram[] = [];
   let grown: TableProgram = from;
-  const early = calleesFirst(to, new Set(fresh)).filter((name) => !entersFrom(to, name));
+  const early = calleesFirst(to, new Set(added)).filter((name) => !entersFrom(to, name));
   for (const batch of batches(early, most)) {
     const chains = new Map(grown.chains);
     for (const name of batch) chains.set(name, to.chains.get(name) ?? []);

@@ -53,19 +53,19 @@ export function decide({ open, defaults }: UnfinishedTransaction): Recovery {
 /**
  * Reads the input of `decide` from the kernel.
  * @param old the state to return to
- * @param fresh the state that the open transaction leads to, if it can be read
+ * @param next the state that the open transaction leads to, if it can be read
  */
 export async function observeUnfinished(
   open: OpenTransaction | undefined,
   old: NodeState,
-  fresh: NodeState | undefined,
+  next: NodeState | undefined,
   kernel: Kernel,
 ): Promise<UnfinishedTransaction> {
   const switchStates = await kernel.switch?.look();
-  if (!open || !fresh) return { open, defaults: [], switchStates };
+  if (!open || !next) return { open, defaults: [], switchStates };
   const defaults: Default[] = [];
   for (const family of familyNames) {
-    for (const table of tableNames) addAll(defaults, await defaultsOf(family, table, old, fresh, kernel));
+    for (const table of tableNames) addAll(defaults, await defaultsOf(family, table, old, next, kernel));
   }
   return { open, defaults, switchStates };
 }
@@ -74,11 +74,11 @@ async function defaultsOf(
   family: Family,
   table: TableName,
   old: NodeState,
-  fresh: NodeState,
+  next: NodeState,
   kernel: Kernel,
 ): Promise<readonly Default[]> {
   const before = rootsOf(table, tableOf(old, family, table));
-  const after = rootsOf(table, tableOf(fresh, family, table));
+  const after = rootsOf(table, tableOf(next, family, table));
   const differing = treeEntries[table].filter((name) => before.get(name) !== after.get(name));
   if (differing.length === 0) return [];
   const actual = await kernel.observeChains(family, table, differing);

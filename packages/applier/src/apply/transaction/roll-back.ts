@@ -43,12 +43,12 @@ export async function rollBack(
   const to = async ({ generation, flows }: Newest): Promise<NodeState> => {
     // Before anything is read: packets come first.
     if (isBySwitch) await ports.kernel.switch?.off('nat');
-    const fresh = [...(await freshFlows(generation, ports)), ...flows];
+    const newFlows = [...(await flowsOfRelease(generation, ports)), ...flows];
     await switchOff(ports);
     // Only after packets meet the old program: a flow forgotten earlier would come back as it was.
-    if (isBySwitch) await forgetAfter(fresh, ports);
+    if (isBySwitch) await forgetAfter(newFlows, ports);
     const state = await restore(rollbackState(generation.state, ports), await ownedNames(from, ports), ports);
-    if (!isBySwitch) await forgetAfter(fresh, ports);
+    if (!isBySwitch) await forgetAfter(newFlows, ports);
     await ports.kernel.switch?.remove();
     await abandon(because, fault, generation !== from, ports);
     return state;
@@ -132,7 +132,7 @@ async function ownNames(from: Generation, journal: Ports['journal']): Promise<Ow
  * The flows that only the program in probation has. Those of TCP are not in the journal: there is one per frontend and endpoint, and
  * only a rollback needs them.
  */
-async function freshFlows(from: Generation, { journal }: Pick<Ports, 'journal'>): Promise<readonly TrackedFlow[]> {
+async function flowsOfRelease(from: Generation, { journal }: Pick<Ports, 'journal'>): Promise<readonly TrackedFlow[]> {
   const { open } = journal;
   const pending: TrackedFlow[] = [];
   for (const id of open ? [open.to, ...(open.update ? [open.update.to] : [])] : []) {

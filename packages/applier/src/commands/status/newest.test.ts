@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { freshRecord, type HistoryEntry, type NodeRecord } from '../../state/record.ts';
+import { emptyRecord, type HistoryEntry, type NodeRecord } from '../../state/record.ts';
 import { newestRelease } from './newest.ts';
 
 const at = '2026-01-01T00:00:00.000Z';
@@ -32,7 +32,7 @@ const open = {
 /** Generation 1 is active. */
 function on(history: readonly HistoryEntry[], more: Partial<NodeRecord> = {}): NodeRecord {
   const all = [entry('first-run', 0), entry('confirmed', 1), ...history];
-  return { ...freshRecord('node-a'), current: generation(1), history: all, ...more };
+  return { ...emptyRecord('node-a'), current: generation(1), history: all, ...more };
 }
 
 test.each([
@@ -86,5 +86,5 @@ test('one that waits for its wave', () => {
 });
 
 test('a node without a release has none', () => {
-  expect(newestRelease(freshRecord('node-a'), false, null)).toBeNull();
+  expect(newestRelease(emptyRecord('node-a'), false, null)).toBeNull();
 });

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { ControlStatus } from '../../daemon/control/protocol.ts';
-import { freshRecord, type HistoryEntry } from '../../state/record.ts';
+import { emptyRecord, type HistoryEntry } from '../../state/record.ts';
 import { Status } from '../../observe/status/status.ts';
 import { judge } from './status.ts';
 
@@ -28,7 +28,7 @@ function seen(
   return {
     report: { ...report, healthy: true, looked: '2026-01-01T00:00:01.000Z', alarms },
     probation: null,
-    record: { ...freshRecord('node-a'), current, ...more },
+    record: { ...emptyRecord('node-a'), current, ...more },
     repairs: [],
   };
 }
