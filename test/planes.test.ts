@@ -43,7 +43,7 @@ const looking: Readonly<Record<string, string>> = {
   ...inEach('reads, plans or prints each part in one function', [
     'applier/src/apply/admission/admit.ts',
     'applier/src/kernel/scratch/load.ts',
-    'applier/src/apply/plan/beside.ts',
+    'applier/src/apply/plan/other-planes.ts',
     'applier/src/ports/node-state.ts',
     'applier/src/observe/status/state-sizes.ts',
     'review/src/cost/cost.ts',

@@ -163,7 +163,7 @@ export async function useOf(backend: RuleStore, run: Run, isOurs = false): Promi
     const paths = toolPaths(family, backend);
     if (!paths) continue;
     const { stdout } = await run({ file: paths.save, args: [] });
-    rules += stdout.match(isOurs ? besideUs : ofOthers)?.length ?? 0;
+    rules += stdout.match(isOurs ? ofThirdPrograms : ofOthers)?.length ?? 0;
     isKubelets ||= kubelets.test(stdout);
     hasSluice ||= /^:SLUICE-SERVICES /m.test(stdout);
     hasKubeProxy ||= /^:KUBE-SERVICES /m.test(stdout);
@@ -172,7 +172,7 @@ export async function useOf(backend: RuleStore, run: Run, isOurs = false): Promi
 }
 
 const ofOthers = /^-A (?!SLU(?:ICE)?-)(?!.* -[jg] SLU(?:ICE)?-).*$/gm;
-const besideUs = /^-A (?!(?:SLU|SLUICE|KUBE)-)(?!.* -[jg] (?:SLU|SLUICE|KUBE)-).*$/gm;
+const ofThirdPrograms = /^-A (?!(?:SLU|SLUICE|KUBE)-)(?!.* -[jg] (?:SLU|SLUICE|KUBE)-).*$/gm;
 const kubelets = /^:(?:KUBE-IPTABLES-HINT|KUBE-KUBELET-CANARY) /m;
 
 /** Why a rule store looks wrong, with a hint. */

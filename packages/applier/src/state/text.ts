@@ -4,7 +4,7 @@ import { publishDirectory } from './files.ts';
 import type { GenerationRecord } from './record.ts';
 import { activeGenerationFile, stoodLast } from './remains.ts';
 import { printSysctl } from '@sluice/netfilter';
-import { nativeFilesBeside } from '../apply/planes/planes.ts';
+import { nativeFilesOf } from '../apply/planes/planes.ts';
 import { printStaged } from '../apply/plan/stages.ts';
 import { familiesOf, type NodeState } from '../ports/node-state.ts';
 
@@ -70,7 +70,7 @@ function nativeFiles(state: NodeState): Readonly<Record<string, string>> {
     const rules = state.families[name];
     if (rules) files[fileOf[name]] = printStaged(rules, limits.chainsPerPayloadMax);
   }
-  Object.assign(files, nativeFilesBeside(state));
+  Object.assign(files, nativeFilesOf(state));
   files['sysctl.conf'] = [...state.sysctls].map(([key, value]) => `${printSysctl({ key, value })}\n`).join('');
   return files;
 }

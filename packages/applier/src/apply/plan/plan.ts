@@ -9,7 +9,7 @@ import {
   type TableProgram,
   widen,
 } from '@sluice/netfilter';
-import { aroundTables, type Beside, hasServers } from './beside.ts';
+import { aroundTables, type OtherPlanes, hasServers } from './other-planes.ts';
 import { ipvsSteps } from '../../ports/ipvs/plan.ts';
 import { limits } from '../../limits.ts';
 import type { Step } from '../../ports/kernel.ts';
@@ -43,10 +43,10 @@ export interface PlanOptions {
  *   the old nat rules translate before the routing decision, and the new ones leave packets to the addresses;
  * - sysctls that let more in (`route_localnet`) are raised after the rules that guard them, and lowered before these are removed; those
  *   that the kernel does not have yet, as after a boot, are set after the rules, which load their modules.
- * @param beside what is beside the tables now
+ * @param otherPlanes what is beside the tables now
  */
-export function plan(now: NodeState, desired: NodeState, options: PlanOptions, beside: Beside = {}): Plan {
-  const { cutOver, leaving } = planInTwo(now, desired, options, beside);
+export function plan(now: NodeState, desired: NodeState, options: PlanOptions, otherPlanes: OtherPlanes = {}): Plan {
+  const { cutOver, leaving } = planInTwo(now, desired, options, otherPlanes);
   return { steps: [...cutOver.steps, ...leaving.steps], touched: [...cutOver.touched, ...leaving.touched] };
 }
 
@@ -64,14 +64,19 @@ interface PlanInTwo {
 }
 
 /** The same as `plan`, in two parts. */
-export function planInTwo(now: NodeState, desired: NodeState, options: PlanOptions, beside: Beside): PlanInTwo {
-  const leaves = leavesServers(desired, beside);
+export function planInTwo(
+  now: NodeState,
+  desired: NodeState,
+  options: PlanOptions,
+  otherPlanes: OtherPlanes,
+): PlanInTwo {
+  const leaves = leavesServers(desired, otherPlanes);
   const between = leaves ? withWideFilter(now, desired) : desired;
-  const cutOver = planCutOver(now, between, options, beside);
+  const cutOver = planCutOver(now, between, options, otherPlanes);
   if (!leaves) return { cutOver, between, leaving: { steps: [], touched: [] } };
   const order = { from: between, tables: ['filter'], because: 'filter allows only the new nat table' } as const;
   const { steps, touched } = tablePlan(desired, order, options);
-  return { cutOver, between, leaving: planLeaving({ steps: afterPause(steps), touched }, now, desired, beside) };
+  return { cutOver, between, leaving: planLeaving({ steps: afterPause(steps), touched }, now, desired, otherPlanes) };
 }
 
 /** The state with a filter table that has the rules of both. */
@@ -85,11 +90,11 @@ function withWideFilter(now: NodeState, desired: NodeState): NodeState {
 }
 
 /** The same without `planLeaving`. */
-export function planCutOver(now: NodeState, desired: NodeState, options: PlanOptions, beside: Beside): Plan {
+export function planCutOver(now: NodeState, desired: NodeState, options: PlanOptions, otherPlanes: OtherPlanes): Plan {
   const touched: Touched[] = [];
   const tables = familyNames.map((family) => familySteps(family, now, desired, options, touched));
-  const sysctls = sysctlSteps(now, desired, leavesServers(desired, beside));
-  const { before, between, after } = aroundTables(now, desired, beside);
+  const sysctls = sysctlSteps(now, desired, leavesServers(desired, otherPlanes));
+  const { before, between, after } = aroundTables(now, desired, otherPlanes);
   const early = between.length > 0 ? sysctls.after.filter(isOfModule) : [];
   const late = sysctls.after.filter((step) => !early.includes(step));
   const inOrder =
@@ -114,7 +119,7 @@ export function planLeaving(
   rules: Plan,
   now: NodeState,
   desired: NodeState,
-  { virtual }: Pick<Beside, 'virtual'>,
+  { virtual }: Pick<OtherPlanes, 'virtual'>,
 ): Plan {
   if (!virtual || hasServers(desired)) return rules;
   const [sets, servers] = partition(ipvsSteps(virtual.plan), ({ kind }) => kind === 'ipset');
@@ -127,7 +132,7 @@ function partition<T>(all: readonly T[], is: (one: T) => boolean): readonly [rea
 }
 
 /** Whether a node has virtual servers of ours, and is to have none. */
-export const leavesServers = (desired: NodeState, { virtual }: Beside): boolean =>
+export const leavesServers = (desired: NodeState, { virtual }: OtherPlanes): boolean =>
   virtual !== undefined && !hasServers(desired);
 
 /** A sysctl that came with the module, which the virtual servers have loaded: connections must be tracked from the first one on. */

@@ -1,4 +1,4 @@
-import type { Beside } from './beside.ts';
+import type { OtherPlanes } from './other-planes.ts';
 import { nothingToDo, type Plan, planInTwo, type PlanOptions } from './plan.ts';
 import type { Flip } from '../../ports/journal.ts';
 import type { Step } from '../../ports/kernel.ts';
@@ -35,9 +35,9 @@ export function planInPlace(
   now: NodeState,
   desired: NodeState,
   options: PlanOptions,
-  beside: Beside = {},
+  otherPlanes: OtherPlanes = {},
 ): TransactionPlan {
-  const { cutOver, between, leaving } = planInTwo(now, desired, options, beside);
+  const { cutOver, between, leaving } = planInTwo(now, desired, options, otherPlanes);
   return { ...inPlaceStates(now, desired), cutOver, afterCutOver: between, afterDefaults: between, finish: leaving };
 }
 

@@ -1,7 +1,7 @@
 import { plan, planCutOver } from '../plan/plan.ts';
 import { planInPlace } from '../plan/transaction-plan.ts';
 import { adaptDesired, ownState } from '../plan/ownership.ts';
-import { hasServers, readBeside } from '../plan/beside.ts';
+import { hasServers, readOtherPlanes } from '../plan/other-planes.ts';
 import { chainNames, familyNames, type NodeState, type Observed, tableOf } from '../../ports/node-state.ts';
 import type { Ports } from '../../ports/ports.ts';
 import type { NodePlane } from './plane.ts';
@@ -22,8 +22,8 @@ export const inPlace: Pick<
   hasOwnTable: false,
   failsHarmlessly: false,
   flipOf: () => 'ordered',
-  planRelease: ({ now, desired }, _flip, options, beside) => planInPlace(now, desired, options, beside),
-  planUpdate: ({ now, desired }, options, beside) => planInPlace(now, desired, options, beside),
+  planRelease: ({ now, desired }, _flip, options, otherPlanes) => planInPlace(now, desired, options, otherPlanes),
+  planUpdate: ({ now, desired }, options, otherPlanes) => planInPlace(now, desired, options, otherPlanes),
   planNewerEndpoints: ({ afterCutOver: before }, { afterCutOver: after }, options, { virtual, ...others }) =>
     // Virtual servers that are to go are left as they are until then.
     planCutOver(before, after, options, virtual && hasServers(after) ? { ...others, virtual } : others),
@@ -36,7 +36,7 @@ export async function showsExactly(observed: Observed, state: NodeState, ports: 
   if (familyNames.every((family) => tableOf(state, family, 'nat').chains.size === 0)) return false;
   const owned = chainNames(state);
   const desired = adaptDesired(state, observed, owned, ports.kernel);
-  const beside = await readBeside(desired, owned, ports, desired.nft);
+  const otherPlanes = await readOtherPlanes(desired, owned, ports, desired.nft);
   const now: NodeState = { ...desired, families: ownState(observed, owned, desired) };
-  return plan(now, desired, ports.kernel, beside).steps.length === 0;
+  return plan(now, desired, ports.kernel, otherPlanes).steps.length === 0;
 }

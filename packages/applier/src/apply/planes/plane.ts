@@ -1,7 +1,7 @@
 import type { Mode, PlaneName, Problem } from '@sluice/netfilter';
 import type { ObservedIpvs } from '../../ports/ipvs/values.ts';
 import type { ObservedNft } from '../../ports/nftables/observed.ts';
-import type { Beside } from '../plan/beside.ts';
+import type { OtherPlanes } from '../plan/other-planes.ts';
 import type { Plan, PlanOptions } from '../plan/plan.ts';
 import type { TransactionPlan } from '../plan/transaction-plan.ts';
 import type { Flip } from '../../ports/journal.ts';
@@ -34,11 +34,16 @@ export interface NodePlane {
   /** How packets come from `now` to a release. @param its the switch of the kernel */
   flipOf(now: NodeState, desired: NodeState, its: Switch): Flip;
   /** Plans a release with a given flip: also used again when both programs of a probation get newer endpoints. */
-  planRelease(change: PlannedStates, flip: Flip, options: PlanOptions, beside: Beside): TransactionPlan;
+  planRelease(change: PlannedStates, flip: Flip, options: PlanOptions, otherPlanes: OtherPlanes): TransactionPlan;
   /** Plans an endpoint update: all steps lie before the commit record, except those that remove what no packet meets. */
-  planUpdate(change: PlannedStates, options: PlanOptions, beside: Beside): TransactionPlan;
+  planUpdate(change: PlannedStates, options: PlanOptions, otherPlanes: OtherPlanes): TransactionPlan;
   /** The steps that bring a release on probation to one with newer endpoints, in both programs. */
-  planNewerEndpoints(before: TransactionPlan, after: TransactionPlan, options: PlanOptions, beside: Beside): Plan;
+  planNewerEndpoints(
+    before: TransactionPlan,
+    after: TransactionPlan,
+    options: PlanOptions,
+    otherPlanes: OtherPlanes,
+  ): Plan;
   /** What the kernel lacks of a release on probation, besides its entry chains; undefined: nothing. Cheap. */
   missing(kernel: Kernel): Promise<string | undefined>;
   /** Whether the kernel shows a state: it falls back to it, whatever else it holds. */
@@ -47,7 +52,7 @@ export interface NodePlane {
    * Reads what the kernel has of the plane beside the tables of iptables, if a state has its part.
    * @throws KernelError if a tool is not installed or fails
    */
-  observeBeside(state: NodeState, kernel: Kernel): Promise<ObservedBeside>;
+  observeOwn(state: NodeState, kernel: Kernel): Promise<ObservedOtherPlanes>;
   /** The plane's part of a state as an operator can load it by hand, beside the rules of iptables: by file name; none without that part. */
   nativeFiles(state: NodeState): Readonly<Record<string, string>>;
   /** Why it cannot go in front of a kube-proxy; undefined: it can. @param proxies the modes that one has left traces of, at least one */
@@ -55,7 +60,7 @@ export interface NodePlane {
 }
 
 /** What a kernel has beside the tables of iptables. */
-export interface ObservedBeside {
+export interface ObservedOtherPlanes {
   /** In mode ipvs. */
   readonly servers?: ObservedIpvs['servers'];
   /** In mode nftables; left out: there is no table. */

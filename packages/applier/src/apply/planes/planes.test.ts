@@ -6,7 +6,7 @@ import { planeOf } from '@sluice/netfilter';
 import { bundleOf, ipvsState } from '../../move/adoption/moved-node.fixture.ts';
 import { sampleBundle } from '../../testing/bundle.fixture.ts';
 import { scene } from '../../testing/scene.fixture.ts';
-import { nodePlaneOf, observeBeside } from './planes.ts';
+import { nodePlaneOf, observeOtherPlanes } from './planes.ts';
 
 test('where a half-done move was taken over without its state directory, generation 0 has rules and virtual servers', async () => {
   const node = scene();
@@ -28,7 +28,7 @@ test('where a half-done move was taken over without its state directory, generat
   // Changes of endpoints and conntrack entries are read from the same plane.
   expect(planeOf(state).mode).toBe('iptables');
   expect(planeOf(state).isSeenByNat).toBe(true);
-  expect([...((await observeBeside(state, node.kernel)).servers?.keys() ?? [])]).toEqual(['10.96.0.11:80/TCP']);
+  expect([...((await observeOtherPlanes(state, node.kernel)).servers?.keys() ?? [])]).toEqual(['10.96.0.11:80/TCP']);
   const text = (name: string): string => readFileSync(join(node.directory, 'current', name), 'utf8');
   expect(text('iptables.rules')).toContain('SLUICE-SERVICES');
   expect(text('ipvs.rules')).toContain('-a -t 10.96.0.11:80 -r 10.244.0.2:8080');

@@ -2,7 +2,7 @@ import { isBySwitch, type PlaneName, planeNameOf, printNft, printServers, printS
 import { printAddresses } from '../../ports/ipvs/text.ts';
 import { planNftInPlace, planNftProbation } from '../../ports/nftables/plan.ts';
 import { holdsByDefault } from '../../ports/nftables/repair.ts';
-import type { Beside } from '../plan/beside.ts';
+import type { OtherPlanes } from '../plan/other-planes.ts';
 import { type PlanOptions, sysctlSteps } from '../plan/plan.ts';
 import { planInPlace, type TransactionPlan, withSteps } from '../plan/transaction-plan.ts';
 import { noTimeouts } from '../plan/virtual.ts';
@@ -12,7 +12,7 @@ import type { Kernel, Switch } from '../../ports/kernel.ts';
 import type { NodeState } from '../../ports/node-state.ts';
 import { notBeneath } from './beneath.ts';
 import { inPlace, showsExactly } from './in-place.ts';
-import type { NodePlane, ObservedBeside, PlannedStates } from './plane.ts';
+import type { NodePlane, ObservedOtherPlanes, PlannedStates } from './plane.ts';
 import { treePlane } from './tree.ts';
 
 /**
@@ -29,27 +29,27 @@ const nftablesPlane: NodePlane = {
   hasServers: false,
   namesServices: false,
   flipOf: ({ nft: now }, { nft: desired }) => (now && desired && isBySwitch(now, desired) ? 'switch' : 'ordered'),
-  planRelease: (change, flip, options, beside) =>
+  planRelease: (change, flip, options, otherPlanes) =>
     flip === 'switch'
-      ? planNftBySwitch(change, options, beside)
-      : planInPlace(change.now, change.desired, options, beside),
+      ? planNftBySwitch(change, options, otherPlanes)
+      : planInPlace(change.now, change.desired, options, otherPlanes),
   planUpdate: planNftUpdate,
   // The overlay of a release on probation changes together with what it lies over.
-  planNewerEndpoints: (before, after, options, beside) =>
-    after.flip === 'switch' ? after.stage : inPlace.planNewerEndpoints(before, after, options, beside),
+  planNewerEndpoints: (before, after, options, otherPlanes) =>
+    after.flip === 'switch' ? after.stage : inPlace.planNewerEndpoints(before, after, options, otherPlanes),
   missing: async ({ nft }) => ((await nft?.exists()) === true ? undefined : 'table inet sluice is missing'),
   shows: async (_observed, { nft: state }, { kernel }) => {
     const table = await kernel.nft?.observe();
     return table !== undefined && state !== undefined && holdsByDefault(table, state);
   },
-  observeBeside: async ({ nft: expected }, { nft }) => (expected ? { table: await nft?.observe() } : {}),
+  observeOwn: async ({ nft: expected }, { nft }) => (expected ? { table: await nft?.observe() } : {}),
   nativeFiles: ({ nft }) => (nft ? { 'table.nft': printNft(nft) } : {}),
   // Its rules come first, whatever runs beneath.
   refusesBeneath: () => undefined,
 };
 
 /** A release in mode nftables: beside the active one, then the switch. */
-function planNftBySwitch({ now, desired }: PlannedStates, options: PlanOptions, { nft }: Beside): TransactionPlan {
+function planNftBySwitch({ now, desired }: PlannedStates, options: PlanOptions, { nft }: OtherPlanes): TransactionPlan {
   const { held } = nft ?? {};
   if (!nft || !held || !now.nft || !desired.nft) return planInPlace(now, desired, options, nft ? { nft } : {});
   const sysctls = sysctlSteps(now, desired, false);
@@ -69,7 +69,7 @@ function planNftBySwitch({ now, desired }: PlannedStates, options: PlanOptions, 
 }
 
 /** In mode nftables packets meet the newer endpoints at once; what no verdict leads to any more is removed later. */
-function planNftUpdate({ now, desired }: PlannedStates, options: PlanOptions, { nft }: Beside): TransactionPlan {
+function planNftUpdate({ now, desired }: PlannedStates, options: PlanOptions, { nft }: OtherPlanes): TransactionPlan {
   const { cutOver, ...planned } = planInPlace(now, desired, options);
   if (!nft || !desired.nft) return { ...planned, cutOver };
   const { first, late } = planNftInPlace(nft, desired.nft);
@@ -89,7 +89,7 @@ const ipvsPlane: NodePlane = {
   hasServers: true,
   namesServices: false,
   shows: async (observed, state, ports) => ports.kernel.ipvs !== undefined && showsExactly(observed, state, ports),
-  observeBeside: async ({ ipvs: expected }, { ipvs }) => {
+  observeOwn: async ({ ipvs: expected }, { ipvs }) => {
     if (!expected) return {};
     if (!ipvs) throw new KernelError('ipvsadm, ipset and ip', 'one of them is not installed', 'missing');
     const { servers } = await ipvs.observe(noTimeouts);
@@ -120,7 +120,7 @@ const flatPlane: NodePlane = {
   hasServers: false,
   namesServices: true,
   shows: showsExactly,
-  observeBeside: async () => ({}),
+  observeOwn: async () => ({}),
   nativeFiles: () => ({}),
   refusesBeneath: () => ({
     code: 'NODE_CANNOT_ADOPT',
@@ -146,13 +146,13 @@ export const nodePlaneOf = (state: Pick<NodeState, 'families' | 'ipvs' | 'nft'>)
   planes[planeNameOf(state)];
 
 /** Reads what the kernel has beside the tables of iptables, of each part that a state has. @throws KernelError */
-export async function observeBeside(state: NodeState, kernel: Kernel): Promise<ObservedBeside> {
-  const parts = await Promise.all(Object.values(planes).map((plane) => plane.observeBeside(state, kernel)));
-  return Object.assign({}, ...parts) as ObservedBeside;
+export async function observeOtherPlanes(state: NodeState, kernel: Kernel): Promise<ObservedOtherPlanes> {
+  const parts = await Promise.all(Object.values(planes).map((plane) => plane.observeOwn(state, kernel)));
+  return Object.assign({}, ...parts) as ObservedOtherPlanes;
 }
 
 /** What an operator can load by hand in an emergency beside the rules of iptables, of each part that a state has: by file name. */
-export function nativeFilesBeside(state: NodeState): Readonly<Record<string, string>> {
+export function nativeFilesOf(state: NodeState): Readonly<Record<string, string>> {
   return Object.fromEntries(Object.values(planes).flatMap((plane) => Object.entries(plane.nativeFiles(state))));
 }
 
@@ -162,17 +162,17 @@ export function nativeFilesBeside(state: NodeState): Readonly<Record<string, str
  * - Change of the mode: the new data plane first, then the old one goes.
  * - Sets, virtual servers and addresses of mode ipvs have no switch: they change in the order of `plan`.
  * @param its the switch of the kernel, if it has one
- * @param beside what is beside the tables now
+ * @param otherPlanes what is beside the tables now
  */
 export function planTransaction(
   now: NodeState,
   desired: NodeState,
   { changeKind, its }: { readonly changeKind: ChangeKind; readonly its: Switch | undefined },
   options: PlanOptions,
-  beside: Beside = {},
+  otherPlanes: OtherPlanes = {},
 ): TransactionPlan {
   const plane = nodePlaneOf(desired);
-  if (changeKind === 'endpoints') return plane.planUpdate({ now, desired }, options, beside);
+  if (changeKind === 'endpoints') return plane.planUpdate({ now, desired }, options, otherPlanes);
   const flip: Flip = its ? plane.flipOf(now, desired, its) : 'ordered';
-  return plane.planRelease({ now, desired }, flip, options, beside);
+  return plane.planRelease({ now, desired }, flip, options, otherPlanes);
 }

@@ -44,7 +44,7 @@ export const treePlane: NodePlane = {
   missing: async () => undefined,
   shows: async (observed, state) =>
     familyNames.every((family) => tableNames.every((table) => tableShows(observed, state, family, table))),
-  observeBeside: async () => ({}),
+  observeOwn: async () => ({}),
   nativeFiles: () => ({}),
   // It has the priority of kube-proxy's mode nftables, and of two the kernel asks the one that was loaded last.
   refusesBeneath: (proxies) =>

@@ -31,13 +31,13 @@ export async function offerNewest(offered: VersionedState, ports: Ports): Promis
   if (state === generation.state) return false;
   const gone = [...earlier, ...flowChange(generation.state, state).old];
   try {
-    const beside = await namesRest(state, from, to, ports);
-    if (!beside) throw new Error('the kernel still holds chains of the endpoints before them');
+    const recorded = await namesRest(state, from, to, ports);
+    if (!recorded) throw new Error('the kernel still holds chains of the endpoints before them');
     const flows = await journal.openFlows();
     const { version, partial } = to;
     const update: EndpointUpdate = {
       from: state,
-      to: beside,
+      to: recorded,
       version,
       partial,
       flows: { ...flows, fresh: [...flows.fresh, ...gone] },

@@ -1,7 +1,7 @@
 import { type Family, printChange, type TableName } from '@sluice/netfilter';
 import { familiesWithTools } from '../admission/start-state.ts';
 import { judgeOrder, type TakingRule } from '../order/order.ts';
-import { readBeside } from '../plan/beside.ts';
+import { readOtherPlanes } from '../plan/other-planes.ts';
 import {
   adaptDesired,
   countNames,
@@ -155,9 +155,18 @@ export class DriftRepair implements RulesKeeper {
       ? { desired: known, families: known.families, observed: undefined }
       : await this.#tables(state, owned, interrupt);
     // First: reading mode ipvs loads its module, and with it come its sysctls.
-    const beside = await readBeside(desired, owned, this.#ports, desired.nft, { nft: known !== undefined, interrupt });
+    const otherPlanes = await readOtherPlanes(desired, owned, this.#ports, desired.nft, {
+      nft: known !== undefined,
+      interrupt,
+    });
     const now = await withSysctls({ families, sysctls: new Map() }, desired, this.#ports);
-    return { plan: plan(now, desired, this.#ports.kernel, beside), desired, now, virtual: beside.virtual, observed };
+    return {
+      plan: plan(now, desired, this.#ports.kernel, otherPlanes),
+      desired,
+      now,
+      virtual: otherPlanes.virtual,
+      observed,
+    };
   }
 
   /** Reads the tables. @returns the state as this kernel can have it, and our part of the tables */

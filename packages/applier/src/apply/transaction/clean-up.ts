@@ -5,7 +5,7 @@ import type { Generation } from '../../ports/journal.ts';
 import type { Ports } from '../../ports/ports.ts';
 import { isKubeProxyChain } from '@sluice/netfilter';
 import { type OwnedNames, chainNames, familyNames, joinNames, isTree, withoutNames } from '../../ports/node-state.ts';
-import { readBeside } from '../plan/beside.ts';
+import { readOtherPlanes } from '../plan/other-planes.ts';
 import { ownedNames, switchOff } from './roll-back.ts';
 import { leakedChains } from '../plan/side-by-side.ts';
 
@@ -24,9 +24,9 @@ export async function cleanUp(ports: Ports, keepsKubeProxy = false): Promise<num
   const all = joinNames(known, leakedChains(observed, journal.active.state));
   const owned = keepsKubeProxy ? withoutNames(all, isKubeProxyChain) : all;
   const desired = adaptDesired({ families: {}, sysctls: journal.originals }, observed, owned, kernel);
-  const beside = await readBeside(desired, owned, ports, undefined);
+  const otherPlanes = await readOtherPlanes(desired, owned, ports, undefined);
   const now = await withSysctls({ families: ownState(observed, owned, desired), sysctls: new Map() }, desired, ports);
-  const change = plan(now, desired, kernel, beside);
+  const change = plan(now, desired, kernel, otherPlanes);
   await carryOut(change, ports);
   await kernel.switch?.remove();
   await journal.forget();

@@ -6,7 +6,7 @@ import type { Ports } from '../../ports/ports.ts';
 import type { Refusal } from '../../ports/refusal.ts';
 import { withDropped, withSysctls } from './restore.ts';
 import { chainNames, joinNames, type NodeState } from '../../ports/node-state.ts';
-import { readBeside } from '../plan/beside.ts';
+import { readOtherPlanes } from '../plan/other-planes.ts';
 import { setsTimeouts, virtualConflicts } from '../plan/virtual.ts';
 import type { StartState } from '../admission/start-state.ts';
 import { type ChangeClass, classify } from '../endpoints/change-kind.ts';
@@ -39,8 +39,8 @@ export async function decideChange(
   const desired = adaptDesired(wanted, observed ?? {}, owned, kernel);
   // First: reading mode ipvs loads its module, and with it come its sysctls.
   const known = { ipvs: startState.ipvs && knownAfter([], startState.ipvs), nft: !observed };
-  const beside = await readBeside(desired, owned, ports, from.state.nft, known);
-  const { virtual } = beside;
+  const otherPlanes = await readOtherPlanes(desired, owned, ports, from.state.nft, known);
+  const { virtual } = otherPlanes;
   const conflicts = virtual ? virtualConflicts(virtual, desired, owned) : [];
   if (conflicts.length > 0) return { problems: conflicts };
   const tables = await withSysctls(startState.now, desired, ports);
@@ -54,7 +54,7 @@ export async function decideChange(
     from,
     owned,
     now,
-    plan: planTransaction(now, desired, { changeKind: kind.changeKind, its: kernel.switch }, kernel, beside),
+    plan: planTransaction(now, desired, { changeKind: kind.changeKind, its: kernel.switch }, kernel, otherPlanes),
     flows: flowChange({ ...now, ...(from.state.ipvs ? { ipvs: from.state.ipvs } : {}) }, desired),
     sysctls: foreignSysctls(from.state, desired, now),
     ...(virtual?.observed.timeouts && setsTimeouts(desired.ipvs ?? {}) ? { timeouts: virtual.observed.timeouts } : {}),

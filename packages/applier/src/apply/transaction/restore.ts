@@ -15,7 +15,7 @@ import {
 } from '../../ports/node-state.ts';
 import { leakedChains } from '../plan/side-by-side.ts';
 import { applyStep } from '../plan/nftables.ts';
-import { readBeside } from '../plan/beside.ts';
+import { readOtherPlanes } from '../plan/other-planes.ts';
 
 /**
  * Makes the kernel hold `desired`, from whatever state it is in, and verifies the result.
@@ -43,12 +43,12 @@ export async function restore(
     const names = isTree(desired) && !part ? joinNames(known, leakedChains(observed, desired)) : known;
     const adapted = adaptDesired(desired, observed, names, kernel);
     // First: reading mode ipvs loads its module, and with it come its sysctls.
-    const beside = await readBeside(adapted, names, ports, adapted.nft, family ? { family } : {});
+    const otherPlanes = await readOtherPlanes(adapted, names, ports, adapted.nft, family ? { family } : {});
     const now = await withSysctls({ families: ownState(observed, names, adapted), sysctls: new Map() }, adapted, ports);
     // A disk that takes no write must not prevent the rules: the next scan writes down what drains.
-    const draining = beside.virtual?.plan.draining;
+    const draining = otherPlanes.virtual?.plan.draining;
     if (draining) await orReport('draining-not-written', ports, () => ports.journal.keepDraining(draining));
-    return { adapted, change: plan(now, adapted, kernel, beside) };
+    return { adapted, change: plan(now, adapted, kernel, otherPlanes) };
   };
   const first = await look();
   if (first.change.steps.length === 0) return first.adapted;

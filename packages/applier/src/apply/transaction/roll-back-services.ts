@@ -1,5 +1,5 @@
 import type { PartialDecision } from '../partial/decide.ts';
-import { readBeside } from '../plan/beside.ts';
+import { readOtherPlanes } from '../plan/other-planes.ts';
 import { flowChange, pendingFlows } from '../plan/flows.ts';
 import { nodePlaneOf } from '../planes/planes.ts';
 import type { NodeState } from '../../ports/node-state.ts';
@@ -29,9 +29,10 @@ export async function rollBackServices(
 ): Promise<PlannedChange> {
   const { journal, report } = ports;
   const desired = desiredWithout(before.plan.desired, bundle.state);
-  const beside = await readBeside(desired, before.owned, ports, before.plan.afterCutOver.nft, { nft: true });
-  if (!beside.nft || beside.nft.mend.length > 0) throw new Error('the table is not known to hold the release');
-  const plan = nodePlaneOf(desired).planRelease({ now: before.now, desired }, 'switch', ports.kernel, beside);
+  const otherPlanes = await readOtherPlanes(desired, before.owned, ports, before.plan.afterCutOver.nft, { nft: true });
+  if (!otherPlanes.nft || otherPlanes.nft.mend.length > 0)
+    throw new Error('the table is not known to hold the release');
+  const plan = nodePlaneOf(desired).planRelease({ now: before.now, desired }, 'switch', ports.kernel, otherPlanes);
   const flows = flowChange(before.now, desired);
   await journal.offer({
     from: before.from.state,

@@ -15,7 +15,7 @@ import { ownedNow } from './clean-up.ts';
 import type { TransactionResult } from './planned-change.ts';
 import { frontendsOf } from '../order/frontends.ts';
 import { settledPlacement } from '@sluice/netfilter';
-import type { Beside } from '../plan/beside.ts';
+import type { OtherPlanes } from '../plan/other-planes.ts';
 import { plan } from '../plan/plan.ts';
 import { overlayEndpoints } from '../endpoints/overlay-endpoints.ts';
 
@@ -131,7 +131,7 @@ export function planRollbackTo(active: Generation | undefined, old: Generation, 
   const state = isKept ? overlayEndpoints(old.state, active.state, { inKernel: true }) : old.state;
   // With other endpoints it is another revision of its generation.
   const target = state === old.state ? old : { ...old, revision: old.revision + 1, state };
-  const { steps } = plan(active.state, state, { slowWithManyChains: false }, besideOf(active.state));
+  const { steps } = plan(active.state, state, { slowWithManyChains: false }, otherPlanesOf(active.state));
   const services = servicesBetween(active.state, state);
   const named = new Set([...services.come, ...services.go]);
   const texts = steps.flatMap((step) => ('text' in step ? [step.text] : []));
@@ -145,7 +145,7 @@ export function planRollbackTo(active: Generation | undefined, old: Generation, 
 }
 
 /** What is beside the tables of a kernel that holds a state; virtual servers are not counted. */
-function besideOf({ nft }: NodeState): Beside {
+function otherPlanesOf({ nft }: NodeState): OtherPlanes {
   const held = nft && settledPlacement(nft, new Map());
   return { nft: { mend: [], held, exists: held !== undefined } };
 }

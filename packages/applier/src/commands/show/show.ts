@@ -14,7 +14,7 @@ import { exitCodes } from '../../ports/outcome.ts';
 import type { Generation } from '../../ports/journal.ts';
 import { holds, isNowhere, type ServiceView, viewService } from './service-view.ts';
 import { familiesOf, type NodeState, tableOf } from '../../ports/node-state.ts';
-import { nodePlaneOf, observeBeside, planeNamed } from '../../apply/planes/planes.ts';
+import { nodePlaneOf, observeOtherPlanes, planeNamed } from '../../apply/planes/planes.ts';
 import type { ServiceLine } from './side-by-side.ts';
 import { readServiceFiles, type ServiceFiles } from './service-files.ts';
 import { openSession, type NodeSession } from '../session/session.ts';
@@ -90,8 +90,8 @@ async function look(
   const known = typeof files === 'object' ? files : undefined;
   const unnamed = known ?? { servers: new Set<string>(), rules: new Set<string>() };
   const observed = await kernel.observe(familiesOf(active.state), active.state);
-  const beside = await observeBeside(active.state, kernel);
-  const view = viewService(service, active.state, { observed, ...beside, draining: journal.draining }, unnamed);
+  const otherPlanes = await observeOtherPlanes(active.state, kernel);
+  const view = viewService(service, active.state, { observed, ...otherPlanes, draining: journal.draining }, unnamed);
   if (isNowhere(view)) throw new CommandError([noService(service, active, files)], exitCodes.different);
   return {
     kind: 'NodeService',

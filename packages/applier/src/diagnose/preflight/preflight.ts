@@ -288,25 +288,25 @@ async function ownerFindings(
   const active = peek(config.state)?.current ?? null;
   const takesOver = config.takeOver.includes('kube-proxy');
   // In layout tree all chain names are ours: kube-proxy's rules may stay after ours.
-  const beside = config.layout === 'tree' && !takesOver;
-  const proxy = proxyFinding(running, beside);
+  const mayStay = config.layout === 'tree' && !takesOver;
+  const proxy = proxyFinding(running, mayStay);
   if (active !== null) return [proxy, noForeignChains];
   const observed: Observed = await kernel.observe(familyNames.filter((family) => tools.families[family]));
   const ofSluice = countNames(foreignSluiceChains(observed, {}));
   if (isNft && (await kernel.nft?.exists()) === true) return [proxy, lostState('table inet sluice', 'not known here')];
   if (ofSluice > 0 && !takesOver) return [proxy, lostState('chains of Sluice', `${ofSluice}, not known here`)];
   const others = countNames(foreignProxyChains(observed, {}));
-  const left = beside || others === 0 ? await findProxy(kernel, takesOver, [], []) : {};
+  const left = mayStay || others === 0 ? await findProxy(kernel, takesOver, [], []) : {};
   if ('problems' in left) return [proxy, ...left.problems.map(({ message, hint }) => bad('kube-proxy', message, hint))];
-  return [proxy, chainFinding(others, running, { takesOver, beside })];
+  return [proxy, chainFinding(others, running, { takesOver, beside: mayStay })];
 }
 
 const lostState = (what: string, seen: string): PreflightFinding => bad(what, seen, recoverHint);
 
-function proxyFinding(running: readonly number[], beside: boolean): PreflightFinding {
+function proxyFinding(running: readonly number[], mayStay: boolean): PreflightFinding {
   if (running.length === 0) return good('kube-proxy', 'not running');
   const seen = `process ${running.join(', ')}`;
-  return beside
+  return mayStay
     ? note('kube-proxy', seen, 'do not restart it: its jumps would then precede those of sluiced')
     : bad('kube-proxy', seen, 'stop it before sluiced starts: each would undo the rules of the other');
 }
@@ -317,12 +317,12 @@ const noForeignChains = good(foreignChains, 'none');
 function chainFinding(
   count: number,
   running: readonly number[],
-  { takesOver, beside }: { readonly takesOver: boolean; readonly beside: boolean },
+  { takesOver, beside: mayStay }: { readonly takesOver: boolean; readonly beside: boolean },
 ): PreflightFinding {
   if (count === 0) return noForeignChains;
   if (takesOver)
     return note(foreignChains, `${count}`, 'sluiced takes them over; a rollback to generation 0 restores them');
-  if (beside)
+  if (mayStay)
     return note(
       foreignChains,
       `${count}`,

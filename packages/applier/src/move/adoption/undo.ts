@@ -91,7 +91,7 @@ async function outdate({ kernel, families, journal }: UndoParts): Promise<void> 
 async function undone(leftovers: RulesElsewhere, parts: UndoParts): Promise<UndoEnding> {
   const { journal, kernel, say } = parts;
   const active = journal.active?.state;
-  const { flows, hasOld } = active ? await besideProxy(active, leftovers, parts) : { flows: [], hasOld: false };
+  const { flows, hasOld } = active ? await proxyInStore(active, leftovers, parts) : { flows: [], hasOld: false };
   const steps = await parts.cleanUp();
   if (hasOld) say('rules that an earlier kube-proxy left in the rule store of Sluice are still there: remove them');
   try {
@@ -103,7 +103,7 @@ async function undone(leftovers: RulesElsewhere, parts: UndoParts): Promise<Undo
 }
 
 /** What Sluice's store shows of kube-proxy when Sluice's rules go. */
-interface BesideProxy {
+interface ProxyInStore {
   /** The UDP flows of Sluice that kube-proxy does not have. */
   readonly flows: readonly TrackedFlow[];
   /** Whether rules of an earlier kube-proxy are left. */
@@ -114,11 +114,11 @@ interface BesideProxy {
  * Flows are compared in the families whose rules kube-proxy has written into Sluice's store, and not elsewhere: rules there beside newer
  * ones elsewhere are of an earlier kube-proxy, and one in mode nftables reconciles flows by itself.
  */
-async function besideProxy(
+async function proxyInStore(
   active: NodeState,
   leftovers: RulesElsewhere,
   { kernel, families, rulesElsewhere }: UndoParts,
-): Promise<BesideProxy> {
+): Promise<ProxyInStore> {
   const observed = await kernel.observe(families);
   const state = proxyState(observed, active);
   const standing = families.filter((family) => (state.families[family]?.nat.jumps.length ?? 0) > 0);

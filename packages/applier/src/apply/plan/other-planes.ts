@@ -8,13 +8,13 @@ import { familyNames, type NodeState, type OwnedNames } from '../../ports/node-s
 import { planVirtual, type Virtual, type VirtualPorts } from './virtual.ts';
 
 /** What serves packets beside the tables of iptables: virtual servers in mode ipvs, a table of its own in mode nftables. */
-export interface Beside {
+export interface OtherPlanes {
   readonly virtual?: Virtual;
   readonly nft?: NftTable;
 }
 
 /** What need not be read. */
-interface KnownBeside extends KnownTable {
+interface KnownOtherPlanes extends KnownTable {
   readonly ipvs?: KnownIpvsParts | undefined;
 }
 
@@ -24,13 +24,13 @@ interface KnownBeside extends KnownTable {
  * @param expected the state that the table of mode nftables should hold now: the active one, or the desired one where nothing is active
  * @throws KernelError if a tool is not installed or fails
  */
-export async function readBeside(
+export async function readOtherPlanes(
   desired: NodeState,
   owned: OwnedNames,
   ports: VirtualPorts,
   expected: NftState | undefined,
-  known: KnownBeside = {},
-): Promise<Beside> {
+  known: KnownOtherPlanes = {},
+): Promise<OtherPlanes> {
   const virtual = await planVirtual(desired, owned, ports, known.ipvs);
   // A table that is to go is not mended first, and perhaps it is gone.
   const nft = desired.nft || owned.nft ? await readTable(desired.nft && expected, ports.kernel, known) : undefined;
@@ -49,7 +49,7 @@ interface AroundTables {
  * The steps beside those of the tables. What serves packets is added before what served them is removed; virtual servers and their
  * addresses as in `plan`, except those of a mode that the node leaves.
  */
-export function aroundTables(now: NodeState, desired: NodeState, { virtual, nft }: Beside): AroundTables {
+export function aroundTables(now: NodeState, desired: NodeState, { virtual, nft }: OtherPlanes): AroundTables {
   const servers = virtual && desired.ipvs ? aroundServers(now, virtual.plan) : { before: [], between: [], after: [] };
   if (!nft) return servers;
   if (!desired.nft) return { ...servers, after: [...servers.after, ...planNftRemoval(nft)] };
