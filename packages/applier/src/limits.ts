@@ -39,7 +39,7 @@ export const limits = {
   /** Our own newest processes, whose changes are not drift. */
   ownProcessesKept: 512,
   /** Where the kernel's process ids are not ours: how long after one of our processes began a change is attributed to it. */
-  ownChangeToldMs: 60_000,
+  ownChangeReportedMs: 60_000,
 
   /** packages/bundle/README.md, "Limits". */
   fileBytesMax: bundleLimits.fileBytesMax,
@@ -67,7 +67,7 @@ export const limits = {
   gitBatchBytesMax: 16 * 1024 * 1024,
 
   /** Damaged files of the state directory are named for a day, the newest of them. */
-  damageToldMs: 24 * 3600_000,
+  damageReportedMs: 24 * 3600_000,
   /** The alarm of a file that was written again. */
   damageAlarmMs: 3600_000,
   damagedFilesKept: 20,
@@ -172,7 +172,7 @@ export const limits = {
   imbalanceFactor: 2,
   imbalanceSigmas: 5,
   /** How many of them are told. */
-  imbalancesTold: 50,
+  imbalancesReported: 50,
   /** How often a file says that the main loop makes progress. */
   aliveMs: 10_000,
   /** How often `sluiced top` shows its page again on a terminal. */

@@ -50,7 +50,7 @@ export class EarlyEndpointsWatch {
     const now = this.#active;
     this.#offered = { files, active: now };
     // A new generation is a release, which is reported when it has ended.
-    if (now.number === before.number && now.revision !== before.revision) this.#tell(files);
+    if (now.number === before.number && now.revision !== before.revision) this.#report(files);
   }
 
   /** The change ended, with any outcome. */
@@ -62,7 +62,7 @@ export class EarlyEndpointsWatch {
   /** The bundle is applied. The endpoints of a newer one may have been synced during its probation. */
   isIn(files: BundleFiles): void {
     this.#is = false;
-    if (this.#earlyEndpoints && this.#earlyEndpoints !== files) this.#tell(this.#earlyEndpoints);
+    if (this.#earlyEndpoints && this.#earlyEndpoints !== files) this.#report(this.#earlyEndpoints);
   }
 
   get #active(): Revision {
@@ -70,7 +70,7 @@ export class EarlyEndpointsWatch {
     return number === undefined || revision === undefined ? {} : { number, revision };
   }
 
-  #tell(files: BundleFiles): void {
+  #report(files: BundleFiles): void {
     this.#earlyEndpoints = files;
     this.#is = true;
     this.#parts.earlyEndpoints(files);

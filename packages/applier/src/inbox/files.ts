@@ -36,11 +36,11 @@ import {
   fileAt,
   FileReader,
   isWithinLimits,
-  readToldChanges,
-  type ToldChanges,
+  readAnnouncedChanges,
+  type AnnouncedChanges,
   walkedFile,
   withFiles,
-} from './told-changes.ts';
+} from './announced-changes.ts';
 import { InboxError, type Trust } from './trust.ts';
 import { type Folder, type WalkOptions, walkAgain, walkInSteps } from './walk.ts';
 
@@ -106,7 +106,7 @@ export class PlainFiles {
   #isFilling = false;
   #wasWhole = false;
   /** The last tree was read by what its writer told: the writer will tell the next change, too. */
-  #isTold = false;
+  #isAnnounced = false;
   readonly #nowMs: () => number;
   readonly #trust: Trust | undefined;
 
@@ -131,7 +131,7 @@ export class PlainFiles {
     this.#wasWhole = false;
     if (extent === 'changed' && this.#passedWhole) {
       try {
-        return this.#takeTold(directory) ?? this.#take(directory, 'changed');
+        return this.#takeAnnounced(directory) ?? this.#take(directory, 'changed');
       } catch (error) {
         if (error instanceof NoSeal) throw error;
         // An unfinished writer, or a file written in place: a whole look tells which.
@@ -156,29 +156,29 @@ export class PlainFiles {
    * Reads what the writer says to have changed.
    * @returns undefined where a walk must find the changes: nothing is told, or it is not all that changed
    */
-  #takeTold(directory: OpenDirectory): Tree | undefined {
+  #takeAnnounced(directory: OpenDirectory): Tree | undefined {
     const [last, top] = [this.#last, this.#top];
-    const wasTold = this.#isTold;
-    this.#isTold = false;
+    const wasAnnounced = this.#isAnnounced;
+    this.#isAnnounced = false;
     if (!last || !top || last.tree.seal) return undefined;
-    const told = readToldChanges(directory, sealText(last.tree.digest), this.#trust);
-    if (told === 'unsealed') {
-      this.#isTold = wasTold;
-      if (wasTold) throw new NoSeal();
+    const announced = readAnnouncedChanges(directory, sealText(last.tree.digest), this.#trust);
+    if (announced === 'unsealed') {
+      this.#isAnnounced = wasAnnounced;
+      if (wasAnnounced) throw new NoSeal();
       return undefined;
     }
-    const now = told && withFiles(top, this.#copyTold(directory, told, top));
+    const now = announced && withFiles(top, this.#copyAnnounced(directory, announced, top));
     if (!now || !isWithinLimits(now)) return undefined;
     const part = partOf(now, this.#part);
     const digest = this.#digest.of(part.sums);
-    if (told.complete !== sealText(digest)) return undefined;
-    this.#isTold = true;
+    if (announced.complete !== sealText(digest)) return undefined;
+    this.#isAnnounced = true;
     return this.#accept(now, part, digest);
   }
 
-  #copyTold(
+  #copyAnnounced(
     directory: OpenDirectory,
-    { paths }: ToldChanges,
+    { paths }: AnnouncedChanges,
     top: Folder<KnownFile>,
   ): ReadonlyMap<string, KnownFile | undefined> {
     const nowMs = this.#nowMs();

@@ -16,7 +16,7 @@ export interface ProbationProgress {
   /** When the kernel returns to the old rules unless this process renews the switch; null: there is no switch. */
   readonly deadman: string | null;
   /** The last answer of each probe; none before the first round. */
-  readonly probes: readonly ToldProbe[];
+  readonly probes: readonly ReportedProbe[];
   /** Networks whose packets meet the new rules; none: all packets do. */
   readonly sources: readonly string[];
   /** Services that were rolled back alone. */
@@ -24,7 +24,7 @@ export interface ProbationProgress {
 }
 
 /** The last answer of a probe. */
-export interface ToldProbe extends ProbeResult {
+export interface ReportedProbe extends ProbeResult {
   /** How many of its last answers were bad, and how many bad ones roll the release back. */
   readonly bad: number;
   readonly allowed: number;

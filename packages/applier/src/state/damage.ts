@@ -38,7 +38,7 @@ export class Damage {
 
   /** Those of the last day, the newest last. */
   get files(): readonly DamagedFile[] {
-    const sinceMs = this.#now().getTime() - limits.damageToldMs;
+    const sinceMs = this.#now().getTime() - limits.damageReportedMs;
     return this.#all.filter(({ at }) => Date.parse(at) >= sinceMs);
   }
 

@@ -69,13 +69,13 @@ export function busiestServices(
     service,
     ...figuresOf(readings, own.get(service), trafficOf(readings, service)),
   }));
-  const told = figures.flatMap((figure) =>
+  const busiest = figures.flatMap((figure) =>
     services
       .filter((one) => (one[figure] ?? 0) > 0)
       .toSorted((a, b) => byMost(figure)(a, b) || compareText(a.service, b.service))
       .slice(0, most),
   );
-  return [...new Set(told)]
+  return [...new Set(busiest)]
     .toSorted((a, b) => byMost('connections')(a, b) || byMost('live')(a, b) || compareText(a.service, b.service))
     .map((one) => ({
       ...one,

@@ -52,20 +52,20 @@ export class ServiceCounts {
     const came = this.#totals.take(reading);
     this.#balance.take(reading, came, (family, group) => sharesOf(state, family, group), nowMs, rules ? rules.of : '');
     this.#counted = { atMs: nowMs, seconds: secondsSince(this.#counted?.atMs, nowMs) };
-    return this.#tell();
+    return this.#summarise();
   }
 
   /** Takes the live connections. Keeps those of the Services that are told: a node may have 50,000 endpoints. */
   takeTraffic(reading: TrafficReading, hasBytes: boolean, nowMs: number): ToldCounts {
     const seconds = secondsSince(this.#traffic?.atMs, nowMs);
     this.#traffic = { atMs: nowMs, seconds, hasBytes, reading, isPart: false };
-    const told = this.#tell();
-    const kept = told.services.map(({ service }) => [service, reading.get(service) ?? new Map()] as const);
+    const summary = this.#summarise();
+    const kept = summary.services.map(({ service }) => [service, reading.get(service) ?? new Map()] as const);
     this.#traffic = { ...this.#traffic, reading: new Map(kept), isPart: true };
-    return told;
+    return summary;
   }
 
-  #tell(): ToldCounts {
+  #summarise(): ToldCounts {
     const { reading, isPart = false, seconds = null, hasBytes = false } = this.#traffic ?? {};
     const counts = this.#counted && this.#totals.all;
     return {
@@ -74,7 +74,7 @@ export class ServiceCounts {
         (service) => this.#balance.of(service),
         this.#most,
       ),
-      imbalances: this.#balance.far.slice(0, limits.imbalancesTold),
+      imbalances: this.#balance.far.slice(0, limits.imbalancesReported),
       seconds: this.#counted?.seconds ?? null,
       traffic: this.#traffic ? { seconds, hasBytes } : null,
       most: this.#most,

@@ -1,7 +1,7 @@
 import { limits } from '../../limits.ts';
 import { messageOf } from '../../message.ts';
 import type { Kernel } from '../../ports/kernel.ts';
-import type { ProbationProgress, ToldProbe } from '../../ports/operator.ts';
+import type { ProbationProgress, ReportedProbe } from '../../ports/operator.ts';
 import type { Ports } from '../../ports/ports.ts';
 import type { ProbePolicy, ProbeResult } from '../../ports/probes.ts';
 import { type Deadman, Expired } from './deadman.ts';
@@ -132,7 +132,7 @@ export class ProbationWatch {
       ends: at(this.#startMs + this.#seconds * 1000),
       confirmBy: this.#confirmed ? null : at(this.#startMs + this.#decisionSeconds * 1000),
       deadman: deadlineMs === undefined ? null : at(deadlineMs),
-      probes: this.#answers.map((answer) => this.#judge.told(answer)),
+      probes: this.#answers.map((answer) => this.#judge.reportOf(answer)),
       sources: this.#sources,
       without: this.#quarantine.map(({ service }) => service),
     };
@@ -270,7 +270,7 @@ class ProbeJudge {
   }
 
   /** An answer, with what it means for the release. */
-  told(answer: ProbeResult): ToldProbe {
+  reportOf(answer: ProbeResult): ReportedProbe {
     const policy = this.#policies.get(answer.name);
     const bad = policy ? this.#badOf(answer.name).length : 0;
     return { ...answer, bad, allowed: policy?.failures ?? 0, counts: policy !== undefined };

@@ -193,15 +193,20 @@ async function moveCommand(config: SluicedConfig, options: AdoptOptions, termina
   const { kernel } = await session.portsOf(session.backend);
   const gate = await gateFor(config, options, { backend: session.backend, knowsBpf: kernel.knowsBpf });
   const { files, seal } = await bundleFor(config, true);
-  const told = async (outcome: Outcome): Promise<void> => {
+  const reportOutcome = async (outcome: Outcome): Promise<void> => {
     const account = accountOf(outcome);
     noteRelease(account, releaseOf(seal, config.node), session.journal);
     await receipts.report(account, seal);
   };
   const front = session.reconcilerWith({ takeOver: false, beneath: true, takeOrder: true }, gate);
   const instead = session.reconcilerWith({ takeOver: true }, gate);
-  return tell(
-    await adopt(files, hold, { front: reported(front, told), instead: reported(instead, told) }, parts),
+  return printEnding(
+    await adopt(
+      files,
+      hold,
+      { front: reported(front, reportOutcome), instead: reported(instead, reportOutcome) },
+      parts,
+    ),
     hold,
     options,
     terminal,
@@ -209,10 +214,10 @@ async function moveCommand(config: SluicedConfig, options: AdoptOptions, termina
 }
 
 /** A putter whose outcomes are told, as those of `sluiced apply` are. */
-const reported = (putter: Putter, told: (outcome: Outcome) => Promise<void>): Putter => ({
+const reported = (putter: Putter, report: (outcome: Outcome) => Promise<void>): Putter => ({
   async put(files, byHand) {
     const outcome = await putter.put(files, byHand);
-    await told(outcome);
+    await report(outcome);
     return outcome;
   },
   repair: () => putter.repair(),
@@ -235,7 +240,7 @@ async function undoCommand(config: SluicedConfig, options: AdoptOptions, termina
   const receipts = receiptWriterOf(config, () => session.journal, failedReceipt(terminal));
   const because = 'an operator ran `sluiced adopt --undo`';
   if (!journal.active) await receipts.report({ outcome: 'removed', because }, undefined);
-  return tellUndone(ending, config, options, terminal);
+  return printUndone(ending, config, options, terminal);
 }
 
 async function partsOf(
@@ -284,7 +289,7 @@ function unmovable(left: Extract<Outcome, { kind: 'held' | 'pending' }>): Proble
 }
 
 /** Prints how a move ended. @returns the exit code */
-function tell(ending: AdoptEnding, hold: Hold, options: AdoptOptions, terminal: Terminal): number {
+function printEnding(ending: AdoptEnding, hold: Hold, options: AdoptOptions, terminal: Terminal): number {
   if ('outcome' in ending && ending.outcome.kind === 'refused')
     printProblems(ending.outcome.refusal.problems, terminal);
   const outcome = 'outcome' in ending ? ending.outcome.kind : null;
@@ -317,7 +322,7 @@ function textOf(ending: AdoptEnding, hold: Hold): string {
   }
 }
 
-function tellUndone(ending: UndoEnding, { node }: SluicedConfig, options: AdoptOptions, terminal: Terminal): number {
+function printUndone(ending: UndoEnding, { node }: SluicedConfig, options: AdoptOptions, terminal: Terminal): number {
   answer(options, terminal, {
     kind: 'AdoptionUndone',
     fields: { node, result: ending.kind },

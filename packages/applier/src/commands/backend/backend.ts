@@ -64,19 +64,19 @@ function printStores({ backend: used, stores, doubt }: RuleStores): readonly str
 
 async function move(wanted: RuleStore, options: CommonOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
-  const tellMoved = (moved: boolean, text: string): void =>
+  const printMoved = (moved: boolean, text: string): void =>
     answer(options, terminal, { kind: 'RuleStoreMove', fields: { node: config.node, backend: wanted, moved }, text });
   // The journal knows the store, whatever the config has by now.
   using session = await openSession({ ...config, backend: 'auto' }, 'change', () => undefined);
   const { backend: from, journal } = session;
   if (from === wanted && (await isOnlyIn(wanted, session))) {
-    tellMoved(false, `same: the rules are in ${wanted}\n`);
+    printMoved(false, `same: the rules are in ${wanted}\n`);
     return exitCodes.done;
   }
   mustBeSettled(session);
   const old = otherBackend(wanted);
   await moveStore(await session.portsOf(old), await session.portsOf(wanted), () => journal.moved(wanted));
-  tellMoved(true, `the rules are in ${wanted}; ${old} no longer has any\n`);
+  printMoved(true, `the rules are in ${wanted}; ${old} no longer has any\n`);
   if (config.backend !== 'auto' && config.backend !== wanted)
     terminal.err(
       `warning: sluiced.yaml has backend: ${config.backend}; set it to ${wanted} or auto, or sluiced will not start\n`,

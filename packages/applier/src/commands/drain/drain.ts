@@ -27,15 +27,15 @@ export async function drain(options: DrainOptions, terminal: Terminal): Promise<
     if (!now) throw stateError('Cannot wait for the drain: it has ended', 'Run `sluiced drain` again');
     state = now;
   }
-  const isTold = !options.wait || state.untold === 0;
+  const isDone = !options.wait || state.untold === 0;
   const until = state.until === null ? '`sluiced undrain` or a boot' : state.until;
-  const told = isTold ? '' : `; ${state.untold} clients of its ports were not told yet`;
+  const note = isDone ? '' : `; ${state.untold} clients of its ports were not told yet`;
   answer(options, terminal, {
     kind: 'Drain',
     fields: { node: config.node, draining: state },
-    text: `drained until ${until}${told}\n`,
+    text: `drained until ${until}${note}\n`,
   });
-  return isTold ? exitCodes.done : exitCodes.different;
+  return isDone ? exitCodes.done : exitCodes.different;
 }
 
 /** `sluiced undrain`. */

@@ -35,29 +35,29 @@ export async function openNode(
 ): Promise<RunningNode> {
   const scanIntervalMs = config.scanIntervalSeconds * 1000;
   const status = new Status(config.node, monotonicMs, 3 * scanIntervalMs + 2 * limits.commandTimeoutMs, Date.now);
-  tellPolicies(config, status, log);
+  reportPolicies(config, status, log);
   let journal: NodeSession['journal'] | undefined;
   const receiptWriter = receiptWriterOf(
     config,
     () => journal,
     (why) => (why === undefined ? status.clear('RECEIPT') : status.raise('RECEIPT', why)),
   );
-  const tell = reportTo(status, log);
+  const reportEvent = reportTo(status, log);
   const report: Report = (event, details) => {
     receiptWriter.onEvent(event, details);
     status.onEvent(event, details);
     onEvent(event, details);
-    tell(event, details);
+    reportEvent(event, details);
   };
   const session = await openSession(config, 'change', report, probeAlarm(status, log));
   journal = session.journal;
-  tellLacks(config, session, status, log);
+  reportLacks(config, session, status, log);
   status.remembers(memoryOf(session.journal), Date.now);
   return { config, log, monotonicMs, scanIntervalMs, status, session, receiptWriter };
 }
 
 /** Policies that an operator should know of are in the status and, where they are weak, in the log. */
-function tellPolicies({ signatures, rehearse }: SluicedConfig, status: Status, log: Log): void {
+function reportPolicies({ signatures, rehearse }: SluicedConfig, status: Status, log: Log): void {
   status.signatures(signatures.policy);
   if (signatures.policy === 'none')
     log.warn({}, 'signatures: {policy: none}: bundles are accepted from every user who can write them');
@@ -81,7 +81,7 @@ function reportTo(status: Status, log: Log): Report {
 }
 
 /** What the machine lacks, for as long as this process runs. */
-function tellLacks({ layout }: SluicedConfig, session: NodeSession, status: Status, log: Log): void {
+function reportLacks({ layout }: SluicedConfig, session: NodeSession, status: Status, log: Log): void {
   if (layout === 'tree' && !session.hasSwitch) {
     log.warn({}, withoutSwitch);
     status.raise('NO_SWITCH', withoutSwitch);

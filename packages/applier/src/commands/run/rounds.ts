@@ -130,11 +130,11 @@ function clientCount(parts: CountParts): () => Promise<void> {
 function endpointCount(parts: CountParts): () => Promise<void> {
   let known: ReadonlySet<string> = new Set();
   return paced(parts, paces.counts, async (cost) => {
-    const { endpoints, told } = await parts.session.counting.counts(cost);
+    const { endpoints, services } = await parts.session.counting.counts(cost);
     if (endpoints) parts.status.connections(mostConnections(endpoints, parts.config.countedServices));
-    if (!told) return;
-    parts.status.services(told);
-    const far = new Map(told.imbalances.map((one) => [`${one.service} ${one.endpoint}`, one]));
+    if (!services) return;
+    parts.status.services(services);
+    const far = new Map(services.imbalances.map((one) => [`${one.service} ${one.endpoint}`, one]));
     for (const [id, imbalance] of far)
       if (!known.has(id)) parts.log.warn(imbalance, 'an endpoint is far from its share of new connections');
     known = new Set(far.keys());
@@ -144,8 +144,8 @@ function endpointCount(parts: CountParts): () => Promise<void> {
 /** Reads live connections. */
 const trafficCount = (parts: CountParts): (() => Promise<void>) =>
   paced(parts, paces.counts, async (cost) => {
-    const told = await parts.session.counting.traffic(cost);
-    if (told) parts.status.services(told);
+    const services = await parts.session.counting.traffic(cost);
+    if (services) parts.status.services(services);
   });
 
 const manyChanges = (share: number): string =>

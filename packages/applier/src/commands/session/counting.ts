@@ -22,7 +22,7 @@ interface NodeCounts {
   /** To the endpoints of each frontend, in mode nftables. */
   readonly endpoints?: readonly EndpointCount[] | undefined;
   /** To Services, since the first reading. */
-  readonly told?: ToldCounts;
+  readonly services?: ToldCounts;
 }
 
 interface CountedNode {

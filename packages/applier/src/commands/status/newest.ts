@@ -16,7 +16,7 @@ export interface NewestRelease {
 }
 
 /** What is read of the daemon's report. */
-interface Told {
+interface DaemonReport {
   readonly waits?: AwaitedWave | null;
   readonly alarms?: Readonly<Record<string, string>>;
 }
@@ -24,13 +24,13 @@ interface Told {
 /**
  * @param record of the journal
  * @param onProbation whether the open change is a release on probation
- * @param told the daemon's report; null where none answers
+ * @param report the daemon's report; null where none answers
  * @returns null on a node that never had a release
  */
 export function newestRelease(
   record: Pick<NodeRecord, 'open' | 'held' | 'history' | 'current'>,
   onProbation: boolean,
-  told: Told | null,
+  report: DaemonReport | null,
 ): NewestRelease | null {
   const { open, held, history, current } = record;
   if (open?.lane === 'release') {
@@ -38,7 +38,7 @@ export function newestRelease(
     if (held !== null) return { ...about, fate: 'halted', because: held };
     return { ...about, fate: onProbation ? 'on probation' : 'in progress', because: null };
   }
-  const raised = Object.entries(told?.alarms ?? {});
+  const raised = Object.entries(report?.alarms ?? {});
   const waits = raised.find(([code]) => code === 'REMOVAL_HELD' || code === 'RELEASE_DELAYED');
   const last = history.findLast(isOfRelease);
   // That it is not tried again is the fate of the one that was rolled back.
@@ -49,8 +49,8 @@ export function newestRelease(
     const [code, why] = waits ?? refused ?? ['', ''];
     return { ...unnamed, fate: waits ? 'waits' : 'refused', because: `${why} [${code}]` };
   }
-  if (told?.waits)
-    return { ...unnamed, fate: 'waits', because: `for wave ${told.waits.wave} (${told.waits.name}) to open` };
+  if (report?.waits)
+    return { ...unnamed, fate: 'waits', because: `for wave ${report.waits.wave} (${report.waits.name}) to open` };
   if (last?.what === 'rolled-back') return endedAs(last, 'rolled back', last.because ?? null);
   if (last?.what === 'held') return endedAs(last, 'halted', last.because ?? null);
   if (last?.what === 'chosen' || last?.what === 'fell-back') {

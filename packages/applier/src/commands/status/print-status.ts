@@ -8,7 +8,7 @@ import { describeDamage } from '../../state/damage.ts';
 import type { KernelView } from './compare.ts';
 import type { ProbationStatus } from '../../daemon/control/protocol.ts';
 import type { DrainState } from '../../ports/drain.ts';
-import type { ToldProbe } from '../../ports/operator.ts';
+import type { ReportedProbe } from '../../ports/operator.ts';
 import type { NewestRelease } from './newest.ts';
 import type { DaemonStatus, StatusSummary } from './summary.ts';
 
@@ -127,7 +127,7 @@ function probationRows({ version, generation, token, progress }: ProbationStatus
   ];
 }
 
-function describeProbe({ name, healthy, seen, bad, allowed, counts }: ToldProbe): string {
+function describeProbe({ name, healthy, seen, bad, allowed, counts }: ReportedProbe): string {
   if (!counts) return `${name}: ${healthy ? 'good' : 'bad, as before the release'}: ${seen}`;
   const count = bad === 0 ? '' : `, ${bad} bad of ${allowed} that roll back`;
   return `${name}: ${healthy ? 'good' : 'BAD'}${count}: ${seen}`;
@@ -174,8 +174,8 @@ function describeProtection(protection: NftProtection): string {
 
 function describeDrain({ since, until, because, untold }: DrainState): string {
   const end = until === null ? '`sluiced undrain` or a boot ends it' : `until ${until}`;
-  const told = untold === 0 ? '' : `; ${untold} load balancers were not told yet`;
-  return `load balancers are told to send elsewhere since ${since} (${because}), ${end}${told}`;
+  const note = untold === 0 ? '' : `; ${untold} load balancers were not told yet`;
+  return `load balancers are told to send elsewhere since ${since} (${because}), ${end}${note}`;
 }
 
 /** What a move from kube-proxy has come to. */

@@ -13,7 +13,7 @@ import type { OwnProcesses } from './own-processes.ts';
 
 /** What tells of changes, the best first. */
 interface HeardParts {
-  readonly monitor: Pick<NftMonitor, 'state' | 'told' | 'everTold' | 'returnMs' | 'restart' | 'close'>;
+  readonly monitor: Pick<NftMonitor, 'state' | 'reports' | 'hasEverReported' | 'returnMs' | 'restart' | 'close'>;
   readonly count: Pick<ChangeCount, 'read'>;
   readonly poll: ChangeWatch;
   readonly monotonicMs: () => number;
@@ -28,9 +28,9 @@ export class HeardChanges implements ChangeWatch {
   readonly #parts: HeardParts;
   /** The count, and the number of reports, when every change was known. */
   #count: string | undefined;
-  #told = 0;
+  #reports = 0;
   /** The number of reports at the last look. */
-  #toldLast = 0;
+  #lastReports = 0;
   #lateSinceMs: number | undefined;
   /** Sluice itself changed something since the last look, which the count does not tell apart. */
   #hasWritten = false;
@@ -53,22 +53,23 @@ export class HeardChanges implements ChangeWatch {
     const { monitor, count: counter, monotonicMs } = this.#parts;
     const count = await counter.read();
     const nowMs = monotonicMs();
-    const told = monitor.told !== this.#told;
+    const hasReported = monitor.reports !== this.#reports;
     // A report is a sign of life.
-    if (monitor.told !== this.#toldLast) this.#lateSinceMs = nowMs;
+    if (monitor.reports !== this.#lastReports) this.#lateSinceMs = nowMs;
     this.#lateSinceMs ??= nowMs;
-    this.#toldLast = monitor.told;
+    this.#lastReports = monitor.reports;
     const isNew = count === undefined || this.#count === undefined;
     const moved = isNew ? undefined : count !== this.#count;
-    const { state, everTold } = monitor;
-    const hearing = judgeHearing({ monitor: state, moved, told, everTold, lateMs: nowMs - this.#lateSinceMs });
+    const { state, hasEverReported } = monitor;
+    const lateMs = nowMs - this.#lateSinceMs;
+    const hearing = judgeHearing({ monitor: state, moved, hasReported, hasEverReported, lateMs });
     this.#dueMs = nowMs + (hearing === 'late' ? limits.hearAgainMs : limits.hearPauseMs);
     if (hearing === 'late') return 'unknown';
     if (hearing === 'unknown') return this.#poll(count);
     if (hearing === 'deaf') monitor.restart();
     const hasWritten = this.#hasWritten;
     this.#count = count;
-    this.#told = monitor.told;
+    this.#reports = monitor.reports;
     this.#lateSinceMs = undefined;
     this.#hasWritten = false;
     if (hearing === 'complete' || moved === false) return 'unchanged';

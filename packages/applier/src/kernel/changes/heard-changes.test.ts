@@ -7,20 +7,24 @@ import { type Heard, judgeHearing } from './hearing.ts';
 const late = limits.hearLateMsMax;
 
 describe('what follows from a look', () => {
-  const hears: Heard = { monitor: 'hears', moved: false, told: false, everTold: false, lateMs: late };
+  const hears: Heard = { monitor: 'hears', moved: false, hasReported: false, hasEverReported: false, lateMs: late };
   test.each([
     ['nothing changed', hears, 'complete'],
-    ['a change was reported', { ...hears, moved: true, told: true }, 'complete'],
+    ['a change was reported', { ...hears, moved: true, hasReported: true }, 'complete'],
     ['a change was not reported yet', { ...hears, moved: true, lateMs: late - 1 }, 'late'],
     ['a change was not reported', { ...hears, moved: true }, 'deaf'],
     ['nothing is counted, and an old monitor may not report', { ...hears, moved: undefined }, 'unknown'],
-    ['nothing is counted, and monitors do report', { ...hears, moved: undefined, everTold: true }, 'complete'],
-    ['it has not read everything', { ...hears, monitor: 'behind', moved: true, told: true, lateMs: 0 }, 'late'],
-    ['it does not read', { ...hears, monitor: 'behind', moved: true, told: true }, 'deaf'],
+    ['nothing is counted, and monitors do report', { ...hears, moved: undefined, hasEverReported: true }, 'complete'],
+    ['it has not read everything', { ...hears, monitor: 'behind', moved: true, hasReported: true, lateMs: 0 }, 'late'],
+    ['it does not read', { ...hears, monitor: 'behind', moved: true, hasReported: true }, 'deaf'],
     ['it is stopped, and nothing changed', { ...hears, monitor: 'behind' }, 'deaf'],
     ['it is gone, and nothing changed', { ...hears, monitor: 'away' }, 'complete'],
-    ['it is gone, and something changed', { ...hears, monitor: 'away', moved: true, told: true }, 'moved'],
-    ['it is gone, and nothing is counted', { ...hears, monitor: 'away', moved: undefined, everTold: true }, 'unknown'],
+    ['it is gone, and something changed', { ...hears, monitor: 'away', moved: true, hasReported: true }, 'moved'],
+    [
+      'it is gone, and nothing is counted',
+      { ...hears, monitor: 'away', moved: undefined, hasEverReported: true },
+      'unknown',
+    ],
   ] as const)('%s', (_title, heard, hearing) => {
     expect(judgeHearing(heard)).toBe(hearing);
   });
@@ -32,11 +36,11 @@ describe('changes that are heard', () => {
   let restarts: number;
   let polls: number;
   let polled: ForeignChange | 'unchanged';
-  let monitor: { state: Heard['monitor']; told: number; everTold: boolean; returnMs: number };
+  let monitor: { state: Heard['monitor']; reports: number; hasEverReported: boolean; returnMs: number };
   let heard: HeardChanges;
   beforeEach(async () => {
     [nowMs, count, restarts, polls, polled] = [0, '1', 0, 0, 'unchanged'];
-    monitor = { state: 'hears', told: 0, everTold: false, returnMs: -Infinity };
+    monitor = { state: 'hears', reports: 0, hasEverReported: false, returnMs: -Infinity };
     const poll = {
       dueMs: 0,
       look: async () => {
@@ -63,7 +67,7 @@ describe('changes that are heard', () => {
   test('a change that is reported needs no comparison', async () => {
     expect(await look()).toBe('unchanged');
     count = '2';
-    monitor.told = 3;
+    monitor.reports = 3;
     expect(await look()).toBe('unchanged');
     expect(restarts).toBe(0);
   });
@@ -72,7 +76,7 @@ describe('changes that are heard', () => {
     count = '2';
     expect(await look()).toBe('unknown');
     expect(heard.dueMs - nowMs).toBe(limits.hearAgainMs);
-    monitor.told = 1;
+    monitor.reports = 1;
     expect(await look()).toBe('unchanged');
     expect(heard.dueMs - nowMs).toBe(limits.hearPauseMs);
     expect(restarts).toBe(0);
@@ -93,7 +97,7 @@ describe('changes that are heard', () => {
     monitor.state = 'behind';
     count = '2';
     for (let times = 0; times < 10; times++) {
-      monitor.told += 1;
+      monitor.reports += 1;
       expect(await look()).toBe('unknown');
     }
     let seen = await look();
@@ -139,7 +143,7 @@ describe('changes that are heard', () => {
   test('a count that ends says nothing, and a monitor that reports is believed', async () => {
     expect(await look()).toBe('unchanged');
     count = undefined;
-    monitor.everTold = true;
+    monitor.hasEverReported = true;
     expect(await look()).toBe('unchanged');
     count = '1';
     expect(await look(), 'it began again').toBe('unchanged');

@@ -10,9 +10,9 @@ export interface Heard {
   /** Whether the count of changes has moved since the last look that knew everything; undefined: nothing is counted. */
   readonly moved: boolean | undefined;
   /** Whether the monitor reported anything since then, also our own changes. */
-  readonly told: boolean;
+  readonly hasReported: boolean;
   /** Whether a monitor has ever reported anything: an old version may not be able to. */
-  readonly everTold: boolean;
+  readonly hasEverReported: boolean;
   /** For how long it has been behind or silent, in milliseconds. */
   readonly lateMs: number;
 }
@@ -24,9 +24,9 @@ export interface Heard {
 type Hearing = 'complete' | 'late' | 'deaf' | 'moved' | 'unknown';
 
 /** What follows from a look: a monitor is believed for as long as the kernel's own account of it gives no reason to doubt. */
-export function judgeHearing({ monitor, moved, told, everTold, lateMs }: Heard): Hearing {
+export function judgeHearing({ monitor, moved, hasReported, hasEverReported, lateMs }: Heard): Hearing {
   if (monitor === 'away') return moved === undefined ? 'unknown' : moved ? 'moved' : 'complete';
-  const isSilent = moved === true && !told;
+  const isSilent = moved === true && !hasReported;
   if (monitor === 'behind' || isSilent) return lateMs < limits.hearLateMsMax ? 'late' : 'deaf';
-  return moved === undefined && !everTold ? 'unknown' : 'complete';
+  return moved === undefined && !hasEverReported ? 'unknown' : 'complete';
 }

@@ -59,9 +59,9 @@ describe('xtables-monitor', () => {
   test('is relied on only after it has reported the end of a change', () => {
     const events = new NftEvents(() => true);
     events.read(' EVENT: -4 -t nat -N SLU-A');
-    expect(events.told).toBe(0);
+    expect(events.reports).toBe(0);
     events.read('NEWGEN: GENID=5 PID=9 NAME=iptables');
-    expect(events.told).toBe(1);
+    expect(events.reports).toBe(1);
   });
 
   test('keeps a few truncated lines of a large change', () => {

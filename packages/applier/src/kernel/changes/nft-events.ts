@@ -36,7 +36,7 @@ export class NftEvents {
   #isOfOthers = false;
   readonly #isNft: () => boolean;
   /** Changes that were reported yet, including our own. */
-  told = 0;
+  reports = 0;
 
   /**
    * @param isOwn called once for each change, with the process that made it according to the kernel
@@ -54,7 +54,7 @@ export class NftEvents {
       this.#take(line);
       return undefined;
     }
-    this.told += 1;
+    this.reports += 1;
     const [what, concerns] = [this.#what, this.#concerns || (!this.#isOfOthers && this.#isNft())];
     this.#what = [];
     this.#concerns = false;

@@ -73,7 +73,7 @@ test('a monitor that the kernel told too much asks for one comparison, when it r
   await until('it has ended', () => monitor!.returnMs > performance.now());
   expect(doubts, 'not before it runs again').toBe(1);
   await until('it runs again', () => doubts === 2);
-  expect([monitor?.state, monitor?.everTold, monitor?.returnMs]).toEqual(['hears', true, -Infinity]);
+  expect([monitor?.state, monitor?.hasEverReported, monitor?.returnMs]).toEqual(['hears', true, -Infinity]);
 });
 
 test('a monitor that cannot be started again asks for a comparison then', async () => {

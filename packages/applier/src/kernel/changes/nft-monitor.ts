@@ -38,9 +38,9 @@ export class NftMonitor {
   /** When it runs again at the latest, monotonic, if it ended after it ran: then it asks for a comparison. */
   #returnMs: number | undefined;
   /** Changes that all runs have reported, including our own. */
-  told = 0;
+  reports = 0;
   /** Whether any run has ever reported anything: an old version may not be able to. */
-  everTold = false;
+  hasEverReported = false;
 
   /** @param isNft whether the node runs mode nftables now */
   constructor(
@@ -107,19 +107,19 @@ export class NftMonitor {
     child.stderr
       .setEncoding('utf8')
       .on('data', (part: string) => void (errors = `${errors}${part}`.slice(-errorCharactersMax)));
-    let told = 0;
+    let reports = 0;
     const events = new NftEvents((pid, name) => this.#own.made(pid, name), this.#isNft);
     createInterface({ input: child.stdout }).on('line', (line) => {
       const change = events.read(line);
-      if (events.told > told) this.#tells(events.told - told);
-      told = events.told;
+      if (events.reports > reports) this.#countReports(events.reports - reports);
+      reports = events.reports;
       if (change) this.#onChange(change);
     });
     await child;
     clearTimeout(this.#timer);
     if (this.#closed) return;
     // The kernel told it of more changes than it could read.
-    if (errors.includes('No buffer space available')) this.#tells(0);
+    if (errors.includes('No buffer space available')) this.#countReports(0);
     // All earlier changes were reported; later ones are found by a comparison when it runs again, or by polling.
     if (this.#returnMs !== undefined) this.#doubt();
     const soonMs = this.#monotonicMs() + 2 * (retries.monitor.leastMs + limits.monitorTrustMs);
@@ -137,9 +137,9 @@ export class NftMonitor {
     this.#doubt();
   }
 
-  #tells(changes: number): void {
-    this.told += changes;
-    this.everTold = true;
+  #countReports(changes: number): void {
+    this.reports += changes;
+    this.hasEverReported = true;
     this.#failures = 0;
   }
 

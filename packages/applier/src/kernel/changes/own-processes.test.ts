@@ -25,7 +25,7 @@ test('attributes no change to readers or old writers', () => {
   own.add(1, { file: '/usr/sbin/iptables-nft' });
   expect(own.made(4711, 'iptables-nft')).toBe(false);
   own.add(2, restore);
-  nowMs = limits.ownChangeToldMs;
+  nowMs = limits.ownChangeReportedMs;
   expect(own.made(4712, name)).toBe(false);
 });
 

@@ -54,7 +54,7 @@ export class OwnProcesses {
     }
     // Only tools with input change tables.
     if (input === undefined) return undefined;
-    const untilMs = this.#monotonicMs() + limits.ownChangeToldMs;
+    const untilMs = this.#monotonicMs() + limits.ownChangeReportedMs;
     const name = basename(file).slice(0, nameCharactersMax);
     this.#awaited = [...this.#waiting(), { name, untilMs }];
     return (exitCode) => void (exitCode !== 0 && this.#take(name));

@@ -35,8 +35,8 @@ async function fillOf({ nft, prlimit, run, signal }: CountTools, family: Family)
   const { exitCode, stdout } = await run({ file: nft, args: ['-n', '-t', ...list] });
   const size = Number(/^\s*size (\d+)/m.exec(stdout)?.[1]);
   if (exitCode !== 0 || !(size > 0)) return undefined;
-  const told = /^\s*size \d+\s*# count (\d+)/m.exec(stdout)?.[1];
-  if (told !== undefined) return { family, clients: Number(told), size };
+  const printed = /^\s*size \d+\s*# count (\d+)/m.exec(stdout)?.[1];
+  if (printed !== undefined) return { family, clients: Number(printed), size };
   if (prlimit === undefined) return undefined;
   const bytes = Math.min(limits.affinityListBytesMax, Math.floor(availableBytes() / 2));
   const counter = new ClientCounter();

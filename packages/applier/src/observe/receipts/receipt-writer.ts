@@ -29,7 +29,7 @@ export class ReceiptWriter {
 
   constructor(parts: ReceiptWriterParts) {
     this.#parts = parts;
-    this.#reported = parts.receipts.told ?? { refused: false };
+    this.#reported = parts.receipts.kept ?? { refused: false };
   }
 
   /** Takes an event of a transaction; keeps the results of the last probe round. */
@@ -92,12 +92,12 @@ export class ReceiptWriter {
     return { ...this.#reported, refused, ...(isOfNone ? {} : { isOvertaken: true }) };
   }
 
-  /** @param told counts once it is written: a failed write is repeated with the next receipt */
+  /** @param kept counts once it is written: a failed write is repeated with the next receipt */
   async #write(
     account: Account,
     release: Receipt['release'],
     probes: readonly ProbeResult[],
-    told: ReportedRelease,
+    kept: ReportedRelease,
   ): Promise<void> {
     const { receipts, node, active, serving, sluiced, failed } = this.#parts;
     const draining = this.#parts.draining();
@@ -106,7 +106,7 @@ export class ReceiptWriter {
     const stands = now ? { generation: now.number, version: now.version } : null;
     try {
       const known = { release, standing: stands, serving: serving(), ...drain, sluiced };
-      const { draining: _before, ...rest } = told;
+      const { draining: _before, ...rest } = kept;
       const reported = { ...rest, ...drain };
       await receipts.write(contentOf(node, account, known, probes), reported);
       this.#reported = reported;

@@ -65,11 +65,11 @@ export class Receipts {
 
   /**
    * Writes a receipt, unless the last one has the same content.
-   * @param told is kept with it
+   * @param kept stays with it, for the next process
    * @returns its file, or undefined when there was nothing to write
    * @throws StateError when the key cannot be used, or the disk takes no write
    */
-  async write(content: ReceiptContent, told?: ReportedRelease): Promise<string | undefined> {
+  async write(content: ReceiptContent, kept?: ReportedRelease): Promise<string | undefined> {
     const { state, directory, keep } = this.#rules;
     if (!hasKey(state)) return undefined;
     const last = this.#last();
@@ -91,7 +91,7 @@ export class Receipts {
       // Readable by all users: receipts may be collected by any of them, and contain nothing secret.
       writing(path, () => chmodSync(path, 0o644));
     }
-    this.#remember(receipt.number, same, told);
+    this.#remember(receipt.number, same, kept);
     writing(directory, () => this.#prune(keep));
     return file;
   }
@@ -111,7 +111,7 @@ export class Receipts {
   }
 
   /** What was kept with the last receipt. */
-  get told(): ReportedRelease | undefined {
+  get kept(): ReportedRelease | undefined {
     return this.#last()?.told;
   }
 

@@ -7,7 +7,7 @@ import { checkTrust, type Trust } from './trust.ts';
 import type { Folder, Visited } from './walk.ts';
 
 /** What its writer says of a directory. */
-export interface ToldChanges {
+export interface AnnouncedChanges {
   /** The `.sluice-complete` that it has now. */
   readonly complete: string;
   /** The files that are new, changed or gone since an earlier state, and `.sluice-complete`. */
@@ -21,11 +21,11 @@ export interface ToldChanges {
  * @returns `unsealed` where there is no seal; undefined where the writer says nothing about that state, and for a release
  * @throws InboxError for files that are not to be trusted; errors of the file system
  */
-export function readToldChanges(
+export function readAnnouncedChanges(
   top: OpenDirectory,
   from: string,
   trust: Trust | undefined,
-): ToldChanges | 'unsealed' | undefined {
+): AnnouncedChanges | 'unsealed' | undefined {
   if (hasEntry(top, sumsFile)) return undefined;
   const complete = textOf(top, completeFile, trust);
   if (complete === undefined) return 'unsealed';
