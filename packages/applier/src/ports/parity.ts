@@ -6,7 +6,7 @@ import type { Refusal } from './refusal.ts';
  */
 export interface ParityGate {
   /** Whether Service rules stand where the transaction does not look: in the other rule store. */
-  standsElsewhere(): Promise<boolean>;
+  servesElsewhere(): Promise<boolean>;
   /**
    * @param version of the node's rules in the bundle
    * @returns why not; undefined: it may

@@ -130,7 +130,7 @@ export class DiskJournal implements Journal {
     const current = this.#stored(target);
     const record = { ...recordFrom(node, current), ...(backend ? { backend } : {}) };
     this.#file.startAgain(transitions.fellBack(record, target, because, this.#file.time));
-    this.#stands(target, current);
+    this.#activate(target, current);
   }
 
   /** Starts again from the rules in the kernel, where their history is not known. */
@@ -308,7 +308,7 @@ export class DiskJournal implements Journal {
   }
 
   async choose(target: Generation): Promise<Generation> {
-    this.#standsBy(target, transitions.chosen(this.record, target, this.#file.time));
+    this.#activateBy(target, transitions.chosen(this.record, target, this.#file.time));
     return target;
   }
 
@@ -323,23 +323,23 @@ export class DiskJournal implements Journal {
   }
 
   async fallBack(target: Generation, because: string): Promise<void> {
-    this.#standsBy(target, transitions.fellBack(this.record, target, because, this.#file.time));
+    this.#activateBy(target, transitions.fellBack(this.record, target, because, this.#file.time));
   }
 
   /** Called before an older generation is loaded while the transaction stays open. */
-  async standsIn({ number, revision }: Generation): Promise<void> {
+  async recordStandIn({ number, revision }: Generation): Promise<void> {
     const record = transitions.standingIn(this.record, number, revision);
     if (record) this.#file.save(record);
   }
 
   /** A generation is active by a record, which gets its newest form. */
-  #standsBy(target: Generation, record: NodeRecord): void {
+  #activateBy(target: Generation, record: NodeRecord): void {
     const current = this.#stored(target);
     this.#file.save({ ...record, current });
-    this.#stands(target, current);
+    this.#activate(target, current);
   }
 
-  #stands(target: Generation, { manifest }: GenerationRecord): void {
+  #activate(target: Generation, { manifest }: GenerationRecord): void {
     this.#active = target;
     this.#inFlight = {};
     this.#upkeep.wrote(target, manifest);

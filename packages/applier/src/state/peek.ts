@@ -2,7 +2,7 @@ import { accessSync, constants } from 'node:fs';
 import { wholeNames } from './files.ts';
 import { StateError } from './state-error.ts';
 import { type NodeRecord, readRecord } from './record.ts';
-import { stoodLast } from './remains.ts';
+import { lastActive } from './remains.ts';
 import { readSlots } from './slots.ts';
 
 /** The content of a journal. */
@@ -54,7 +54,7 @@ export function pinnedStore(directory: string): NodeRecord['backend'] {
  */
 function lostBecause(directory: string, path: string, kind: 'missing' | 'fresh' | 'damaged'): string | undefined {
   if (kind === 'damaged') return `both slots of ${path} are damaged`;
-  const hadRules = stoodLast(`${directory}/current`) !== undefined;
+  const hadRules = lastActive(`${directory}/current`) !== undefined;
   if (kind === 'fresh') return hadRules ? `${path} has no record, but the node has had rules` : undefined;
   const hasPrograms = hadRules || wholeNames(`${directory}/store`).length > 0;
   return hasPrograms ? `${path} is missing, but the store has programs` : undefined;

@@ -26,7 +26,7 @@ export function activeGenerationFile(
  * @returns the generation of the text; undefined where there is none, or the file is damaged
  * @throws StateError when it cannot be read now
  */
-export function stoodLast(current: string): GenerationRecord | undefined {
+export function lastActive(current: string): GenerationRecord | undefined {
   const [text] = [current, asideOf(current)].flatMap((one) => readIfWhole(`${one}/${activeGenerationName}`) ?? []);
   try {
     return v.parse(generationForm, JSON.parse(text ?? ''));
@@ -40,7 +40,7 @@ export function stoodLast(current: string): GenerationRecord | undefined {
  * others by their digests. The numbers of the others are lost: each gets the one after the last.
  */
 export function* remainsOf(directory: string, store: Store): Generator<StoredGeneration> {
-  const last = stoodLast(`${directory}/current`);
+  const last = lastActive(`${directory}/current`);
   const state = last && getState(last.manifest, store);
   if (last && state) {
     const { number, revision, version, partial } = last;

@@ -2,7 +2,7 @@ import { limits } from '../limits.ts';
 import type { Generation } from '../ports/journal.ts';
 import { publishDirectory } from './files.ts';
 import type { GenerationRecord } from './record.ts';
-import { activeGenerationFile, stoodLast } from './remains.ts';
+import { activeGenerationFile, lastActive } from './remains.ts';
 import { printSysctl } from '@sluice/netfilter';
 import { nativeFilesOf } from '../apply/planes/planes.ts';
 import { printStaged } from '../apply/plan/stages.ts';
@@ -22,7 +22,7 @@ export class CurrentText {
   constructor(directory: string, nowMs: () => number) {
     this.#directory = directory;
     this.#nowMs = nowMs;
-    this.#manifest = stoodLast(directory)?.manifest ?? '';
+    this.#manifest = lastActive(directory)?.manifest ?? '';
   }
 
   /** The digest of its generation's manifest; empty where that is not known. */
@@ -47,7 +47,7 @@ export class CurrentText {
 
   /** The last active generation that was written, as the journal names it; undefined where the directory does not say. */
   get last(): GenerationRecord | undefined {
-    return stoodLast(this.#directory);
+    return lastActive(this.#directory);
   }
 
   /** Writes it when the active generation has changed, but not often: at 10,000 Services it is 25 MB. */

@@ -25,5 +25,5 @@ export async function refuseTakeOver(
   const traces = await kernel.proxyTraces();
   const tables = observed ?? (await kernel.observe(familiesOf(from.state)));
   const isBare = !traces.ipvs && !traces.nftables && countNames(foreignProxyChains(tables, {})) === 0;
-  return !isBare || (await parity.standsElsewhere()) ? parity.refuse(version) : undefined;
+  return !isBare || (await parity.servesElsewhere()) ? parity.refuse(version) : undefined;
 }

@@ -91,7 +91,7 @@ describe.each(dataPlanes)('layout $layout, mode $mode', ({ layout, mode }) => {
         problems: [{ code: 'NODE_PARITY_MISSING', level: 'error', message: 'no certificate', hint: 'make one' }],
       } as const;
       const parity = {
-        standsElsewhere: async () => false,
+        servesElsewhere: async () => false,
         refuse: async (version: string) => (asked.push(version), refusal),
       };
       await start(proxyRules);

@@ -84,7 +84,7 @@ export class VerifiedAnswers {
     try {
       if (!(await keeper.looksRight())) steps += await keeper.repairAll();
       for (let tries = 1; tries <= limits.baselineTriesMax; tries++) {
-        const stood = await earlier();
+        const rulesBefore = await earlier();
         const before = await kernel.changeCount?.();
         answers = await probes.untilVerdict();
         const isLater = steps > 0 || tries > 1;
@@ -92,8 +92,8 @@ export class VerifiedAnswers {
         const isSame = (await kernel.changeCount?.()) === before;
         const repaired = await keeper.repairAll();
         steps += repaired;
-        const stands = await earlier();
-        isCut = stands === 'cut' || stands !== stood;
+        const rulesAfter = await earlier();
+        isCut = rulesAfter === 'cut' || rulesAfter !== rulesBefore;
         // Programs that write rules of their own all the time must not keep a release out: the comparison is what counts in the end.
         const isLast = tries === limits.baselineTriesMax;
         if (repaired === 0 && !isCut && (isSame || isLast)) return new VerifiedAnswers(answers, rules, isLater);

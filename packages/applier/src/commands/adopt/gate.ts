@@ -50,7 +50,7 @@ export async function gateFor(
     accepted: accept,
     observe: () => observeBefore(config.node, knowsBpf, run),
     compare: (observed) => (report === undefined ? runParity(observed, config, run) : readReport(report)),
-    standsElsewhere: async () => (await useOf(otherBackend(backend), run)).hasKubeProxy,
+    servesElsewhere: async () => (await useOf(otherBackend(backend), run)).hasKubeProxy,
     nowMs: Date.now,
   });
 }

@@ -236,7 +236,7 @@ async function bootEarlier(node: BootNode, time: BootTime, terminal: BootTermina
   const instead = ` instead of ${journal.record.current?.number ?? 0}`;
   const loadsInstead = async (target: Generation): Promise<boolean> => {
     // A disk that takes no write must not leave the node without rules.
-    if (target !== journal.active) await journal.standsIn(target).catch(() => undefined);
+    if (target !== journal.active) await journal.recordStandIn(target).catch(() => undefined);
     return isLoaded(node, target, terminal);
   };
   const rollsBackTo = async (target: Generation): Promise<boolean> => {

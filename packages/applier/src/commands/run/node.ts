@@ -106,11 +106,13 @@ function memoryOf(journal: DiskJournal): NodeMemory {
     notBeforeMs: () => journal.notBeforeMs,
     standsSinceMs: () => {
       const { active, record } = journal;
-      const came = record.history.findLast(({ generation, what }) => generation === active?.number && stands.has(what));
+      const came = record.history.findLast(
+        ({ generation, what }) => generation === active?.number && activating.has(what),
+      );
       return came && Date.parse(came.at);
     },
   };
 }
 
 /** History entries after which a generation, or a revision of it, is active. */
-const stands: ReadonlySet<string> = new Set(['first-run', 'confirmed', 'updated', 'chosen', 'fell-back']);
+const activating: ReadonlySet<string> = new Set(['first-run', 'confirmed', 'updated', 'chosen', 'fell-back']);

@@ -22,7 +22,7 @@ export function certificateGateOf(config: SluicedConfig, run: Run, backend: Rule
       trust: trustOf(undefined),
       nowMs: Date.now,
       bootId,
-      standsElsewhere: async () => (await useOf(otherBackend(backend), run)).hasKubeProxy,
+      servesElsewhere: async () => (await useOf(otherBackend(backend), run)).hasKubeProxy,
       observe: async () => observedDigest(await observeBefore(node, true, run)),
     },
   );

@@ -271,7 +271,7 @@ describe('a node with kube-proxy in mode iptables', () => {
     const before = await moved.text();
     const asked: string[] = [];
     const parity = {
-      standsElsewhere: async () => false,
+      servesElsewhere: async () => false,
       refuse: async (version: string) => {
         asked.push(version);
         return { problems: [{ code: 'NODE_PARITY_MISSING', level: 'error', message: 'no', hint: '' }] } as const;
@@ -293,7 +293,7 @@ describe('a node with kube-proxy in mode iptables', () => {
     const before = await moved.text();
     let asked = 0;
     const parity = {
-      standsElsewhere: async () => false,
+      servesElsewhere: async () => false,
       refuse: async () => {
         if (asked++ === 0) return undefined;
         return { problems: [{ code: 'NODE_PARITY_MISSING', level: 'error', message: 'no', hint: '' }] } as const;

@@ -8,7 +8,7 @@ import type { Ports } from '../../ports/ports.ts';
 import { messageOf } from '../../message.ts';
 import type { IpvsWindow } from '../../ports/ipvs/window.ts';
 import { announceWindow, proxyIpvs, removeProxyIpvs } from './proxy-ipvs.ts';
-import { proxyState, standsProxy } from './proxy-rules.ts';
+import { proxyState, hasProxyRules } from './proxy-rules.ts';
 
 /** Puts a bundle into the kernel, as `Reconciler.put` does. */
 export interface Putter {
@@ -117,7 +117,7 @@ export async function storeProxy({
   const { active, adoption } = journal;
   if (!active || !adoption || adoption.isStored) return;
   const observed = await kernel.observe(families);
-  if (!standsProxy(observed, active.state)) return;
+  if (!hasProxyRules(observed, active.state)) return;
   const ipvs = await proxyIpvs(kernel);
   await journal.keepReplaced({ ...withoutCounters(proxyState(observed, active.state)), ...(ipvs ? { ipvs } : {}) });
 }

@@ -16,7 +16,7 @@ export const proxyState = (observed: Observed, active: NodeState): NodeState => 
  * Whether rules of kube-proxy are left that packets can meet. Chains that only a foreign rule leads to stay (`adaptDesired`): without the
  * jumps of kube-proxy they serve no packet of a Service.
  */
-export function standsProxy(observed: Observed, active: NodeState): boolean {
+export function hasProxyRules(observed: Observed, active: NodeState): boolean {
   const { families } = proxyState(observed, active);
   return familyNames.some((family) =>
     (['nat', 'filter'] as const).some((table) => (families[family]?.[table].jumps.length ?? 0) > 0),

@@ -27,7 +27,7 @@ interface CertificateParts extends SignatureChecker {
   /** The time of day. */
   readonly nowMs: () => number;
   readonly bootId: () => string;
-  readonly standsElsewhere: () => Promise<boolean>;
+  readonly servesElsewhere: () => Promise<boolean>;
   /** Observes the node now. @returns the digest */
   readonly observe: () => Promise<string>;
 }
@@ -45,8 +45,8 @@ export class CertificateGate implements ParityGate {
     this.#parts = parts;
   }
 
-  standsElsewhere(): Promise<boolean> {
-    return this.#parts.standsElsewhere();
+  servesElsewhere(): Promise<boolean> {
+    return this.#parts.servesElsewhere();
   }
 
   async refuse(version: string): Promise<Refusal | undefined> {

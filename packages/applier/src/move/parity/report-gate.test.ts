@@ -39,7 +39,7 @@ async function refusal(chains: readonly string[], bad?: string) {
       compared.push(now);
       return reportOf(stateOf(now), now === bad);
     },
-    standsElsewhere: async () => false,
+    servesElsewhere: async () => false,
     nowMs: () => Date.parse('2026-12-01T12:00:00Z'),
   });
   const refused = await gate.refuse(version);
@@ -82,7 +82,7 @@ test('a report about another state, or of another bundle, does not fit', async (
       accepted: [],
       observe: async () => stateOf('A'),
       compare: async () => text,
-      standsElsewhere: async () => false,
+      servesElsewhere: async () => false,
       nowMs: () => Date.parse('2026-12-01T12:00:00Z'),
     });
   const whyOf = async (text: string, of = version) => (await gate(text).refuse(of))?.problems[0]?.message;

@@ -24,7 +24,7 @@ interface ReportParts {
    * @returns the text of a parity report
    */
   readonly compare: (observed: string) => Promise<string>;
-  readonly standsElsewhere: () => Promise<boolean>;
+  readonly servesElsewhere: () => Promise<boolean>;
   readonly nowMs: () => number;
 }
 
@@ -38,8 +38,8 @@ export class ReportGate implements ParityGate {
     this.#parts = parts;
   }
 
-  standsElsewhere(): Promise<boolean> {
-    return this.#parts.standsElsewhere();
+  servesElsewhere(): Promise<boolean> {
+    return this.#parts.servesElsewhere();
   }
 
   async refuse(version: string): Promise<Refusal | undefined> {

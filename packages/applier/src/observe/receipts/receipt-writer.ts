@@ -103,9 +103,9 @@ export class ReceiptWriter {
     const draining = this.#parts.draining();
     const drain = draining ? { draining } : {};
     const now = active();
-    const stands = now ? { generation: now.number, version: now.version } : null;
+    const current = now ? { generation: now.number, version: now.version } : null;
     try {
-      const known = { release, standing: stands, serving: serving(), ...drain, sluiced };
+      const known = { release, standing: current, serving: serving(), ...drain, sluiced };
       const { draining: _before, ...rest } = kept;
       const reported = { ...rest, ...drain };
       await receipts.write(contentOf(node, account, known, probes), reported);
