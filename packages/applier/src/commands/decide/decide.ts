@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { stateError } from '../../command-error.ts';
-import { reach } from '../../daemon/control/ask.ts';
+import { connectToDaemon } from '../../daemon/control/ask.ts';
 import { noProbation } from '../../daemon/control/decisions.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import type { Decision } from '../../ports/operator.ts';
@@ -24,7 +24,7 @@ export async function decide(decision: Decision, options: DecideOptions, termina
       'A token has 8 hex digits; `sluiced status` shows it',
     );
   checkReadable(state);
-  const control = await reach(state);
+  const control = await connectToDaemon(state);
   if (!control) throw noProbation(decision, node);
   const beganMs = Date.now();
   const { version, generation } = await control.decide({

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { stateError } from '../../command-error.ts';
-import { reach } from '../../daemon/control/ask.ts';
+import { connectToDaemon } from '../../daemon/control/ask.ts';
 import type { Control } from '../../daemon/control/protocol.ts';
 import { limits } from '../../limits.ts';
 import { exitCodes } from '../../ports/outcome.ts';
@@ -51,7 +51,7 @@ export async function undrain(options: CommonOptions, terminal: Terminal): Promi
 }
 
 async function daemonOf(state: string, verb: string): Promise<Control> {
-  const control = await reach(state);
+  const control = await connectToDaemon(state);
   if (control) return control;
   throw stateError(
     `Cannot ${verb} the node: no sluiced answers, so its ports for load balancers are closed`,

@@ -3,7 +3,7 @@ import { CommandError } from '../../command-error.ts';
 import type { RollbackEnding, RollbackPlan, RollbackTarget } from '../../daemon/control/protocol.ts';
 import { printEndpointChanges } from '../../apply/endpoints/endpoint-changes.ts';
 import { describe, exitCodes, ratingOf } from '../../ports/outcome.ts';
-import { withControl } from '../session/reach.ts';
+import { withControl } from '../session/with-control.ts';
 import { answer, type CommonOptions, linesOf, loadConfig, type Terminal } from '../terminal/terminal.ts';
 
 interface RollbackOptions extends CommonOptions {

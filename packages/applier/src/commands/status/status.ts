@@ -4,7 +4,7 @@ import { document } from '@sluice/cli';
 import { compareText } from '@sluice/netfilter';
 import { CommandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
-import { reach } from '../../daemon/control/ask.ts';
+import { connectToDaemon } from '../../daemon/control/ask.ts';
 import type { ControlStatus, ProbationStatus } from '../../daemon/control/protocol.ts';
 import { ReleaseFloor } from '../../inbox/release-floor.ts';
 import type { Run } from '../../kernel/command.ts';
@@ -51,7 +51,7 @@ async function waitFor(goal: Goal, seconds: number, config: Pick<SluicedConfig, 
   for (;;) {
     const seen = await controlStatus(config.state);
     if (seen?.report && !isAsked) {
-      await (await reach(config.state))?.look();
+      await (await connectToDaemon(config.state))?.look();
       isAsked = true;
     }
     const judged = judge(goal, seen, beganMs);

@@ -23,7 +23,7 @@ export async function statusOf(state: string): Promise<ControlStatus | undefined
 }
 
 /** Connects to that process. @returns and throws as `statusOf` */
-export async function reach(state: string): Promise<Control | undefined> {
+export async function connectToDaemon(state: string): Promise<Control | undefined> {
   if ((await statusOf(state)) === undefined) return undefined;
   const asks = requestKinds.map((kind) => {
     const ask = (request: object = {}): Promise<unknown> => post(controlPath(state), { do: kind, ...request });

@@ -8,7 +8,7 @@ import type { Account } from '../../observe/receipts/account.ts';
 import { sampleBundle, type SampleServices } from '../../testing/bundle.fixture.ts';
 import { dataPlanes, endpointNumbers, kernelText } from '../../testing/data-plane.fixture.ts';
 import { type Scene, scene } from '../../testing/scene.fixture.ts';
-import { reach } from './ask.ts';
+import { connectToDaemon } from './ask.ts';
 import { Decisions } from './decisions.ts';
 import type { Control } from './protocol.ts';
 import { rollBack } from './roll-back.ts';
@@ -62,7 +62,7 @@ describe.each(dataPlanes.filter(({ layout }) => layout === 'tree'))('in mode $mo
       ...changes,
     };
     await listen(controlOf(holder));
-    const control = await reach(state);
+    const control = await connectToDaemon(state);
     if (!control) throw new Error('nothing listens');
     return { control, reconciler, journal, told };
   }

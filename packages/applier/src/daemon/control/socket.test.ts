@@ -4,7 +4,7 @@ import { connect, createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { limits } from '../../limits.ts';
-import { reach } from './ask.ts';
+import { connectToDaemon } from './ask.ts';
 import type { Control } from './protocol.ts';
 import { ControlSocket } from './socket.ts';
 
@@ -63,7 +63,7 @@ describe('the socket', () => {
     expect(statSync(`${state}/control.sock`).mode & 0o777).toBe(0o600);
     expect(failures).toEqual([undefined]);
     sockets[0]?.close();
-    expect(await reach(state)).toBeUndefined();
+    expect(await connectToDaemon(state)).toBeUndefined();
   });
 
   test('carries out one request of a connection, however many are sent ahead', async () => {
@@ -97,7 +97,7 @@ describe('the socket', () => {
 
   test('reports internal errors', async () => {
     await listen(still);
-    const control = await reach(state);
+    const control = await connectToDaemon(state);
     await expect(control?.decide({ decision: { kind: 'cancel' } })).rejects.toMatchObject({
       message: 'Cannot carry out the request: out of order',
       exitCode: 2,
@@ -108,14 +108,14 @@ describe('the socket', () => {
     const left = await killedServer(`${state}/control.sock`);
     left.close();
     writeFileSync(`${state}/control.sock`, '');
-    await expect(reach(state)).resolves.toBeUndefined();
+    await expect(connectToDaemon(state)).resolves.toBeUndefined();
     await listen(still);
-    expect(await reach(state)).toBeDefined();
+    expect(await connectToDaemon(state)).toBeDefined();
   });
 
   test('returns an error when the process ends before it answers', async () => {
     await listen(still);
-    const control = await reach(state);
+    const control = await connectToDaemon(state);
     const asked = control?.rollBack({ ...newest, from: 1, to: '1', generation: 1, cancels: null });
     setTimeout(() => sockets[0]?.close(), 50);
     await expect(asked).rejects.toThrow('stopped before it answered');
@@ -127,7 +127,7 @@ describe('the socket', () => {
     const socket = new ControlSocket(deep, still, (why) => void failures.push(why));
     await socket.refresh();
     expect(failures).toEqual([expect.stringContaining('at most 107 bytes')]);
-    expect(await reach(deep), 'nothing can listen there').toBeUndefined();
+    expect(await connectToDaemon(deep), 'nothing can listen there').toBeUndefined();
   });
 
   async function killedServer(path: string): Promise<Server> {

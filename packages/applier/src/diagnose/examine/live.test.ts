@@ -1,10 +1,10 @@
 // @module-tag quick
 import { expect, test } from 'vitest';
-import { ofOwnPackets, reach } from './live.ts';
+import { ofOwnPackets, tryConnection } from './live.ts';
 
 test('tells of a UDP endpoint to which the kernel refuses to connect', async () => {
   // A broadcast address, without the option for it: EACCES, and no packet.
-  expect(await reach({ address: '255.255.255.255', port: 9, protocol: 'udp' })).toBe('unreachable');
+  expect(await tryConnection({ address: '255.255.255.255', port: 9, protocol: 'udp' })).toBe('unreachable');
 });
 
 test('keeps the trace of its own packets alone', () => {

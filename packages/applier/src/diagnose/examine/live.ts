@@ -35,7 +35,9 @@ export async function observeLive(
         protocol,
       });
   const some = [...places].slice(0, bounds.livePlaces);
-  const answers = new Map(await Promise.all(some.map(async ([text, place]) => [text, await reach(place)] as const)));
+  const answers = new Map(
+    await Promise.all(some.map(async ([text, place]) => [text, await tryConnection(place)] as const)),
+  );
   const traceable = frontends.filter(({ kind, address }) => kind !== 'health-check' && !address?.includes('/'));
   const first = traceable.find(({ address }) => address !== undefined) ?? traceable[0];
   // Node ports do not answer on every address of loopback.
@@ -49,7 +51,7 @@ export async function observeLive(
 }
 
 /** How a connection ends: refused by a reset or an ICMP error, silent after a time-out. UDP without a reply is not told from silence. */
-export function reach({ address, port, protocol }: Place, localPort?: number): Promise<LiveAnswer> {
+export function tryConnection({ address, port, protocol }: Place, localPort?: number): Promise<LiveAnswer> {
   const { promise, resolve } = Promise.withResolvers<LiveAnswer>();
   const failed = ({ code }: NodeJS.ErrnoException): void =>
     resolve(
@@ -85,7 +87,7 @@ async function traced(
   run: Run,
 ): Promise<{ readonly trace: readonly string[]; readonly answer: LiveAnswer | undefined }> {
   const [nft, timeout] = [findTool('nft'), findTool('timeout')];
-  if (nft === undefined || timeout === undefined) return { trace: [], answer: await reach(place) };
+  if (nft === undefined || timeout === undefined) return { trace: [], answer: await tryConnection(place) };
   const port = await freePort();
   const done = Promise.withResolvers<void>();
   const stop = new AbortController();
@@ -107,7 +109,7 @@ async function traced(
   // Until both have started; a trace that begins later misses rules and is no error.
   await sleep(bounds.startMs);
   const { result: answer, lines: legacy } = await withLegacyTrace(port, async () => {
-    const reached = await reach(place, port);
+    const reached = await tryConnection(place, port);
     await sleep(bounds.startMs / 2);
     return reached;
   });

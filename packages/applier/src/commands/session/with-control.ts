@@ -1,4 +1,4 @@
-import { reach } from '../../daemon/control/ask.ts';
+import { connectToDaemon } from '../../daemon/control/ask.ts';
 import type { Control } from '../../daemon/control/protocol.ts';
 import { mustBeKnown } from '../../daemon/control/roll-back.ts';
 import { controlOf } from '../../daemon/control/serve.ts';
@@ -17,7 +17,7 @@ export async function withControl<T>(
   terminal: Terminal,
   work: (control: Control) => Promise<T>,
 ): Promise<T> {
-  const running = await reach(config.state);
+  const running = await connectToDaemon(config.state);
   if (running) return work(running);
   using session = await openSession(config, 'back', () => undefined);
   const receiptWriter = receiptWriterOf(config, () => session.journal, failedReceipt(terminal));
