@@ -18,7 +18,7 @@ export class Callers {
   }
 
   come(caller: Socket): void {
-    if (this.#all.size >= this.#most) this.#makeRoom();
+    if (this.#all.size >= this.#most) this.#evict();
     this.#all.set(caller, 0);
     this.#silent.add(caller);
     caller.once('close', () => this.#forget(caller));
@@ -39,7 +39,7 @@ export class Callers {
     else this.#silent.delete(caller);
   }
 
-  #makeRoom(): void {
+  #evict(): void {
     const [leaves] = this.#silent.size > 0 ? this.#silent : this.#all.keys();
     if (leaves === undefined) return;
     this.#forget(leaves);

@@ -26,7 +26,7 @@ export class Relays {
    * @param client paused, and half-open
    */
   open(client: Socket, host: string, port: number): void {
-    if (this.#all.size >= this.#most) this.#makeRoom();
+    if (this.#all.size >= this.#most) this.#evict();
     this.#all.set(client, this.#monotonicMs());
     client.once('close', () => this.#all.delete(client));
     relay(client, host, port, () => this.#notice(client));
@@ -45,7 +45,7 @@ export class Relays {
     this.#all.set(client, nowMs);
   }
 
-  #makeRoom(): void {
+  #evict(): void {
     const [leaves] = this.#all.keys();
     if (!leaves) return;
     this.#all.delete(leaves);

@@ -45,7 +45,7 @@ function fillSet(has: IpSet | undefined, set: IpSet): readonly string[] {
     return lacking.map((entry) => `add ${set.name} ${entry}`);
   }
   const next = generationName(set.name);
-  const maxElements = roomFor(has.entries.size + lacking.length, has, set);
+  const maxElements = capacityFor(has.entries.size + lacking.length, has, set);
   const size = maxElements === undefined ? {} : { maxElements };
   return [
     printCreate({ ...set, ...size, name: next }),
@@ -56,11 +56,11 @@ function fillSet(has: IpSet | undefined, set: IpSet): readonly string[] {
 }
 
 /** The old and the new entries must fit at the same time. */
-function roomFor(count: number, has: IpSet, set: IpSet): number | undefined {
+function capacityFor(count: number, has: IpSet, set: IpSet): number | undefined {
   if (set.maxElements === undefined) return undefined;
-  let room = Math.max(has.maxElements ?? 0, set.maxElements);
-  while (room < count) room *= 2;
-  return room;
+  let capacity = Math.max(has.maxElements ?? 0, set.maxElements);
+  while (capacity < count) capacity *= 2;
+  return capacity;
 }
 
 /** Removes unused entries in place, and unused sets of ours, which no rule matches any more. */
