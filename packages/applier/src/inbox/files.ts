@@ -117,7 +117,7 @@ export class PlainFiles {
   }
 
   /** True when the directory has one of the two files that seal a bundle. */
-  static claims(directory: OpenDirectory): boolean {
+  static isBundle(directory: OpenDirectory): boolean {
     return hasEntry(directory, sumsFile) || hasEntry(directory, completeFile);
   }
 

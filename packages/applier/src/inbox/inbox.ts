@@ -134,7 +134,7 @@ export class Inbox {
     this.#wasRendered ||= hasEntry(top, completeFile);
     const ofPlain = (): Tree | Promise<Tree | 'interrupted'> =>
       interrupt ? this.#plain.readInSteps(top, interrupt) : this.#plain.read(top, extent);
-    if (this.#wasRendered || PlainFiles.claims(top)) return ofPlain();
+    if (this.#wasRendered || PlainFiles.isBundle(top)) return ofPlain();
     return (await this.#git.read(top.path, extent)) ?? ofPlain();
   }
 }
