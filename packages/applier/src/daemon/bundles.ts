@@ -8,7 +8,7 @@ import type { Offers } from '../apply/transaction/offers.ts';
 import type { EarlyEndpointsWatch } from './early-endpoints-watch.ts';
 import { Lateness } from './lateness.ts';
 import type { Looks } from './looks.ts';
-import type { DaemonParts } from './parts.ts';
+import type { DaemonDependencies } from './dependencies.ts';
 import type { Reports } from './reports.ts';
 import type { Wakes } from './wakes.ts';
 
@@ -62,8 +62,8 @@ class RehearsalBackOff {
 type Bundle = Extract<Arrival, { kind: 'bundle' }>;
 
 /** What the loop lends to its bundles. */
-interface BundlesParts {
-  readonly daemon: DaemonParts;
+interface BundlesDependencies {
+  readonly daemon: DaemonDependencies;
   readonly looks: Looks;
   readonly reports: Reports;
   readonly wakes: Wakes;
@@ -76,7 +76,7 @@ interface BundlesParts {
 
 /** Brings the newest bundle of the directory into the kernel. */
 export class Bundles {
-  readonly #parts: BundlesParts;
+  readonly #parts: BundlesDependencies;
   readonly #backOff: RehearsalBackOff;
   /** The tree and machine facts that the kernel holds: nothing to do while both are unchanged. */
   #done: { readonly tree: Tree; readonly machine: string } | undefined;
@@ -91,7 +91,7 @@ export class Bundles {
   #isFilling = false;
   #isChanging = false;
 
-  constructor(parts: BundlesParts) {
+  constructor(parts: BundlesDependencies) {
     this.#parts = parts;
     this.#backOff = new RehearsalBackOff(parts.daemon.monotonicMs);
     this.#lateness = new Lateness(parts.daemon);

@@ -4,7 +4,7 @@ import type { Generation } from '../ports/journal.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import { Status } from '../observe/status/status.ts';
 import { Daemon } from './daemon.ts';
-import type { DaemonParts } from './parts.ts';
+import type { DaemonDependencies } from './dependencies.ts';
 import type { DaemonLog } from './reports.ts';
 
 export const generation: Generation = {
@@ -20,8 +20,8 @@ export const confirmed = { kind: 'confirmed', generation, steps: 1 } as const sa
 export const tree = (digest: string): Tree => ({ files: new Map(), digest });
 export const bundle = (one: Tree): Arrival => ({ kind: 'bundle', tree: one });
 
-interface Changes extends Partial<Omit<DaemonParts, 'reconciler' | 'log'>> {
-  readonly reconciler?: Partial<DaemonParts['reconciler']>;
+interface Changes extends Partial<Omit<DaemonDependencies, 'reconciler' | 'log'>> {
+  readonly reconciler?: Partial<DaemonDependencies['reconciler']>;
   readonly log?: Partial<DaemonLog>;
 }
 

@@ -11,13 +11,13 @@ import type { Drift } from './drift.ts';
 import { EarlyEndpointsWatch } from './early-endpoints-watch.ts';
 import { Looks } from './looks.ts';
 import { Orders } from './orders.ts';
-import type { DaemonParts } from './parts.ts';
+import type { DaemonDependencies } from './dependencies.ts';
 import { Reports } from './reports.ts';
 import { Wakes } from './wakes.ts';
 
-type FlowParts = Pick<DaemonParts, 'monotonicMs' | 'processorMs'> & {
-  readonly log: Pick<DaemonParts['log'], 'warn'>;
-  readonly reconciler: Pick<DaemonParts['reconciler'], 'reconcileFlows'>;
+type FlowDependencies = Pick<DaemonDependencies, 'monotonicMs' | 'processorMs'> & {
+  readonly log: Pick<DaemonDependencies['log'], 'warn'>;
+  readonly reconciler: Pick<DaemonDependencies['reconciler'], 'reconcileFlows'>;
 };
 
 /**
@@ -25,11 +25,11 @@ type FlowParts = Pick<DaemonParts, 'monotonicMs' | 'processorMs'> & {
  * deletion after a change may have failed, or an entry may have been made while the rules changed.
  */
 export class FlowComparison {
-  readonly #parts: FlowParts;
+  readonly #parts: FlowDependencies;
   #dueMs: number;
   #failed: string | undefined;
 
-  constructor(parts: FlowParts) {
+  constructor(parts: FlowDependencies) {
     this.#parts = parts;
     // A start has other work, and a change forgets the flows that it ends.
     this.#dueMs = parts.monotonicMs() + paces.flows.leastMs;
@@ -59,7 +59,7 @@ export class FlowComparison {
  * bundle is applied count as one event afterwards, so only the newest bundle is ever applied.
  */
 export class Daemon {
-  readonly #parts: DaemonParts;
+  readonly #parts: DaemonDependencies;
   readonly #wakes = new Wakes();
   readonly #orders = new Orders();
   readonly #driftLoop = new DriftLoop();
@@ -70,7 +70,7 @@ export class Daemon {
   readonly #flows: FlowComparison;
   #stopping = false;
 
-  constructor(parts: DaemonParts) {
+  constructor(parts: DaemonDependencies) {
     this.#parts = parts;
     this.#looks = new Looks(parts.inbox, parts.monotonicMs, () => this.#wakes.signal());
     this.#reports = new Reports(parts.status, parts.log, parts.ended);

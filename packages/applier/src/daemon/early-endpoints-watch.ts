@@ -2,7 +2,7 @@ import type { BundleFiles } from '@sluice/bundle';
 import type { Generation } from '../ports/journal.ts';
 
 /** What the watch reads and calls. */
-interface EarlyEndpointsWatchParts {
+interface EarlyEndpointsWatchDependencies {
   readonly active: () => Generation | undefined;
   /** Called with the files of a bundle whose endpoints reached the active generation before, or without, the rest of it. */
   readonly earlyEndpoints: (files: BundleFiles) => void;
@@ -16,14 +16,14 @@ type Revision = Partial<Pick<Generation, 'number' | 'revision'>>;
  * last long, so it reports them at once.
  */
 export class EarlyEndpointsWatch {
-  readonly #parts: EarlyEndpointsWatchParts;
+  readonly #parts: EarlyEndpointsWatchDependencies;
   /** While a bundle is applied: the newest files that the reconciler got, and the active revision at the last look. */
   #offered: { readonly files: BundleFiles; readonly active: Revision } | undefined;
   /** The files whose endpoints reached the active generation while the current bundle was applied. */
   #earlyEndpoints: BundleFiles | undefined;
   #is = false;
 
-  constructor(parts: EarlyEndpointsWatchParts) {
+  constructor(parts: EarlyEndpointsWatchDependencies) {
     this.#parts = parts;
   }
 

@@ -3,13 +3,13 @@ import type { Problem } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import type { Refusal } from '../ports/refusal.ts';
-import type { DaemonParts } from './parts.ts';
+import type { DaemonDependencies } from './dependencies.ts';
 
-type LatenessParts = Pick<DaemonParts, 'status' | 'monotonicMs' | 'releaseWaitMsMax' | 'lateMsMax'>;
+type LatenessDependencies = Pick<DaemonDependencies, 'status' | 'monotonicMs' | 'releaseWaitMsMax' | 'lateMsMax'>;
 
 /** Judges how long the kernel has lacked what the directory has. Too long makes the node unhealthy: it serves other Services than it should. */
 export class Lateness {
-  readonly #parts: LatenessParts;
+  readonly #parts: LatenessDependencies;
   /** Since when a limit of this node delays releases. */
   #delayedSinceMs: number | undefined;
   /** Since when the kernel has not had what the directory has. */
@@ -17,7 +17,7 @@ export class Lateness {
   /** The last bundle that the kernel took. */
   #taken: BundleFiles | undefined;
 
-  constructor(parts: LatenessParts) {
+  constructor(parts: LatenessDependencies) {
     this.#parts = parts;
   }
 

@@ -6,7 +6,7 @@ import { openFile, readUpTo } from '../kernel/open-file.ts';
 const sealBytes = 'sha256:'.length + 64 + 1;
 
 /** The callbacks of a watch. */
-interface FolderWatchParts {
+interface FolderWatchCallbacks {
   /** The directory has another whole seal than before, which is the last file that a writer puts there. */
   readonly onSeal: () => void;
   /** Anything else changed at the top, or Git wrote into `.git`. */
@@ -26,12 +26,12 @@ interface FolderWatchParts {
  */
 export class FolderWatch {
   readonly #directory: string;
-  readonly #parts: FolderWatchParts;
+  readonly #parts: FolderWatchCallbacks;
   readonly #watchers: readonly FSWatcher[];
   #last: string | undefined;
 
   /** @throws where the kernel has no watch left, or the directory is gone */
-  constructor(directory: string, parts: FolderWatchParts) {
+  constructor(directory: string, parts: FolderWatchCallbacks) {
     this.#directory = directory;
     this.#parts = parts;
     this.#last = readSeal(directory);

@@ -15,7 +15,7 @@ import { StateError } from '../state/state-error.ts';
 import type { Seal, Tree } from './files.ts';
 import { ReleaseFloor } from './release-floor.ts';
 import { loadSigners, whoSigned } from './release-signatures.ts';
-import type { WaveParts } from './wave-gate.ts';
+import type { WaveGateDependencies } from './wave-gate.ts';
 
 /** The signers of a release, and whether they may sign endpoints only. */
 interface Signers {
@@ -35,7 +35,7 @@ export interface GateRules {
   readonly floor: number;
 }
 
-interface GateParts extends WaveParts {
+interface ReleaseGateDependencies extends WaveGateDependencies {
   /** The time of day. */
   readonly nowMs: () => number;
 }
@@ -50,10 +50,10 @@ type GateVerdict =
  */
 export class ReleaseGate {
   readonly #rules: GateRules;
-  readonly #parts: GateParts;
+  readonly #parts: ReleaseGateDependencies;
   readonly #floor: ReleaseFloor;
 
-  constructor(rules: GateRules, parts: GateParts) {
+  constructor(rules: GateRules, parts: ReleaseGateDependencies) {
     this.#rules = rules;
     this.#parts = parts;
     this.#floor = new ReleaseFloor(rules.state);

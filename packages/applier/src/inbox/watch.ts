@@ -13,7 +13,7 @@ export interface Watcher {
 }
 
 /** The callbacks of a watcher. */
-interface WatchParts {
+interface WatchCallbacks {
   /** Something may have changed. */
   readonly onEvent: () => void;
   /** Called with why not everything is watched, so that only a scan finds changes; with undefined when everything is. */
@@ -31,7 +31,7 @@ interface WatchParts {
  *
  * The kernel limits watches per user, and any container of root can use them up: then the scan finds everything.
  */
-export async function watchBundle(path: string, parts: WatchParts): Promise<Watcher> {
+export async function watchBundle(path: string, parts: WatchCallbacks): Promise<Watcher> {
   const watcher = new BundleWatcher(resolve(path), parts);
   await watcher.refresh();
   watcher.hush();
@@ -40,7 +40,7 @@ export async function watchBundle(path: string, parts: WatchParts): Promise<Watc
 
 class BundleWatcher implements Watcher {
   readonly #directory: string;
-  readonly #parts: WatchParts;
+  readonly #parts: WatchCallbacks;
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
   #outside: FSWatcher | undefined;
@@ -48,7 +48,7 @@ class BundleWatcher implements Watcher {
   /** Refreshes run one after the other. */
   #refreshing = Promise.resolve();
 
-  constructor(directory: string, parts: WatchParts) {
+  constructor(directory: string, parts: WatchCallbacks) {
     this.#directory = directory;
     this.#parts = parts;
   }

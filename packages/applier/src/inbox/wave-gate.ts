@@ -35,7 +35,7 @@ interface WaveRules {
 }
 
 /** What gates are made of. */
-export interface WaveParts {
+export interface WaveGateDependencies {
   readonly run: Run;
   /** Who may write to `allowedSigners`. */
   readonly trust: Trust;
@@ -51,11 +51,11 @@ export interface WaveParts {
  */
 export class WaveGate {
   readonly #rules: WaveRules;
-  readonly #parts: WaveParts;
+  readonly #parts: WaveGateDependencies;
   readonly #floor: ReleaseFloor;
   readonly #memory: WaveMemory;
 
-  constructor(rules: WaveRules, parts: WaveParts) {
+  constructor(rules: WaveRules, parts: WaveGateDependencies) {
     this.#rules = rules;
     this.#parts = parts;
     this.#floor = new ReleaseFloor(rules.state);

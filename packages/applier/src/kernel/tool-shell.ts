@@ -4,7 +4,7 @@ import { type Command, type Run, startOptions, type ToolResult, whyExit } from '
 import { ChildTime } from './processor-time.ts';
 
 /** How the shell is started. */
-interface ToolShellParts {
+interface ToolShellOptions {
   /** The path of sh. */
   readonly sh: string;
   /** The path of setpriv, by which the kernel kills the shell when this process ends, also a stopped one: it holds the lock. */
@@ -33,12 +33,12 @@ const toolExitCodeMax = 125;
  * It has asked the kernel nothing while it waits, and ends with its input, and so with this process, in any case.
  */
 export class ToolShell {
-  readonly #parts: ToolShellParts;
+  readonly #parts: ToolShellOptions;
   #shell: RunningShell | undefined;
   #turn: Promise<unknown> = Promise.resolve();
   #isEnded = false;
 
-  constructor(parts: ToolShellParts) {
+  constructor(parts: ToolShellOptions) {
     this.#parts = parts;
   }
 
@@ -88,7 +88,7 @@ class RunningShell {
   #hasEnded = false;
   #heard = (): void => undefined;
 
-  constructor(parts: ToolShellParts) {
+  constructor(parts: ToolShellOptions) {
     this.#child = start(parts);
     this.#child.stdout.setEncoding('utf8').on('data', (part: string) => {
       this.#printed += part;
@@ -150,7 +150,7 @@ function answerIn(printed: string): ToolResult | undefined {
   return { exitCode, stdout: '', stderr, why: exitCode === 0 ? '' : whyExit(exitCode, stderr) };
 }
 
-const start = ({ sh, setpriv, lockFd }: ToolShellParts) => {
+const start = ({ sh, setpriv, lockFd }: ToolShellOptions) => {
   const { stdio, ...options } = startOptions(lockFd, 'pipe');
   const [stdin, stdout, , lock] = stdio;
   const command = [...(setpriv === undefined ? [] : [setpriv, '--pdeathsig', 'KILL']), sh, '-c', script];

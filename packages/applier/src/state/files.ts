@@ -99,7 +99,7 @@ export function discard(path: string): void {
  * Removes partial files that a killed process left in this directory. Does nothing on a disk that takes no write.
  * @param isOwn whether a file of this name is Sluice's, in a directory shared with other programs
  */
-export function discardParts(directory: string, pause?: Pause, isOwn = (_name: string): boolean => true): void {
+export function discardPartialFiles(directory: string, pause?: Pause, isOwn = (_name: string): boolean => true): void {
   for (const name of namesIn(directory, pause))
     if (isPart(name) && isOwn(name.slice(0, -partEnd.length))) discard(`${directory}/${name}`);
 }

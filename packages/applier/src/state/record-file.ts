@@ -1,5 +1,5 @@
 import { mkdirSync } from 'node:fs';
-import { discardParts, finishPublication, syncPath, writing } from './files.ts';
+import { discardPartialFiles, finishPublication, syncPath, writing } from './files.ts';
 import { checkReadable, lostError, readJournal } from './peek.ts';
 import { emptyRecord, type NodeRecord, withSchema } from './record.ts';
 import { keepDamaged } from './remains.ts';
@@ -65,7 +65,7 @@ export class RecordFile {
     this.#sequence = sequence;
     this.lost = lost;
     if (isShared || lost !== undefined) return;
-    discardParts(directory, undefined, (name) => ownFiles.has(name));
+    discardPartialFiles(directory, undefined, (name) => ownFiles.has(name));
     writing(this.#path, () => allocateSlots(this.#path));
   }
 

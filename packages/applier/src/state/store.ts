@@ -3,7 +3,7 @@ import { compareText } from '@sluice/netfilter';
 import { fileDigest } from '@sluice/bundle';
 import { limits } from '../limits.ts';
 import {
-  discardParts,
+  discardPartialFiles,
   isThere,
   type Pause,
   readIfThere,
@@ -54,7 +54,7 @@ export class Store implements Texts {
     this.#options = options;
     if (!isShared) {
       writing(directory, () => mkdirSync(directory, { recursive: true, mode: 0o700 }));
-      discardParts(directory, pause);
+      discardPartialFiles(directory, pause);
     }
     for (const name of wholeNames(directory, pause)) this.#known.add(name);
   }

@@ -1,4 +1,4 @@
-import { type KnownIpvsParts } from '../../ports/ipvs/values.ts';
+import { type KnownIpvs } from '../../ports/ipvs/values.ts';
 import { type NftState, isFilterOfIpvs } from '@sluice/netfilter';
 import type { IpvsPlan } from '../../ports/ipvs/values.ts';
 import { type KnownTable, readTable } from './nftables.ts';
@@ -15,7 +15,7 @@ export interface OtherPlanes {
 
 /** What need not be read. */
 interface KnownOtherPlanes extends KnownTable {
-  readonly ipvs?: KnownIpvsParts | undefined;
+  readonly ipvs?: KnownIpvs | undefined;
 }
 
 /**

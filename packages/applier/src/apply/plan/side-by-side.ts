@@ -111,7 +111,7 @@ function sameRules(a: readonly string[], b: readonly string[]): boolean {
 }
 
 /** The names of the chains that exist only beside two programs: the old and the new part of each base chain. */
-export function baseChainParts(old: Pick<NodeState, 'families'>, next: Pick<NodeState, 'families'>): OwnedNames {
+export function baseChainNames(old: Pick<NodeState, 'families'>, next: Pick<NodeState, 'families'>): OwnedNames {
   const names: { [F in Family]?: Record<TableName, readonly string[]> } = {};
   for (const family of familyNames) {
     const parts = (table: TableName): readonly string[] => {
@@ -141,5 +141,5 @@ export function leakedChains(observed: Observed, state: Pick<NodeState, 'familie
       [...tables[table].chains.keys()].filter((name) => stemOf(name) !== undefined);
     found[family] = { filter: names('filter'), nat: names('nat') };
   }
-  return isTree(state) ? joinNames(found, baseChainParts(state, state)) : found;
+  return isTree(state) ? joinNames(found, baseChainNames(state, state)) : found;
 }

@@ -9,7 +9,7 @@ import {
   type IpvsStep,
   joinIpvsNames,
   knownAfter,
-  type KnownIpvsParts,
+  type KnownIpvs,
   type ObservedIpvs,
   ownedNames,
 } from '../../ports/ipvs/values.ts';
@@ -37,7 +37,7 @@ export async function planVirtual(
   desired: NodeState,
   owned: OwnedNames,
   { kernel, clock, journal, drainMs }: VirtualPorts,
-  known: KnownIpvsParts = {},
+  known: KnownIpvs = {},
 ): Promise<Virtual | undefined> {
   if (!desired.ipvs && !owned.ipvs) return undefined;
   if (!kernel.ipvs) throw new KernelError('ipvsadm, ipset and ip', 'one of them is not installed', 'missing');
@@ -54,7 +54,7 @@ export function virtualConflicts({ observed }: Virtual, { ipvs }: NodeState, own
 }
 
 /** Passed as known, so that time-outs are not read: they matter only if a state sets them, or if a kube-proxy may have. */
-export const noTimeouts: KnownIpvsParts = { timeouts: { timeouts: undefined } };
+export const noTimeouts: KnownIpvs = { timeouts: { timeouts: undefined } };
 
 const noneSet: IpvsTimeouts = { tcp: 0, tcpFin: 0, udp: 0 };
 

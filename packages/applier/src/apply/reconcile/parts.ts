@@ -9,7 +9,7 @@ import type { Offers } from '../transaction/offers.ts';
 import type { RulesKeeper } from '../transaction/verified-answers.ts';
 
 /** What a change is made with. */
-export interface ReconcileParts {
+export interface ReconcileDependencies {
   readonly ports: Ports;
   readonly changes: Changes;
   readonly early: EarlyEndpoints;

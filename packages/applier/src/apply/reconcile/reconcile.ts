@@ -14,7 +14,7 @@ import { VerifiedAnswers } from '../transaction/verified-answers.ts';
 import { type Changes, isStale } from './changes.ts';
 import { type EarlyScope, earlyStep, type EarlyTried } from './early-endpoints.ts';
 import { beyondEndpoints, delayOf, isMore, mustWait, quarantined, whyQuarantined } from './gate.ts';
-import type { PutRequest, ReconcileParts } from './parts.ts';
+import type { PutRequest, ReconcileDependencies } from './parts.ts';
 
 /**
  * Ends a release: endpoints that were declined before a confirmed one are offered again, and a rollback for a failed probe may concern its
@@ -23,7 +23,7 @@ import type { PutRequest, ReconcileParts } from './parts.ts';
 async function afterRelease(
   { outcome, failed }: TransactionResult,
   baseline: VerifiedAnswers,
-  parts: Pick<ReconcileParts, 'changes' | 'keeper' | 'ports'>,
+  parts: Pick<ReconcileDependencies, 'changes' | 'keeper' | 'ports'>,
 ): Promise<Outcome> {
   if (outcome.kind === 'confirmed') await decline(new Map(), parts.ports);
   if (outcome.kind !== 'rolled-back' || failed !== 'health') return outcome;
@@ -51,7 +51,7 @@ async function rollBackEndpoints(
   because: string,
   answers: readonly ProbeResult[],
   generation: Generation,
-  { changes, keeper, ports }: Pick<ReconcileParts, 'changes' | 'keeper' | 'ports'>,
+  { changes, keeper, ports }: Pick<ReconcileDependencies, 'changes' | 'keeper' | 'ports'>,
 ): Promise<Outcome> {
   const { journal, declined, report } = ports;
   const rolledBack = (endpoints: string): Outcome => ({ kind: 'rolled-back', because: `${because}; ${endpoints}` });
@@ -121,7 +121,7 @@ type Classified =
  */
 async function classify(
   { files, byHand, onlyEndpoints, said }: PutRequest,
-  { ports, changes, lastEndpointDelay, removals, bounds }: ReconcileParts,
+  { ports, changes, lastEndpointDelay, removals, bounds }: ReconcileDependencies,
   isRetry = false,
 ): Promise<Classified> {
   const bundle = await changes.admit(files, byHand);
@@ -174,7 +174,7 @@ async function classify(
  * A change is admitted and linked once. A second round follows an early part, or a plan from rules that are out of date. Where a removal is
  * held, all of it begins again with what else the bundle changes.
  */
-export async function reconcile(request: PutRequest, parts: ReconcileParts): Promise<Outcome> {
+export async function reconcile(request: PutRequest, parts: ReconcileDependencies): Promise<Outcome> {
   const outcome = await bring(request, parts);
   const held = outcome.kind === 'refused' && outcome.refusal.emptied ? outcome.refusal : undefined;
   // The parts of a signed release belong together.
@@ -189,7 +189,7 @@ export async function reconcile(request: PutRequest, parts: ReconcileParts): Pro
   return { kind: 'refused', refusal: { ...rest.refusal, problems: [...rest.refusal.problems, ...held.problems] } };
 }
 
-async function bring(request: PutRequest, parts: ReconcileParts): Promise<Outcome> {
+async function bring(request: PutRequest, parts: ReconcileDependencies): Promise<Outcome> {
   const { changes, early, removals } = parts;
   const tried: EarlyTried = { left: new Set(['split', 'first', 'endpoints']), isSplit: false, outcome: undefined };
   let baseline: VerifiedAnswers | Refusal | undefined;
@@ -225,7 +225,7 @@ function gate(
   { bundle, change, waits }: Extract<Classified, { kind: 'change' }>,
   { isSplit, outcome }: EarlyTried,
   { files, byHand, said }: PutRequest,
-  { ports, changes, early, releasesPerHour }: ReconcileParts,
+  { ports, changes, early, releasesPerHour }: ReconcileDependencies,
 ): Outcome | undefined {
   const waitsMs = waitMs(waits, isSplit);
   if (waitsMs > 0) return waitingOutcome(outcome, change, { waitsMs, leaving: waits.pending });
@@ -243,7 +243,7 @@ function gate(
 async function takeBaseline(
   change: PlannedChange,
   { byHand, said }: PutRequest,
-  { ports, keeper, releasesPerHour }: ReconcileParts,
+  { ports, keeper, releasesPerHour }: ReconcileDependencies,
 ): Promise<VerifiedAnswers | Refusal | undefined> {
   if (change.changeKind !== 'release') return undefined;
   if (!byHand && delayOf(change, releasesPerHour, ports, said.isUrgent) !== undefined) return undefined;
@@ -251,7 +251,7 @@ async function takeBaseline(
 }
 
 /** Bundles that arrive during probation, checked like every bundle. */
-function forProbation(offers: Offers, { ports, changes, bounds }: ReconcileParts): ProbationOffers {
+function forProbation(offers: Offers, { ports, changes, bounds }: ReconcileDependencies): ProbationOffers {
   return {
     arrival: () => offers.arrival(),
     isEnding: () => offers.isEnding?.() === true,

@@ -26,7 +26,7 @@ import { EarlyEndpoints } from './early-endpoints.ts';
 import { EndpointBounds } from './endpoint-bounds.ts';
 import { beyondEndpoints, isMore, quarantined, whyQuarantined } from './gate.ts';
 import { reconcile } from './reconcile.ts';
-import type { ReconcileParts, SaidByRelease } from './parts.ts';
+import type { ReconcileDependencies, SaidByRelease } from './parts.ts';
 import { DriftRepair, type RepairOptions } from './repair.ts';
 
 /** The settings of a reconciler in the node's config. */
@@ -53,7 +53,7 @@ export class Reconciler {
   readonly #facts: () => NodeFacts;
   readonly #memory = new KernelMemory();
   readonly #drift: DriftRepair;
-  readonly #parts: ReconcileParts;
+  readonly #parts: ReconcileDependencies;
 
   constructor(ports: Ports, facts: () => NodeFacts, options: ReconcilerOptions) {
     this.#ports = ports;

@@ -27,7 +27,7 @@ import {
 import { isOfSurroundings } from '../../ports/failure.ts';
 import type { Ports } from '../../ports/ports.ts';
 import { orInterrupted, restore, withSysctls } from '../transaction/restore.ts';
-import { holdInParts } from '../transaction/roll-back.ts';
+import { holdByFamily } from '../transaction/roll-back.ts';
 import type { RulesKeeper } from '../transaction/verified-answers.ts';
 import { leadDifference, ruleDifference } from '../transaction/verify.ts';
 import type { KernelMemory } from './changes.ts';
@@ -91,7 +91,7 @@ export class DriftRepair implements RulesKeeper {
         this.#memory.tables = await restore(active.state, chainNames(active.state), this.#ports);
       } catch (error) {
         const plain = { generation: active, flows: [] };
-        if (!isOfSurroundings(error)) await holdInParts({ newest: undefined, plain, other: active }, this.#ports);
+        if (!isOfSurroundings(error)) await holdByFamily({ newest: undefined, plain, other: active }, this.#ports);
         throw error;
       }
     }

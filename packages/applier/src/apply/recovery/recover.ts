@@ -11,7 +11,7 @@ import type { Outcome } from '../../ports/outcome.ts';
 import { countNames, foreignProxyChains } from '../plan/ownership.ts';
 import { restore } from '../transaction/restore.ts';
 import { chainNames, isTree, joinNames, type Observed } from '../../ports/node-state.ts';
-import { baseChainParts, leakedChains } from '../plan/side-by-side.ts';
+import { baseChainNames, leakedChains } from '../plan/side-by-side.ts';
 
 /**
  * Finishes or rolls back the transaction that an earlier process left open, by the table in `decide.ts`.
@@ -118,7 +118,7 @@ async function takeBack(found: Generation, observed: Observed, ports: Ports): Pr
   let owned = joinNames(chainNames(found.state), leakedChains(observed, found.state));
   for (const { generation } of ports.journal.storedGenerations()) {
     if (!isTree(generation.state)) continue;
-    owned = joinNames(joinNames(owned, chainNames(generation.state)), baseChainParts(found.state, generation.state));
+    owned = joinNames(joinNames(owned, chainNames(generation.state)), baseChainNames(found.state, generation.state));
   }
   await restore({ ...found.state, sysctls: new Map() }, owned, ports);
   await ports.kernel.switch?.remove();

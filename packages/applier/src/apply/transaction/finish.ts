@@ -10,7 +10,7 @@ import { orReport } from '../report-failure.ts';
 import type { Ports } from '../../ports/ports.ts';
 import type { NodeState } from '../../ports/node-state.ts';
 import { firstDifference, ipvsLeft } from './verify.ts';
-import { attempt, ended, halt, holdInParts, ownedNames, switchOff, unended } from './roll-back.ts';
+import { attempt, ended, halt, holdByFamily, ownedNames, switchOff, unended } from './roll-back.ts';
 import type { PlannedChange, TransactionResult } from './planned-change.ts';
 import { stepsOf } from '../plan/transaction-plan.ts';
 import { nodePlaneOf } from '../planes/planes.ts';
@@ -102,7 +102,7 @@ export async function restoreCommitted(from: Generation | undefined, ports: Port
     return tried.result;
   }
   if (!isOfSurroundings(tried.error))
-    await holdInParts({ newest: undefined, plain: { generation: active, flows: [] }, other: from }, ports);
+    await holdByFamily({ newest: undefined, plain: { generation: active, flows: [] }, other: from }, ports);
   return { outcome: await unended({ because, fault: 'process' }, 'its last steps failed', tried.error, ports) };
 }
 

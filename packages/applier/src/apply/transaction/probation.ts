@@ -32,7 +32,7 @@ export interface ProbationRules {
 }
 
 /** Input of a probation besides the change. */
-interface ProbationParts {
+interface ProbationDependencies {
   readonly rules: ProbationRules;
   readonly deadman: Deadman;
   /** Left out: no bundles arrive meanwhile. */
@@ -68,7 +68,7 @@ export class ProbationWatch {
   constructor(
     change: PlannedChange,
     baseline: readonly ProbeResult[],
-    { rules, deadman, offers }: ProbationParts,
+    { rules, deadman, offers }: ProbationDependencies,
     ports: Ports,
   ) {
     this.#change = change;

@@ -19,7 +19,7 @@ import {
   joinNames,
   type NodeState,
 } from '../../ports/node-state.ts';
-import { baseChainParts, leakedChains } from '../plan/side-by-side.ts';
+import { baseChainNames, leakedChains } from '../plan/side-by-side.ts';
 import type { TransactionResult } from './planned-change.ts';
 
 /**
@@ -60,11 +60,11 @@ export async function rollBack(
     const { open } = ports.journal;
     const release = open && (await ports.journal.generation(open.to.number, open.to.revision));
     const offered = { newest, plain, other: release };
-    const isToBlame = await holdInParts(offered, ports);
+    const isToBlame = await holdByFamily(offered, ports);
     if (isToBlame) awaits(undefined, ports.journal);
     if (newest && isToBlame !== false) tried = await attempt(() => to(plain), 'rollback-failed', 1, ports);
     // It was not for the endpoints.
-    if (tried.kind === 'failed' && isToBlame === undefined) await holdInParts(offered, ports);
+    if (tried.kind === 'failed' && isToBlame === undefined) await holdByFamily(offered, ports);
   }
   if (tried.kind === 'failed')
     return { outcome: await unended({ because, fault }, 'the rollback failed', tried.error, ports) };
@@ -80,7 +80,7 @@ export async function rollBack(
  * @returns whether newer endpoints are why: they must not keep a rollback out, and a rollback without them is not to be tried without need, for
  *   endpoints would change twice at each scan; undefined: not known, as where a family needs no change without them
  */
-export async function holdInParts({ newest, plain, other }: Offered, ports: Ports): Promise<boolean | undefined> {
+export async function holdByFamily({ newest, plain, other }: Offered, ports: Ports): Promise<boolean | undefined> {
   const from = plain.generation;
   if (from.number === 0 || !other) return undefined;
   const plane = nodePlaneOf(from.state);
@@ -174,7 +174,7 @@ export async function ownedNames(
     if (id.number === from.number && id.revision === from.revision) continue;
     const made = await journal.generation(id.number, id.revision);
     // Of each base chain: what is replaced may have been a kube-proxy's, which `from` does not name.
-    if (made) own = joinNames(joinNames(own, chainNames(made.state)), baseChainParts(made.state, made.state));
+    if (made) own = joinNames(joinNames(own, chainNames(made.state)), baseChainNames(made.state, made.state));
     else isKnown = false;
   }
   return isKnown ? own : joinNames(own, leakedChains(await kernel.observe(familiesOf(from.state)), from.state));

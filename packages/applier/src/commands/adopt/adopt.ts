@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { BundleFiles } from '@sluice/bundle';
 import { plural, type Problem } from '@sluice/netfilter';
-import { adopt, type AdoptEnding, type AdoptionParts, type Putter } from '../../move/adoption/adopt.ts';
+import { adopt, type AdoptEnding, type AdoptionDependencies, type Putter } from '../../move/adoption/adopt.ts';
 import { undo, type UndoEnding } from '../../move/adoption/undo.ts';
 import { CommandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
@@ -248,7 +248,7 @@ async function partsOf(
   session: NodeSession,
   options: AdoptOptions,
   terminal: Terminal,
-): Promise<AdoptionParts> {
+): Promise<AdoptionDependencies> {
   const { journal, backend } = session;
   const run = runChildren();
   const { kernel, clock } = await session.portsOf(backend);

@@ -8,8 +8,8 @@ import { lastingAlarm } from './alarms.ts';
 import type { RunningNode } from './node.ts';
 import { sourceRound } from './source.ts';
 
-type RoundParts = Pick<RunningNode, 'monotonicMs' | 'status'> & {
-  readonly config: Pick<RunningNode['config'], 'endpoints' | 'countedServices' | 'source'>;
+type RoundDependencies = Pick<RunningNode, 'monotonicMs' | 'status'> & {
+  readonly config: Pick<RunningNode['config'], 'endpoints' | 'countedServices'>;
   readonly log: DaemonLog;
   readonly session: Pick<RunningNode['session'], 'storeDoubt' | 'nftLack' | 'affinityFills' | 'hasGained'> & {
     readonly counting: Pick<RunningNode['session']['counting'], 'counts' | 'traffic'>;
@@ -25,7 +25,7 @@ type RoundParts = Pick<RunningNode, 'monotonicMs' | 'status'> & {
  * @param gained called when the machine has tools that were missing when the session was opened
  */
 export function roundOf(
-  { config, log, monotonicMs, session, status }: RoundParts,
+  { config, log, monotonicMs, session, status }: RoundDependencies,
   refresh: () => Promise<void>,
   gained: () => void,
   readFill = readConntrackFill,
@@ -93,11 +93,11 @@ function growing(monotonicMs: () => number, work: () => Promise<void>): () => Pr
   };
 }
 
-type CountParts = Pick<RoundParts, 'config' | 'log' | 'monotonicMs' | 'session' | 'status'>;
+type CountDependencies = Pick<RoundDependencies, 'config' | 'log' | 'monotonicMs' | 'session' | 'status'>;
 
 /** Work beside the rounds, once at a time: after each one a pause that grows with its processor time. @param work adds its cost */
 function paced(
-  { monotonicMs }: Pick<CountParts, 'monotonicMs'>,
+  { monotonicMs }: Pick<CountDependencies, 'monotonicMs'>,
   pace: Pace,
   work: (cost: WorkCost) => Promise<void>,
 ): () => Promise<void> {
@@ -113,7 +113,7 @@ function paced(
 }
 
 /** Counts the clients of session affinity, and raises the alarm of a map that is nearly full. */
-function clientCount(parts: CountParts): () => Promise<void> {
+function clientCount(parts: CountDependencies): () => Promise<void> {
   const { log, session, status } = parts;
   const alarm = lastingAlarm('AFFINITY_NEARLY_FULL', status, log);
   let isRaised = false;
@@ -127,7 +127,7 @@ function clientCount(parts: CountParts): () => Promise<void> {
 }
 
 /** Reads the counters of endpoints, and logs once which of them are far from their shares. */
-function endpointCount(parts: CountParts): () => Promise<void> {
+function endpointCount(parts: CountDependencies): () => Promise<void> {
   let known: ReadonlySet<string> = new Set();
   return paced(parts, paces.counts, async (cost) => {
     const { endpoints, services } = await parts.session.counting.counts(cost);
@@ -142,7 +142,7 @@ function endpointCount(parts: CountParts): () => Promise<void> {
 }
 
 /** Reads live connections. */
-const trafficCount = (parts: CountParts): (() => Promise<void>) =>
+const trafficCount = (parts: CountDependencies): (() => Promise<void>) =>
   paced(parts, paces.counts, async (cost) => {
     const services = await parts.session.counting.traffic(cost);
     if (services) parts.status.services(services);

@@ -7,7 +7,7 @@ import { execa } from 'execa';
 import { stateError } from '../../command-error.ts';
 import { Daemon } from '../../daemon/daemon.ts';
 import { Drift } from '../../daemon/drift.ts';
-import type { DaemonParts } from '../../daemon/parts.ts';
+import type { DaemonDependencies } from '../../daemon/dependencies.ts';
 import type { DaemonLog } from '../../daemon/reports.ts';
 import type { Drain } from '../../observe/health/drain.ts';
 import { Inbox } from '../../inbox/inbox.ts';
@@ -113,7 +113,7 @@ const inboxOf = ({ config }: RunningNode): Inbox =>
   );
 
 /** Keeps each drift repair in the status and in the history. */
-function repairedOf({ log, status }: RunningNode, repairs: Repairs): NonNullable<DaemonParts['repaired']> {
+function repairedOf({ log, status }: RunningNode, repairs: Repairs): NonNullable<DaemonDependencies['repaired']> {
   return (repair) => {
     const one = { ...repair, at: new Date().toISOString() };
     status.repaired(one);

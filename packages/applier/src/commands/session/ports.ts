@@ -5,7 +5,7 @@ import type { Decisions } from '../../daemon/control/decisions.ts';
 import type { LinuxKernel } from '../../kernel/linux/linux.ts';
 import type { ParityGate } from '../../ports/parity.ts';
 import type { Ports, Report } from '../../ports/ports.ts';
-import { AfterUpdate, type AfterUpdateParts } from '../../observe/probe/after-update.ts';
+import { AfterUpdate, type AfterUpdateDependencies } from '../../observe/probe/after-update.ts';
 import { configuredProbes } from '../../observe/probe/probes.ts';
 import type { ReconcilerOptions } from '../../apply/reconcile/reconciler.ts';
 import type { DiskJournal } from '../../state/journal.ts';
@@ -14,14 +14,14 @@ import { KnownForms } from '../../apply/transaction/known-forms.ts';
 import type { ProbationRules } from '../../apply/transaction/probation.ts';
 
 /** What the ports are made of besides the config. */
-interface PortsParts {
+interface PortsDependencies {
   readonly kernel: LinuxKernel;
   readonly journal: DiskJournal;
   readonly decisions: Decisions;
   readonly report: Report;
   /** Undefined: probes are not watched after endpoint updates. */
-  readonly onProbe: AfterUpdateParts['alarm'] | undefined;
-  readonly unknownRules: AfterUpdateParts['unknownRules'];
+  readonly onProbe: AfterUpdateDependencies['alarm'] | undefined;
+  readonly unknownRules: AfterUpdateDependencies['unknownRules'];
   /** Undefined: a take-over needs no certificate. */
   readonly parity: ParityGate | undefined;
 }
@@ -29,7 +29,7 @@ interface PortsParts {
 /** The ports of a transaction, with the real kernel, disk and clock. */
 export function portsOf(
   config: SluicedConfig,
-  { kernel, journal, decisions, report, onProbe, unknownRules, parity }: PortsParts,
+  { kernel, journal, decisions, report, onProbe, unknownRules, parity }: PortsDependencies,
 ): Ports {
   const clock = { now: () => Date.now(), sleep: (ms: number) => sleep(ms), bootMs };
   const probes = configuredProbes(config.probes, clock);

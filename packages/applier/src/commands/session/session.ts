@@ -37,7 +37,7 @@ import { nodePlaneOf } from '../../apply/planes/planes.ts';
 import type { NodeFacts } from '../../ports/node-facts.ts';
 import type { ParityGate } from '../../ports/parity.ts';
 import type { Ports, Report } from '../../ports/ports.ts';
-import type { AfterUpdateParts } from '../../observe/probe/after-update.ts';
+import type { AfterUpdateDependencies } from '../../observe/probe/after-update.ts';
 import { Reconciler, type ReconcilerOptions } from '../../apply/reconcile/reconciler.ts';
 import { DiskJournal } from '../../state/journal.ts';
 import { type Lock, takeLock } from '../../state/lock.ts';
@@ -96,7 +96,7 @@ export async function openSession(
   config: SluicedConfig,
   mode: SessionMode,
   report: Report,
-  onProbe?: AfterUpdateParts['alarm'],
+  onProbe?: AfterUpdateDependencies['alarm'],
   throughRun: (run: Run) => Run = (run) => run,
 ): Promise<NodeSession> {
   const changes = mode === 'change' || mode === 'back';
@@ -262,7 +262,7 @@ interface OpenedKernel {
   readonly hasSwitch: boolean;
 }
 
-interface KernelParts {
+interface KernelDependencies {
   readonly tools: Tools;
   readonly run: Run;
   readonly journal: DiskJournal;
@@ -275,7 +275,7 @@ interface KernelParts {
 /** Finds out what the kernel can do. */
 async function openKernel(
   { rehearse: policy }: SluicedConfig,
-  { tools, run, journal, report, nftWriter, count }: KernelParts,
+  { tools, run, journal, report, nftWriter, count }: KernelDependencies,
 ): Promise<OpenedKernel> {
   const isFlipping = journal.open?.flip === 'switch';
   const switchStates = await switchOf(tools, run, placeOf(policy) === 'namespace', isFlipping);

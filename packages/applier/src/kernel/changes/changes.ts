@@ -12,7 +12,7 @@ import { NftMonitor } from './nft-monitor.ts';
 import type { OwnProcesses } from './own-processes.ts';
 
 /** What tells of changes, the best first. */
-interface HeardParts {
+interface ChangeSources {
   readonly monitor: Pick<NftMonitor, 'state' | 'reports' | 'hasEverReported' | 'returnMs' | 'restart' | 'close'>;
   readonly count: Pick<ChangeCount, 'read'>;
   readonly poll: ChangeWatch;
@@ -25,7 +25,7 @@ interface HeardParts {
  * alone says whether there is anything to compare; where nothing is counted, polls do.
  */
 export class HeardChanges implements ChangeWatch {
-  readonly #parts: HeardParts;
+  readonly #parts: ChangeSources;
   /** The count, and the number of reports, when every change was known. */
   #count: string | undefined;
   #reports = 0;
@@ -36,7 +36,7 @@ export class HeardChanges implements ChangeWatch {
   #hasWritten = false;
   #dueMs: number;
 
-  constructor(parts: HeardParts) {
+  constructor(parts: ChangeSources) {
     this.#parts = parts;
     this.#dueMs = parts.monotonicMs() + limits.hearPauseMs;
     // Changes count from now on.

@@ -13,7 +13,7 @@ import {
 import type { Connections } from '../../ports/ipvs/drain.ts';
 import type { IpvsKernel } from '../../ports/ipvs/ports.ts';
 import { isGenerationName } from '../../ports/ipvs/sets.ts';
-import type { KnownIpvsParts, ObservedIpvs, IpvsStep } from '../../ports/ipvs/values.ts';
+import type { KnownIpvs, ObservedIpvs, IpvsStep } from '../../ports/ipvs/values.ts';
 
 type FakeServer = Omit<VirtualServer, 'real'> & { readonly real: Map<string, RealServer> };
 type FakeSet = Omit<IpSet, 'entries'> & { entries: Set<string> };
@@ -51,7 +51,7 @@ export class FakeIpvs implements IpvsKernel {
     this.#servers.clear();
   }
 
-  async observe(known: KnownIpvsParts = {}): Promise<ObservedIpvs> {
+  async observe(known: KnownIpvs = {}): Promise<ObservedIpvs> {
     const { servers, timeouts, sets, addresses } = known;
     return { ...this.list(), ...servers, ...timeouts, ...sets, ...addresses };
   }

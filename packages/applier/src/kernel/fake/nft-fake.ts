@@ -99,7 +99,7 @@ export class FakeNft implements NftKernel, NftSets {
     if (command === `delete table ${nftTableName}`) return undefined;
     const [, verb = '', kind = '', name = '', rest = ''] =
       /^(add|delete|flush) (element|set|map|chain|rule|counter) inet sluice (\S+) ?(.*)$/.exec(command) ?? [];
-    if (['set', 'map', 'chain', 'counter'].includes(kind)) changeParts(table, verb, `${kind} ${name}`);
+    if (['set', 'map', 'chain', 'counter'].includes(kind)) changeObjects(table, verb, `${kind} ${name}`);
     if (kind === 'element') this.#changeElements(elementsIn(table, name), verb === 'add', rest);
     else if (verb === 'flush' && (kind === 'set' || kind === 'map')) elementsIn(table, name).clear();
     else if (kind === 'set' || kind === 'map') changeSets(table, verb, name);
@@ -150,7 +150,7 @@ function tableFrom(text: string): FakeTable {
   };
 }
 
-function changeParts({ parts }: FakeTable, verb: string, part: string): void {
+function changeObjects({ parts }: FakeTable, verb: string, part: string): void {
   if (verb !== 'add' && !parts.has(part)) throw refused(`there is no ${part}`);
   if (verb === 'delete') parts.delete(part);
   else parts.add(part);

@@ -4,7 +4,7 @@ import { quoted } from '@sluice/bundle';
 import { readServers } from '@sluice/netfilter';
 import type { Connections } from '../../ports/ipvs/drain.ts';
 import type { IpvsKernel } from '../../ports/ipvs/ports.ts';
-import type { KnownIpvsParts, ObservedIpvs, IpvsStep } from '../../ports/ipvs/values.ts';
+import type { KnownIpvs, ObservedIpvs, IpvsStep } from '../../ports/ipvs/values.ts';
 import { readAddresses, readConnections, readSets, readTimeouts } from './ipvs-read.ts';
 import type { ToolResult, Run } from '../command.ts';
 import type { IpvsTools } from '../tools.ts';
@@ -27,7 +27,7 @@ export class LinuxIpvs implements IpvsKernel {
     this.#run = run;
   }
 
-  async observe(known: KnownIpvsParts = {}): Promise<ObservedIpvs> {
+  async observe(known: KnownIpvs = {}): Promise<ObservedIpvs> {
     // The first call also loads the module, and with it the timeouts of connections.
     const servers = known.servers ?? readServers((await this.#ask('ipvsadm', ['-S', '-n'], /^-[Aa] /)).split('\n'));
     const timeouts = known.timeouts ?? {

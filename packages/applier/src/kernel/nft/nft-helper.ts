@@ -6,7 +6,7 @@ import { startOptions, type ToolResult } from '../command.ts';
 import { fill, openNameless } from '../whole-text.ts';
 
 /** How the helper is started. */
-export interface HelperParts {
+export interface HelperOptions {
   /** The path of the tool. */
   readonly nft: string;
   /**
@@ -51,7 +51,7 @@ export class NftHelper {
   #ended: string | undefined;
 
   /** @param onEnd called once when it has ended, also by `end` */
-  constructor(parts: HelperParts, onEnd: () => void) {
+  constructor(parts: HelperOptions, onEnd: () => void) {
     this.#text = openNameless();
     this.#child = start(parts, this.#text);
     this.#child.stderr.setEncoding('utf8').on('data', (part: string) => {
@@ -137,7 +137,7 @@ export class NftHelper {
 const timeoutOf = (text: string): number =>
   Math.min(limits.nftHelperTimeoutMs + Math.ceil(text.length / limits.nftHelperBytesPerMs), limits.commandTimeoutMs);
 
-const start = ({ nft, setpriv, lockFd }: HelperParts, text: number) => {
+const start = ({ nft, setpriv, lockFd }: HelperOptions, text: number) => {
   const { stdio, ...options } = startOptions(undefined, 'pipe');
   const [stdin, stdout, stderr] = stdio;
   const command = [...(setpriv === undefined ? [] : [setpriv, '--pdeathsig', 'KILL']), nft, '-i'];

@@ -2,11 +2,11 @@ import { nftTableName } from '@sluice/netfilter';
 import type { NftProtection } from '../../ports/nftables/ports.ts';
 import { limits } from '../../limits.ts';
 import type { Command, OnExit, Run, ToolResult } from '../command.ts';
-import { type HelperParts, NftHelper } from './nft-helper.ts';
+import { type HelperOptions, NftHelper } from './nft-helper.ts';
 import { type NftWriter, OneShotWriter } from './nft-writer.ts';
 
 /** The parts of a process that starts tools. */
-interface NftOwnerParts extends HelperParts {
+interface NftOwnerOptions extends HelperOptions {
   readonly run: Run;
   /** As `runChildren` takes them: called before each transaction of the helper. */
   readonly started: (pid: number, command: Pick<Command, 'file' | 'input'>) => OnExit | undefined;
@@ -44,7 +44,7 @@ const withFlags = (text: string): string =>
  * the time of a new process, and the table is open. `owner` without `persist` is never used: the table would end with its owner.
  */
 export class NftOwner implements NftWriter {
-  readonly #parts: NftOwnerParts;
+  readonly #parts: NftOwnerOptions;
   readonly #oneShot: OneShotWriter;
   /** Undefined: not yet asked. */
   #isPossible: boolean | undefined;
@@ -60,7 +60,7 @@ export class NftOwner implements NftWriter {
   /** Transactions, one after the other. */
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(parts: NftOwnerParts) {
+  constructor(parts: NftOwnerOptions) {
     this.#parts = parts;
     this.#oneShot = new OneShotWriter(parts.nft, parts.run);
   }

@@ -8,7 +8,7 @@ import { adopt } from './adopt.ts';
 import { bundleOf, hold, MovedNode, svc } from './moved-node.fixture.ts';
 import { ipvsBundle } from '../../../../bundle/src/virtual/bundle.fixture.ts';
 import { sampleBundle } from '../../testing/bundle.fixture.ts';
-import { undo, type UndoParts } from './undo.ts';
+import { undo, type UndoDependencies } from './undo.ts';
 
 let moved: MovedNode;
 afterEach(() => moved.scene.end());
@@ -155,7 +155,10 @@ describe('a kube-proxy whose rules stand beneath when it has stopped', () => {
   }
 
   /** An undo, after which kube-proxy runs and does this. */
-  async function back(release: () => Promise<void>, rulesElsewhere: UndoParts['rulesElsewhere'] = async () => ({})) {
+  async function back(
+    release: () => Promise<void>,
+    rulesElsewhere: UndoDependencies['rulesElsewhere'] = async () => ({}),
+  ) {
     const { parts, journal, any } = await moved.process();
     const kubeProxy = { ...parts.kubeProxy, release: () => release().then(() => undefined) };
     const cleanUp = () => any.cleanup(true);

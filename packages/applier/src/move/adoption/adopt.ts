@@ -20,7 +20,7 @@ export interface Putter {
 }
 
 /** What a move needs. */
-export interface AdoptionParts {
+export interface AdoptionDependencies {
   readonly journal: Pick<Journal, 'active' | 'adoption' | 'keepAdoption' | 'keepReplaced' | 'forget'>;
   readonly kernel: Pick<Ports['kernel'], 'observe' | 'apply' | 'proxyTraces' | 'ipvs' | 'forgetFlows'>;
   readonly clock: Pick<Ports['clock'], 'bootMs' | 'sleep' | 'now'>;
@@ -71,7 +71,7 @@ export async function adopt(
   files: BundleFiles,
   hold: Hold,
   { front, instead }: { readonly front: Putter; readonly instead: Putter },
-  parts: AdoptionParts,
+  parts: AdoptionDependencies,
 ): Promise<AdoptEnding> {
   const { journal, kubeProxy, say } = parts;
   await announceWindow(parts);
@@ -98,7 +98,7 @@ export async function adopt(
 }
 
 /** Clients of UDP that kube-proxy sent to endpoints which the bundle does not have would stay there as long as they send. */
-async function forgetStale(front: Putter, say: AdoptionParts['say']): Promise<void> {
+async function forgetStale(front: Putter, say: AdoptionDependencies['say']): Promise<void> {
   try {
     await front.reconcileFlows();
   } catch (error) {
@@ -113,7 +113,7 @@ export async function storeProxy({
   journal,
   kernel,
   families,
-}: Pick<AdoptionParts, 'journal' | 'kernel' | 'families'>): Promise<void> {
+}: Pick<AdoptionDependencies, 'journal' | 'kernel' | 'families'>): Promise<void> {
   const { active, adoption } = journal;
   if (!active || !adoption || adoption.isStored) return;
   const observed = await kernel.observe(families);
@@ -123,7 +123,7 @@ export async function storeProxy({
 }
 
 /** @returns what still runs in the end */
-async function untilStopped({ kubeProxy, clock, waitMs }: AdoptionParts): Promise<readonly string[]> {
+async function untilStopped({ kubeProxy, clock, waitMs }: AdoptionDependencies): Promise<readonly string[]> {
   const end = clock.bootMs() + waitMs;
   for (;;) {
     const running = kubeProxy.running();

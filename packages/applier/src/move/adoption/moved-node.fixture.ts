@@ -9,7 +9,7 @@ import { kernelText } from '../../testing/data-plane.fixture.ts';
 import { Countdown, mortalJournal, mortalKernel } from '../../testing/faults.fixture.ts';
 import { ipvsProxyRules, proxyChain, proxyJumps, proxyRules } from '../../testing/kube-proxy.fixture.ts';
 import { type Scene, scene, steppingClock } from '../../testing/scene.fixture.ts';
-import { adopt, type AdoptionParts, type AdoptEnding } from './adopt.ts';
+import { adopt, type AdoptionDependencies, type AdoptEnding } from './adopt.ts';
 import { undo, type UndoEnding } from './undo.ts';
 
 /** For tests only: a node with a fake kernel on which a kube-proxy runs, and processes that move it. */
@@ -111,7 +111,7 @@ export class MovedNode {
     const journal: Journal = mortalJournal(plain.journal, countdown);
     const clock = steppingClock();
     const start = async (options: object) => (await this.scene.start(options, { kernel, journal, clock })).reconciler;
-    const parts: AdoptionParts = {
+    const parts: AdoptionDependencies = {
       journal,
       kernel,
       clock,

@@ -8,7 +8,7 @@ import { flowChange } from '../../apply/plan/flows.ts';
 import type { NodeState } from '../../ports/node-state.ts';
 import type { Ports } from '../../ports/ports.ts';
 
-interface IpvsParts {
+interface IpvsDependencies {
   readonly kernel: Pick<Ports['kernel'], 'ipvs' | 'forgetFlows' | 'proxyTraces'>;
   readonly clock: Pick<Ports['clock'], 'bootMs' | 'sleep' | 'now'>;
   readonly say: (what: string) => void;
@@ -25,7 +25,7 @@ export async function proxyIpvs(kernel: Pick<Ports['kernel'], 'ipvs' | 'proxyTra
 }
 
 /** Says before a move what its end will cost. Says nothing where kube-proxy has another mode. */
-export async function announceWindow({ kernel, say, waitMs }: IpvsParts): Promise<void> {
+export async function announceWindow({ kernel, say, waitMs }: IpvsDependencies): Promise<void> {
   const standing = await proxyIpvs(kernel);
   const { ipvs } = kernel;
   if (!standing || !ipvs) return;
@@ -42,7 +42,7 @@ export async function announceWindow({ kernel, say, waitMs }: IpvsParts): Promis
  * @returns undefined where there is nothing of it
  * @throws KernelError
  */
-export async function removeProxyIpvs(active: NodeState, parts: IpvsParts): Promise<IpvsWindow | undefined> {
+export async function removeProxyIpvs(active: NodeState, parts: IpvsDependencies): Promise<IpvsWindow | undefined> {
   const { kernel, clock, say, waitMs } = parts;
   const { ipvs } = kernel;
   const left = await proxyIpvs(kernel);

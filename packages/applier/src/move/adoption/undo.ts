@@ -4,7 +4,7 @@ import type { Adoption, RulesElsewhere } from '../../ports/adoption.ts';
 import type { Generation } from '../../ports/journal.ts';
 import { familyNames, type NodeState } from '../../ports/node-state.ts';
 import type { Outcome } from '../../ports/outcome.ts';
-import { type AdoptionParts, pauseMs, storeProxy } from './adopt.ts';
+import { type AdoptionDependencies, pauseMs, storeProxy } from './adopt.ts';
 import { hasWritten, lastRules, proxyChains, proxyState } from './proxy-rules.ts';
 import { proxyIpvs } from './proxy-ipvs.ts';
 import { flowChange } from '../../apply/plan/flows.ts';
@@ -20,8 +20,8 @@ export type UndoEnding =
   | { readonly kind: 'waits' };
 
 /** What an undo needs besides. */
-export interface UndoParts extends Omit<AdoptionParts, 'journal'> {
-  readonly journal: AdoptionParts['journal'] & { generation(number: number): Promise<Generation | undefined> };
+export interface UndoDependencies extends Omit<AdoptionDependencies, 'journal'> {
+  readonly journal: AdoptionDependencies['journal'] & { generation(number: number): Promise<Generation | undefined> };
   /** Removes Sluice's rules, but for chains that kube-proxy has written under the same names. @returns the number of steps */
   readonly cleanUp: () => Promise<number>;
   readonly rollBackTo: (target: Generation) => Promise<Outcome>;
@@ -31,7 +31,7 @@ export interface UndoParts extends Omit<AdoptionParts, 'journal'> {
  * Moves a node back to kube-proxy: it returns beneath Sluice's rules, and these go when it has written its own. So a packet meets the one or
  * the other at every moment. Where kube-proxy cannot write, such as without an API server, the rules of generation 0 come back instead.
  */
-export async function undo(parts: UndoParts): Promise<UndoEnding> {
+export async function undo(parts: UndoDependencies): Promise<UndoEnding> {
   const { journal, say } = parts;
   if (!journal.adoption) {
     // kube-proxy was not touched by a move. Its rules stand beneath, or there are none: it may have been replaced in another way, or never run.
@@ -54,7 +54,7 @@ export async function undo(parts: UndoParts): Promise<UndoEnding> {
  * Lets kube-proxy return, once nothing that an earlier one left can be taken for its rules.
  * @returns the adoption as the journal has it now
  */
-async function letReturn(begun: Adoption, parts: UndoParts): Promise<Adoption> {
+async function letReturn(begun: Adoption, parts: UndoDependencies): Promise<Adoption> {
   const { journal, kubeProxy, say } = parts;
   const leftovers = await leftoversOf(begun, parts);
   const isGone = kubeProxy.running().length === 0;
@@ -75,7 +75,7 @@ async function letReturn(begun: Adoption, parts: UndoParts): Promise<Adoption> {
  * another store, or in another mode. It writes this rule with all others when it starts; until then Sluice serves, and generation 0 has it.
  * Sluice's own, in mode ipvs and layout flat, has the same form and stays.
  */
-async function outdate({ kernel, families, journal }: UndoParts): Promise<void> {
+async function outdate({ kernel, families, journal }: UndoDependencies): Promise<void> {
   const observed = await kernel.observe(families);
   const foreign = proxyChains(observed, journal.active?.state ?? { families: {}, sysctls: new Map() });
   for (const family of families) {
@@ -88,7 +88,7 @@ async function outdate({ kernel, families, journal }: UndoParts): Promise<void> 
 }
 
 /** Removes Sluice's rules, then the UDP flows that kube-proxy's rules do not have: it did not see them begin, and may keep them. */
-async function undone(leftovers: RulesElsewhere, parts: UndoParts): Promise<UndoEnding> {
+async function undone(leftovers: RulesElsewhere, parts: UndoDependencies): Promise<UndoEnding> {
   const { journal, kernel, say } = parts;
   const active = journal.active?.state;
   const { flows, hasOld } = active ? await proxyInStore(active, leftovers, parts) : { flows: [], hasOld: false };
@@ -117,7 +117,7 @@ interface ProxyInStore {
 async function proxyInStore(
   active: NodeState,
   leftovers: RulesElsewhere,
-  { kernel, families, rulesElsewhere }: UndoParts,
+  { kernel, families, rulesElsewhere }: UndoDependencies,
 ): Promise<ProxyInStore> {
   const observed = await kernel.observe(families);
   const state = proxyState(observed, active);
@@ -134,7 +134,10 @@ async function proxyInStore(
 }
 
 /** What an earlier kube-proxy left elsewhere: rules from before the first call of an undo, where none ran. */
-async function leftoversOf(adoption: Adoption, { kubeProxy, rulesElsewhere }: UndoParts): Promise<RulesElsewhere> {
+async function leftoversOf(
+  adoption: Adoption,
+  { kubeProxy, rulesElsewhere }: UndoDependencies,
+): Promise<RulesElsewhere> {
   if (adoption.goal === 'kube-proxy') return adoption.leftovers ?? {};
   return kubeProxy.running().length > 0 ? {} : rulesElsewhere();
 }
@@ -144,7 +147,7 @@ const isNew = (elsewhere: RulesElsewhere, leftovers: RulesElsewhere, family: Fam
   (elsewhere[family] ?? leftovers[family]) !== leftovers[family];
 
 /** @returns undefined: a tool was killed, and the next look asks again */
-async function unlessKilled(read: UndoParts['rulesElsewhere']): Promise<RulesElsewhere | undefined> {
+async function unlessKilled(read: UndoDependencies['rulesElsewhere']): Promise<RulesElsewhere | undefined> {
   try {
     return await read();
   } catch (error) {
@@ -161,7 +164,7 @@ async function unlessKilled(read: UndoParts['rulesElsewhere']): Promise<RulesEls
 async function untilWritten(
   before: Generation | undefined,
   leftovers: RulesElsewhere,
-  parts: UndoParts,
+  parts: UndoDependencies,
 ): Promise<boolean> {
   const { kernel, clock, kubeProxy, families, waitMs, rulesElsewhere } = parts;
   const end = clock.bootMs() + waitMs;

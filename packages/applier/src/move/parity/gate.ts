@@ -21,7 +21,7 @@ interface CertificateRules {
   readonly allowedSigners: string;
 }
 
-interface CertificateParts extends SignatureChecker {
+interface CertificateGateDependencies extends SignatureChecker {
   /** Who may write to `allowedSigners`. */
   readonly trust: Trust;
   /** The time of day. */
@@ -38,9 +38,9 @@ interface CertificateParts extends SignatureChecker {
  */
 export class CertificateGate implements ParityGate {
   readonly #rules: CertificateRules;
-  readonly #parts: CertificateParts;
+  readonly #parts: CertificateGateDependencies;
 
-  constructor(rules: CertificateRules, parts: CertificateParts) {
+  constructor(rules: CertificateRules, parts: CertificateGateDependencies) {
     this.#rules = rules;
     this.#parts = parts;
   }

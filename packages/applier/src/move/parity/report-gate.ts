@@ -13,7 +13,7 @@ import { messageOf } from '../../message.ts';
 import type { ParityGate } from '../../ports/parity.ts';
 import type { Refusal } from '../../ports/refusal.ts';
 
-interface ReportParts {
+interface ReportGateDependencies {
   readonly node: string;
   /** Differences that the operator accepts, by id. */
   readonly accepted: readonly string[];
@@ -32,9 +32,9 @@ interface ReportParts {
  * Allows a take-over by a comparison that is made at this moment, on this node, by an operator who is root here: no signature is needed.
  */
 export class ReportGate implements ParityGate {
-  readonly #parts: ReportParts;
+  readonly #parts: ReportGateDependencies;
 
-  constructor(parts: ReportParts) {
+  constructor(parts: ReportGateDependencies) {
     this.#parts = parts;
   }
 

@@ -12,7 +12,7 @@ import type { HealthMemory } from './memory.ts';
 import type { HealthPorts } from './ports.ts';
 
 /** What it works with. */
-interface ActiveHealthParts {
+interface ActiveHealthDependencies {
   readonly node: string;
   readonly ports: Pick<HealthPorts, 'follow' | 'count'>;
   readonly memory: HealthMemory;
@@ -22,11 +22,11 @@ interface ActiveHealthParts {
 
 /** Makes the health-check node ports follow the active generation, and saves their state for a restart. */
 export class ActiveHealth {
-  readonly #parts: ActiveHealthParts;
+  readonly #parts: ActiveHealthDependencies;
   readonly #reader: HealthReader;
   #active: DeclaredHealth | undefined;
 
-  constructor(parts: ActiveHealthParts) {
+  constructor(parts: ActiveHealthDependencies) {
     this.#parts = parts;
     this.#reader = new HealthReader(parts.node);
   }

@@ -88,7 +88,7 @@ function relay(client: Socket, host: string, port: number, noticed: () => void):
 }
 
 /** What the ports need from the daemon. */
-interface LocalhostPortsParts {
+interface LocalhostPortsDependencies {
   /** What packets meet: a release on probation, or else the active generation. */
   readonly journal: { readonly active: Followed | undefined; readonly undecided: Followed | undefined };
   readonly monotonicMs: () => number;
@@ -112,7 +112,7 @@ interface OpenPort {
  * kube-proxy 1.38 does. They follow what packets meet: a release on probation, and the active generation once it is rolled back.
  */
 export class LocalhostPorts {
-  readonly #parts: LocalhostPortsParts;
+  readonly #parts: LocalhostPortsDependencies;
   readonly #open = new Map<number, OpenPort>();
   readonly #relays: Relays;
   #followed: NftState | undefined;
@@ -121,7 +121,7 @@ export class LocalhostPorts {
   #isRefreshing = false;
   #isClosed = false;
 
-  constructor(parts: LocalhostPortsParts) {
+  constructor(parts: LocalhostPortsDependencies) {
     this.#parts = parts;
     this.#relays = new Relays(limits.relaysMax, parts.monotonicMs);
   }

@@ -6,7 +6,7 @@ import type { DeclaredHealth, HealthService } from './declared.ts';
 import { closePort, openPort } from './port.ts';
 
 /** What the ports need from the daemon. */
-interface HealthPortsParts {
+interface HealthPortsDependencies {
   /** Whether the rules in the kernel are known to be right, and the node is not drained: the value of `serviceProxyHealthy`. */
   readonly healthy: () => boolean;
   /** A client at this address is answered. */
@@ -26,13 +26,13 @@ const everywhere = '*';
  * (`pkg/proxy/healthcheck/service_health.go`), so load balancers see no difference.
  */
 export class HealthPorts {
-  readonly #parts: HealthPortsParts;
+  readonly #parts: HealthPortsDependencies;
   readonly #servers = new Map<string, Server>();
   readonly #services = new Map<number, HealthService>();
   readonly #callers = new Callers(limits.healthConnectionsMax);
   #declared: DeclaredHealth = { services: [], nodePortAddresses: [] };
 
-  constructor(parts: HealthPortsParts) {
+  constructor(parts: HealthPortsDependencies) {
     this.#parts = parts;
   }
 

@@ -5,7 +5,7 @@ import { Callers } from './callers.ts';
 import { closePort, openPort } from './port.ts';
 
 /** What the port needs from the daemon. */
-interface StatusPortParts {
+interface StatusPortOptions {
   readonly answer: RequestListener;
   /** It could not be opened; undefined: it is open. */
   readonly failed: (why: string | undefined) => void;
@@ -17,12 +17,12 @@ interface StatusPortParts {
  */
 export class StatusPort {
   readonly #listen: string;
-  readonly #parts: StatusPortParts;
+  readonly #parts: StatusPortOptions;
   readonly #callers = new Callers(limits.statusConnectionsMax);
   #server: Server | undefined;
 
   /** @param listen `address:port` */
-  constructor(listen: string, parts: StatusPortParts) {
+  constructor(listen: string, parts: StatusPortOptions) {
     this.#listen = listen;
     this.#parts = parts;
   }

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { limits } from '../../limits.ts';
 
 /** What the files are made of. */
-interface VipFilesParts {
+interface VipFilesOptions {
   readonly directory: string;
   /** Each as it is asked for: `203.0.113.9:80`. */
   readonly frontends: readonly string[];
@@ -22,11 +22,11 @@ interface VipFilesParts {
  * a daemon that hangs is too old within two seconds; that of a dead one ends at once, for scripts in that namespace.
  */
 export class VipFiles {
-  readonly #parts: VipFilesParts;
+  readonly #parts: VipFilesOptions;
   #timer: NodeJS.Timeout | undefined;
   #hasFailed = false;
 
-  constructor(parts: VipFilesParts) {
+  constructor(parts: VipFilesOptions) {
     this.#parts = parts;
   }
 

@@ -86,7 +86,7 @@ export function judgeVip({ address, port }: AddressAndPort, facts: VipFacts): Vi
 }
 
 /** What answers depend on, read when one is asked for. */
-interface VipParts {
+interface VipDependencies {
   readonly journal: { readonly active: Generation | undefined; readonly undecided: Generation | undefined };
   readonly alarm: () => string | undefined;
   readonly drain: { readonly now: unknown; answers(address: string): void };
@@ -96,14 +96,14 @@ interface VipParts {
 
 /** Answers those who announce an address: BGP daemons, VRRP daemons, kube-vip. */
 export class Vips {
-  readonly #parts: VipParts;
+  readonly #parts: VipDependencies;
   #taken: ReadonlySet<string> = new Set();
   #leaving: ReadonlySet<string> = new Set();
   #doubt: () => Doubt = () => 'unseen';
   /** By their state: an index of 10,000 Services is made once for each. */
   readonly #known = new WeakMap<object, Services>();
 
-  constructor(parts: VipParts) {
+  constructor(parts: VipDependencies) {
     this.#parts = parts;
   }
 

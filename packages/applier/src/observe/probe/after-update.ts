@@ -5,7 +5,7 @@ import type { ProbeResult, UpdateWatch } from '../../ports/probes.ts';
 import type { ConfiguredProbes } from './probes.ts';
 
 /** What it works with. */
-export interface AfterUpdateParts {
+export interface AfterUpdateDependencies {
   readonly probes: Pick<ConfiguredProbes, 'policies' | 'intervalMs' | 'glance' | 'untilVerdict'>;
   readonly clock: Pick<Clock, 'sleep' | 'bootMs'>;
   /**
@@ -25,7 +25,7 @@ export interface AfterUpdateParts {
  * has removed them, no update is named for it, nor is the probe taken for one that failed before.
  */
 export class AfterUpdate implements UpdateWatch {
-  readonly #parts: AfterUpdateParts;
+  readonly #parts: AfterUpdateDependencies;
   /** The probes that passed before an update, with the Services and endpoints of the first update since. */
   readonly #suspects = new Map<string, () => string>();
   /** The probes that fail, on rules that were right when they began to. */
@@ -37,7 +37,7 @@ export class AfterUpdate implements UpdateWatch {
   /** The last verdict on all probes, and its time. */
   #last: { readonly good: readonly string[]; readonly atMs: number } | undefined;
 
-  constructor(parts: AfterUpdateParts) {
+  constructor(parts: AfterUpdateDependencies) {
     this.#parts = parts;
   }
 

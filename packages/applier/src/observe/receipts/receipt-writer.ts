@@ -6,7 +6,7 @@ import { type Account, confirmed, contentOf, releaseOf } from './account.ts';
 import type { Receipts, ReportedRelease } from './receipts.ts';
 
 /** What a receipt writer reads and calls. */
-interface ReceiptWriterParts {
+interface ReceiptWriterDependencies {
   readonly receipts: Receipts;
   readonly node: string;
   /** The active generation of the journal. */
@@ -23,11 +23,11 @@ interface ReceiptWriterParts {
 
 /** Follows the events of a change, and writes a receipt of its outcome. */
 export class ReceiptWriter {
-  readonly #parts: ReceiptWriterParts;
+  readonly #parts: ReceiptWriterDependencies;
   #probes: readonly ProbeResult[] = [];
   #reported: ReportedRelease;
 
-  constructor(parts: ReceiptWriterParts) {
+  constructor(parts: ReceiptWriterDependencies) {
     this.#parts = parts;
     this.#reported = parts.receipts.kept ?? { refused: false };
   }

@@ -25,9 +25,11 @@ export function kubeProxyState(observed: ObservedIpvs, excludeCIDRs: readonly st
   };
 }
 
-type KubeProxyParts = Pick<ObservedIpvs, 'sets' | 'elsewhere'> & { readonly bound: NonNullable<ObservedIpvs['bound']> };
+type KubeProxyObjects = Pick<ObservedIpvs, 'sets' | 'elsewhere'> & {
+  readonly bound: NonNullable<ObservedIpvs['bound']>;
+};
 
-function ownership({ sets, bound, elsewhere }: KubeProxyParts): (server: VirtualServer) => boolean {
+function ownership({ sets, bound, elsewhere }: KubeProxyObjects): (server: VirtualServer) => boolean {
   const named = new Set([...sets.values()].flatMap(({ entries }) => [...entries]));
   const nodePorts = portsOf(sets.values());
   return ({ family, protocol, address, port }) =>

@@ -1,5 +1,5 @@
 import type { Connections } from './drain.ts';
-import type { KnownIpvsParts, ObservedIpvs, IpvsStep } from './values.ts';
+import type { KnownIpvs, ObservedIpvs, IpvsStep } from './values.ts';
 
 /** The kernel's part of mode ipvs. kernel/ipvs/ipvs-linux.ts and kernel/ipvs-fake.ts pass the same contract suite. */
 export interface IpvsKernel {
@@ -7,7 +7,7 @@ export interface IpvsKernel {
    * Reads the whole state, with foreign parts.
    * @param known parts that need not be read
    */
-  observe(known?: KnownIpvsParts): Promise<ObservedIpvs>;
+  observe(known?: KnownIpvs): Promise<ObservedIpvs>;
   /**
    * The present connections of all real servers.
    * @param of only connections of TCP and SCTP that are established, which IPVS calls active; not those of UDP, or that have ended and are

@@ -16,7 +16,7 @@ export interface ObservedIpvs {
 }
 
 /** Parts of the observed state that are known and need not be read; each is one call of one tool. */
-export interface KnownIpvsParts {
+export interface KnownIpvs {
   readonly servers?: Pick<ObservedIpvs, 'servers' | 'foreign'>;
   readonly timeouts?: Pick<ObservedIpvs, 'timeouts'>;
   readonly sets?: Pick<ObservedIpvs, 'sets'>;
@@ -123,7 +123,7 @@ export function ownedBy(...states: readonly (IpvsState | undefined)[]): IpvsOwne
 export function knownAfter(
   steps: readonly IpvsStep[],
   { servers, foreign, timeouts, sets, bound, elsewhere }: ObservedIpvs,
-): KnownIpvsParts {
+): KnownIpvs {
   const touches = (kind: IpvsStep['kind']): boolean => steps.some((step) => step.kind === kind);
   const setsTimeouts = steps.some(({ kind, text }) => kind === 'ipvsadm' && /^--set /m.test(text));
   return {

@@ -19,7 +19,7 @@ export function describeWindow({ ended, waitedMs, removedInMs }: IpvsWindow): st
 }
 
 /** Who counts and who waits. */
-interface WindowParts {
+interface WindowDependencies {
   readonly ipvs: Pick<IpvsKernel, 'connections'>;
   readonly clock: { bootMs(): number; sleep(ms: number): Promise<unknown> };
 }
@@ -43,7 +43,7 @@ interface IpvsEnd {
  */
 export async function countEstablished(
   servers: Iterable<string>,
-  { ipvs }: Pick<WindowParts, 'ipvs'>,
+  { ipvs }: Pick<WindowDependencies, 'ipvs'>,
 ): Promise<number> {
   const connections = await ipvs.connections('established');
   const counts = [...servers].flatMap((key) => [...(connections.get(key)?.values() ?? [])]);
@@ -56,7 +56,7 @@ export async function countEstablished(
  * counted they are not waited for: what is to go must not stay because of a figure.
  * @throws KernelError of the removal
  */
-export async function endIpvs(end: IpvsEnd, parts: WindowParts): Promise<IpvsWindow> {
+export async function endIpvs(end: IpvsEnd, parts: WindowDependencies): Promise<IpvsWindow> {
   const { clock } = parts;
   const began = clock.bootMs();
   const ended = await untilIdle(end, began, parts);
@@ -70,7 +70,7 @@ export async function endIpvs(end: IpvsEnd, parts: WindowParts): Promise<IpvsWin
 async function untilIdle(
   { servers, waitMs, onWait }: IpvsEnd,
   began: number,
-  parts: WindowParts,
+  parts: WindowDependencies,
 ): Promise<number | undefined> {
   const { clock } = parts;
   // Counting takes time, too.

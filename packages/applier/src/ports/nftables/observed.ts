@@ -137,7 +137,7 @@ export function hasTable({ parts, chains }: ObservedNft, settings: readonly stri
 }
 
 /** What another program added to the table of a state, as nft names it: `chain x`, `map y`. */
-export function foreignParts({ parts }: ObservedNft, settings: readonly string[]): readonly string[] {
+export function foreignObjects({ parts }: ObservedNft, settings: readonly string[]): readonly string[] {
   const own = readTableText(printNftTable(tableOptions(settings))).parts;
   const isList = (part: string): boolean => listOf(part.replace(/^chain /, '')) !== undefined;
   return [...parts].filter((part) => !own.has(part) && !isList(part));

@@ -22,7 +22,7 @@ import {
   tableOptions,
   trialOff,
 } from '@sluice/netfilter';
-import { damagedLists, foreignParts, hasTable, ownSets, type ObservedNft, readTableText } from './observed.ts';
+import { damagedLists, foreignObjects, hasTable, ownSets, type ObservedNft, readTableText } from './observed.ts';
 
 export const dropText = 'delete table inet sluice\n';
 
@@ -33,7 +33,7 @@ export const dropText = 'delete table inet sluice\n';
  */
 export function repairTable(observed: ObservedNft | undefined, state: NftState): PlacementChange {
   if (!observed || !hasTable(observed, state.settings)) return loadTable(state, observed !== undefined);
-  const foreign = foreignParts(observed, state.settings);
+  const foreign = foreignObjects(observed, state.settings);
   if (!foreign.every((part) => removable.test(part))) return { ...loadTable(state, true), removes: foreign };
   const { settled, commands, added, removed, left, isOnTrial } = compareTable(observed, state);
   return {

@@ -7,7 +7,7 @@ import type { Status } from '../observe/status/status.ts';
 import type { Drift } from './drift.ts';
 import type { DaemonLog, Ended } from './reports.ts';
 
-export interface DaemonParts {
+export interface DaemonDependencies {
   readonly reconciler: Pick<Reconciler, 'recover' | 'repair' | 'put' | 'rehearse'> &
     Partial<Pick<Reconciler, 'removed' | 'reconcileFlows' | 'offerEndpoints'>>;
   readonly journal: Pick<Journal, 'active' | 'halted'>;
