@@ -10,9 +10,8 @@ import type { PlannedChange } from '../../apply/transaction/planned-change.ts';
 import { describeFlip } from '../../apply/transaction/transaction.ts';
 import { stepsOf } from '../../apply/plan/transaction-plan.ts';
 import { gateOf, wavesOf } from '../session/gate.ts';
-import { noteRelease } from '../session/note-release.ts';
+import { failedReceipt, noteRelease, receiptWriterOf } from '../session/receipts.ts';
 import { commandControl } from '../session/command-control.ts';
-import { failedReceipt, receiptWriterOf } from '../session/receipts.ts';
 import { openSession, type NodeSession } from '../session/session.ts';
 import {
   answer,

@@ -7,7 +7,7 @@ import type { Decision } from '../../ports/operator.ts';
 import { limits } from '../../limits.ts';
 import { checkReadable, peek } from '../../state/peek.ts';
 import type { HistoryEntry } from '../../state/record.ts';
-import { controlStatus } from '../session/control-status.ts';
+import { controlStatus } from '../session/daemon-status.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
 
 interface DecideOptions extends CommonOptions {

@@ -18,8 +18,8 @@ import { messageOf } from '../../message.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { peek } from '../../state/peek.ts';
 import type { NodeRecord } from '../../state/record.ts';
-import { controlStatus } from '../session/control-status.ts';
-import { lookAt } from '../session/look-at.ts';
+import { controlStatus } from '../session/daemon-status.ts';
+import { lookAt } from '../session/gate.ts';
 import { openSession } from '../session/session.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal, writing } from '../terminal/terminal.ts';
 

@@ -4,7 +4,7 @@ import { checkReadable, peek } from '../../state/peek.ts';
 import type { HistoryEntry } from '../../state/record.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { type RepairAt, Repairs } from '../../observe/status/repairs.ts';
-import { controlStatus } from '../session/control-status.ts';
+import { controlStatus } from '../session/daemon-status.ts';
 import { type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
 
 /** An item of `history -o json`: an entry of the state directory, with the version before it, or a repair. */

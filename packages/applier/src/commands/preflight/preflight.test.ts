@@ -7,7 +7,7 @@ import { afterAll, expect, test } from 'vitest';
 import { opensshFinding } from '../../diagnose/preflight/preflight.ts';
 import { sampleBundle, sampleNode } from '../../testing/bundle.fixture.ts';
 import { keyFile } from '../../observe/receipts/key.ts';
-import { lookAt } from '../session/look-at.ts';
+import { lookAt } from '../session/gate.ts';
 import { printFinding, printFindings, receiptFinding, releaseFindings } from './preflight.ts';
 import { loadConfig } from '../terminal/terminal.ts';
 

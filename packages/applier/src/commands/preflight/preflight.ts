@@ -5,7 +5,7 @@ import type { PreflightFinding } from '../../diagnose/preflight/finding.ts';
 import { findings } from '../../diagnose/preflight/preflight.ts';
 import { hasKey } from '../../observe/receipts/key.ts';
 import { exitCodes } from '../../ports/outcome.ts';
-import { lookAt } from '../session/look-at.ts';
+import { lookAt } from '../session/gate.ts';
 import { type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
 
 interface PreflightOptions extends CommonOptions {

@@ -27,7 +27,7 @@ import { messageOf } from '../../message.ts';
 import { accountOf, releaseOf } from '../../observe/receipts/account.ts';
 import { Repairs } from '../../observe/status/repairs.ts';
 import { gateOf, wavesOf } from '../session/gate.ts';
-import { noteRelease } from '../session/note-release.ts';
+import { noteRelease } from '../session/receipts.ts';
 import { type CommonOptions, loadConfig, logSettings } from '../terminal/terminal.ts';
 import { lastingAlarm } from './alarms.ts';
 import { openNode, type RunningNode } from './node.ts';

@@ -1,7 +1,19 @@
 import { get } from 'node:http';
+import { CommandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
+import { statusOf } from '../../daemon/control/ask.ts';
+import type { ControlStatus } from '../../daemon/control/protocol.ts';
 import { limits } from '../../limits.ts';
-import { controlStatus } from './control-status.ts';
+
+/** The status of the running process; undefined where none runs or it hangs: then only disk and kernel are shown. */
+export async function controlStatus(state: string): Promise<ControlStatus | undefined> {
+  try {
+    return await statusOf(state);
+  } catch (error) {
+    if (error instanceof CommandError) return undefined;
+    throw error;
+  }
+}
 
 /**
  * The status of the daemon: by its control socket, else by its status port, where one of another state directory or version may answer.

@@ -1,4 +1,5 @@
 import type { SluicedConfig } from '../../config.ts';
+import { type Arrival, Inbox } from '../../inbox/inbox.ts';
 import { ReleaseGate } from '../../inbox/release-gate.ts';
 import { trustOf } from '../../inbox/trust.ts';
 import { WaveGate } from '../../inbox/wave-gate.ts';
@@ -27,4 +28,18 @@ export function wavesOf({ node, state, signatures }: SluicedConfig, remember: ()
     { node, state, allowedSigners: policy === 'required' ? allowedSigners : undefined },
     { run: runChildren(), trust: trustOf(undefined), remember },
   );
+}
+
+/**
+ * Reads the bundle as the daemon does, without accepting it.
+ * @param vouched an operator named the directory: its write permissions are not checked
+ */
+export function lookAt(config: SluicedConfig, vouched: boolean): Promise<Arrival> {
+  const trust = vouched ? undefined : trustOf(config.bundleOwner);
+  return new Inbox(
+    config.bundle,
+    Date.now,
+    trust,
+    gateOf(config, () => false),
+  ).look();
 }

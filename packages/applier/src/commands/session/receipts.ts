@@ -1,14 +1,16 @@
 import { version } from '@sluice/cli';
-import type { Serving } from '@sluice/bundle';
+import type { Receipt, Serving } from '@sluice/bundle';
 import { planeOf } from '@sluice/netfilter';
 import type { SluicedConfig } from '../../config.ts';
 import { Drain } from '../../observe/health/drain.ts';
 import { processesNamed } from '../../kernel/facts.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { bootId } from '../../move/parity/read-file.ts';
+import type { Account } from '../../observe/receipts/account.ts';
 import { Receipts } from '../../observe/receipts/receipts.ts';
 import { ReceiptWriter } from '../../observe/receipts/receipt-writer.ts';
 import type { Journal } from '../../ports/journal.ts';
+import type { DiskJournal } from '../../state/journal.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
 /**
@@ -50,4 +52,16 @@ export function failedReceipt(terminal: Terminal): (why: string | undefined) => 
   return (why) => {
     if (why !== undefined) terminal.err(`warning: cannot write the receipt: ${why}\n`);
   };
+}
+
+/** Remembers the release of a generation, for `sluiced history` and `sluiced rollback`. */
+export function noteRelease({ outcome }: Account, release: Receipt['release'], journal: DiskJournal): void {
+  const { active, record, notes } = journal;
+  if (!release || !active || !['confirmed', 'same', 'partial'].includes(outcome)) return;
+  if (notes.serialOf(active.number) === release.serial) return;
+  try {
+    notes.came(active.number, release.serial, record.kept);
+  } catch {
+    // A disk that takes no write: the history lacks a serial, and nothing depends on it.
+  }
 }

@@ -27,7 +27,7 @@ import type { SluicedConfig } from '../../config.ts';
 import { readMachine } from '../../kernel/facts.ts';
 import { procTunables } from '../../kernel/sysctl.ts';
 import type { Unnamed } from './service-view.ts';
-import { lookAt } from '../session/look-at.ts';
+import { lookAt } from '../session/gate.ts';
 
 /** The files of a Service as this node resolves them: guards decided, variables filled in. */
 export interface ServiceFiles extends Unnamed {
