@@ -27,3 +27,7 @@ export const durationOption = (flags: string, description: string): Option =>
     if (digits !== '' && seconds >= 1 && seconds <= 86_400) return seconds;
     throw new InvalidArgumentError('It must be a time from 1s to 24h, such as 90s, 10m or 1h.');
   });
+
+/** What `sluiced top` may show first. */
+export const orders = ['connections', 'rate', 'live', 'bytes', 'imbalance', 'name'] as const;
+export type Order = (typeof orders)[number];

@@ -3,7 +3,7 @@ import { compareText, terminalText } from '@sluice/netfilter';
 import type { Imbalance } from '../../apply/counts/balance.ts';
 import { byMost, type EndpointConnections, type ServiceConnections } from '../../apply/counts/most.ts';
 import type { StatusReport } from '../../observe/status/status.ts';
-import type { Order } from '../options/orders.ts';
+import type { Order } from '../options/options.ts';
 
 /** The part of a status that is shown. */
 export type Counted = Pick<StatusReport, 'node' | 'countedSeconds' | 'traffic'> & {

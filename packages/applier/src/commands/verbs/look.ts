@@ -1,8 +1,7 @@
 import { examples, findingsOption, pathOption, reportOption } from '@sluice/cli';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { CommandContext } from '../options/context.ts';
-import { durationOption, onNode } from '../options/options.ts';
-import { orders } from '../options/orders.ts';
+import { durationOption, onNode, orders } from '../options/options.ts';
 
 /** The options and help of the verbs with which operators look at this node. */
 
