@@ -1,4 +1,4 @@
-import { statSync } from 'node:fs';
+import { isThere } from '../state/files.ts';
 import { type Accepted, completeFile, isProblem, readRelease, type ReleaseFeature } from '@sluice/bundle';
 import { reasonOf } from '@sluice/cli';
 import type { Problem } from '@sluice/netfilter';
@@ -143,10 +143,6 @@ export class Inbox {
 function requiredBy(seal: Tree['seal']): readonly ReleaseFeature[] {
   const release = readRelease(seal?.release ?? '');
   return isProblem(release) ? [] : release.requires;
-}
-
-function isThere(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false }) !== undefined;
 }
 
 function problemOf(error: InboxError): Problem {

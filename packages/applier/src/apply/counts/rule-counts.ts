@@ -1,4 +1,5 @@
 import { calleeOf, choosesEndpoint, destinationOf, isOwnChain, serviceKeyOf } from '@sluice/netfilter';
+import { LineSplitter } from '../../line-splitter.ts';
 
 /** What a rule counted that translates to an endpoint. nat sees the first packet of a connection alone, so these are new connections. */
 export interface RuleCount {
@@ -28,13 +29,11 @@ export class RuleCountReader {
   /** Chains that lead to a chain to which others lead, too: it is not known what these counted by way of which. */
   readonly #sharing = new Set<string>();
   readonly #found: Omit<RuleCount, 'service' | 'group'>[] = [];
-  #rest = '';
+  readonly #lines = new LineSplitter((line) => this.#line(line));
 
   /** Takes a part of the text; it may end anywhere. */
   take(part: string): void {
-    const lines = `${this.#rest}${part}`.split('\n');
-    this.#rest = lines.pop() ?? '';
-    for (const line of lines) this.#line(line);
+    this.#lines.take(part);
   }
 
   /** The result, after the whole text. Rules that no Service leads to are left out. */

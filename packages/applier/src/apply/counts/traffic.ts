@@ -1,4 +1,5 @@
 import { printEndpoint } from '@sluice/netfilter';
+import { LineSplitter } from '../../line-splitter.ts';
 import { limits } from '../../limits.ts';
 import type { ServiceAt } from './frontends.ts';
 
@@ -45,7 +46,7 @@ export class TrafficSums {
 export class TrafficReader {
   readonly #serviceAt: ServiceAt;
   readonly #sums: TrafficSums;
-  #rest = '';
+  readonly #lines = new LineSplitter((line) => this.#line(line));
 
   /** @param sums where the connections are added */
   constructor(serviceAt: ServiceAt, sums: TrafficSums) {
@@ -55,9 +56,7 @@ export class TrafficReader {
 
   /** Takes a part of the text; it may end anywhere. */
   take(part: string): void {
-    const lines = `${this.#rest}${part}`.split('\n');
-    this.#rest = lines.pop() ?? '';
-    for (const line of lines) this.#line(line);
+    this.#lines.take(part);
   }
 
   /** `tcp 6 117 ESTABLISHED src=… dst=… sport=… dport=… packets=… bytes=… src=… dst=… sport=… dport=… …`: the reply comes second. */

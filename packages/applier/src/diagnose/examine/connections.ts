@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { canonicalAddress, type Family, printEndpoint } from '@sluice/netfilter';
+import { LineSplitter } from '../../line-splitter.ts';
 import type { ConntrackFacts, EndpointConnections } from '../doctor/facts.ts';
 import type { Run } from '../../kernel/command.ts';
 import { findTool } from '../../kernel/tools.ts';
@@ -28,21 +29,17 @@ export async function countConnections(
   const file = findTool('conntrack');
   if (file === undefined) throw new Error('conntrack is not installed');
   for (const family of ['ipv4', 'ipv6'] as const) {
-    let rest = '';
-    let lines = 0;
-    const take = (part: string): void => {
-      const parts = `${rest}${part}`.split('\n');
-      rest = parts.pop() ?? '';
-      for (const line of parts) {
-        if (lines++ >= bounds.connections) return;
-        count(line, family, endpoints, own, found);
-        const asked = untranslatedIn(line, family);
-        if (asked !== undefined && untranslated.size < bounds.untranslated) untranslated.add(asked);
-      }
-    };
-    const ran = await run({ file, args: ['-L', '-f', family], timeoutMs: bounds.toolMs, onOutput: take });
+    let counted = 0;
+    const lines = new LineSplitter((line) => {
+      if (counted++ >= bounds.connections) return;
+      count(line, family, endpoints, own, found);
+      const asked = untranslatedIn(line, family);
+      if (asked !== undefined && untranslated.size < bounds.untranslated) untranslated.add(asked);
+    });
+    const onOutput = (part: string): void => lines.take(part);
+    const ran = await run({ file, args: ['-L', '-f', family], timeoutMs: bounds.toolMs, onOutput });
     if (ran.exitCode !== 0) throw new Error(ran.why);
-    take('\n');
+    lines.end();
   }
   return { endpoints: found, untranslated };
 }

@@ -1,4 +1,5 @@
 import { compareText, type ExaminedTarget, families, type Unread } from '@sluice/netfilter';
+import { LineSplitter } from '../../line-splitter.ts';
 import type { SluicedConfig } from '../../config.ts';
 import { decidingRules } from '../doctor/checks/diagnose-node.ts';
 import type { ConntrackFacts, Facts, Frontend, InterfaceFacts, RouteFacts, SluicedFacts } from '../doctor/facts.ts';
@@ -183,13 +184,9 @@ async function readRuleCounters(rules: readonly Meeting[], run: Run): Promise<Re
     const [tool = ''] = command.split(' ');
     const file = findTool(`${tool}-save`);
     if (file === undefined || first?.table === undefined) continue;
-    let rest = '';
-    const take = (part: string): void => {
-      const lines = `${rest}${part}`.split('\n');
-      rest = lines.pop() ?? '';
-      for (const line of lines) addCounted(line, command, wanted, found);
-    };
-    const ran = await run({ file, args: ['-c', '-t', first.table], timeoutMs: bounds.toolMs, onOutput: take });
+    const lines = new LineSplitter((line) => addCounted(line, command, wanted, found));
+    const onOutput = (part: string): void => lines.take(part);
+    const ran = await run({ file, args: ['-c', '-t', first.table], timeoutMs: bounds.toolMs, onOutput });
     if (ran.exitCode !== 0) throw new Error(ran.why);
   }
   return found;

@@ -1,4 +1,5 @@
 import { type Family, isRuleLine } from '@sluice/netfilter';
+import { LineSplitter } from '../../line-splitter.ts';
 import type { SavedTable } from '../doctor/facts.ts';
 import type { Run } from '../../kernel/command.ts';
 import { findTool, type RuleStore } from '../../kernel/tools.ts';
@@ -61,14 +62,12 @@ export class TableReader {
   /** Tables of which the tool says that it cannot print them. */
   readonly unprinted: string[] = [];
   #table: Building | undefined;
-  #rest = '';
+  readonly #lines = new LineSplitter((line) => this.#line(line));
   /** How many more rules and chains are kept. */
   #left: number = bounds.rules;
 
   take(part: string): void {
-    const lines = `${this.#rest}${part}`.split('\n');
-    this.#rest = lines.pop() ?? '';
-    for (const line of lines) this.#line(line);
+    this.#lines.take(part);
   }
 
   done(): ReadonlyMap<string, SavedTable['chains']> {

@@ -1,3 +1,4 @@
+import { LineSplitter } from '../../line-splitter.ts';
 import type { KernelError } from '../../ports/failure.ts';
 import { failed } from '../failure.ts';
 import { canonicalAddress, compareText, type Family, printEndpoint } from '@sluice/netfilter';
@@ -117,26 +118,6 @@ async function must(command: Command, run: Run): Promise<void> {
 
 const failedAt = (file: string, args: readonly string[], ran: ToolResult): KernelError =>
   failed(`${file} ${args.join(' ')}`, ran);
-
-/** Splits a tool's output into lines. */
-class LineSplitter {
-  readonly #read: (line: string) => void;
-  #rest = '';
-
-  constructor(read: (line: string) => void) {
-    this.#read = read;
-  }
-
-  take(part: string): void {
-    const lines = `${this.#rest}${part}`.split('\n');
-    this.#rest = lines.pop() ?? '';
-    for (const line of lines) this.#read(line);
-  }
-
-  end(): void {
-    if (this.#rest !== '') this.#read(this.#rest);
-  }
-}
 
 /** A connection: the address that its client asked for, and the endpoint that answers. */
 interface TrackedConnection {
