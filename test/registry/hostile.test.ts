@@ -247,6 +247,24 @@ test('retries a registry that is busy for a moment', async () => {
   expect(await push(registry)).toMatchObject({ status: 0 });
 });
 
+test('a registry that ends each first download of a blob is read to the end, without ranges, too', async () => {
+  const cut = new Set<string>();
+  const registry: FakeRegistry = await start({
+    instead: ({ method, url = '' }, response) => {
+      const bytes = registry.blobs.get(url.replace(/^.*\//, ''));
+      if (method !== 'GET' || !url.includes('/blobs/') || bytes === undefined || cut.has(url)) return false;
+      cut.add(url);
+      response.writeHead(200, { 'content-length': bytes.length });
+      response.write(bytes.subarray(0, 20), () => response.socket?.destroy());
+      return true;
+    },
+  });
+  const { stdout } = await push(registry);
+  expect(await pull(stdout)).toMatchObject({ status: 0 });
+  expect(filesOf(at('pulled'))).toEqual(filesOf(at('release')));
+  expect(cut.size).toBeGreaterThan(4);
+});
+
 describe('an upload that fails is restarted', () => {
   type Meddling = (request: IncomingMessage, response: ServerResponse) => void;
   test.each<[title: string, meddle: Meddling]>([

@@ -1,6 +1,8 @@
 // @module-tag test
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -184,6 +186,30 @@ describe('behind a web server', () => {
     await expect(reading(server, { ca: other }).resolve('production')).rejects.toMatchObject({
       problem: { code: 'REGISTRY_UNREACHABLE', message: expect.stringContaining('verify') },
     });
+  });
+
+  test('is reached through a proxy, with TLS from end to end', async () => {
+    const digest = await push(1);
+    const until = new Date('2099-01-01T00:00:00Z');
+    const authority = makeAuthority('an authority of our own', until);
+    const server = await serve({ identity: authority.issue('web', until) });
+    const tunnels: string[] = [];
+    const proxy = createServer().on('connect', ({ url = '' }, socket) => {
+      tunnels.push(url);
+      const target = connect(Number(url.split(':')[1]), '127.0.0.1', () => {
+        socket.write('HTTP/1.1 200 Connection established\r\n\r\n');
+        target.pipe(socket).pipe(target);
+      });
+    });
+    await new Promise<void>((listening) => proxy.listen(0, '127.0.0.1', listening));
+    const options = { ca: authority.certificate, proxy: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}` };
+    try {
+      expect((await pullRelease(reading(server, options), digest)).files.size).toBeGreaterThan(5);
+      expect(new Set(tunnels)).toEqual(new Set([new URL(server.url).host]));
+    } finally {
+      proxy.closeAllConnections();
+      proxy.close();
+    }
   });
 
   test('a download that ends too early goes on, and the release is whole', async () => {

@@ -15,6 +15,8 @@ export interface Pushed {
   readonly attachments: number;
 }
 
+const blobsAtATime = 4;
+
 /**
  * Pushes a release, then its signatures, which refer to it. Pushing again sends only what is new.
  * @param files path → text of all of its files
@@ -29,7 +31,13 @@ export async function pushRelease(
   const packed = packRelease(release, files);
   const { index, manifests, blobs, referrers } = packed;
   const sent = new Set<Packed>();
-  for (const blob of blobs) if (await pushBlob(client, blob.descriptor, blob.bytes)) sent.add(blob);
+  const send = async (blob: Packed): Promise<void> => {
+    if (await pushBlob(client, blob.descriptor, blob.bytes)) sent.add(blob);
+  };
+  // One alone at first: it brings the credentials for all, or a refusal.
+  await Promise.all(blobs.slice(0, 1).map(send));
+  for (let at = 1; at < blobs.length; at += blobsAtATime)
+    await Promise.all(blobs.slice(at, at + blobsAtATime).map(send));
   // A tag names a release once all of its parts are there.
   for (const manifest of manifests) await push(client, manifest.descriptor.digest, manifest);
   await push(client, tag, index);
