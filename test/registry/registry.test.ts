@@ -4,6 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileDigest, printOpening } from '@sluice/bundle';
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import type { Content } from '../../packages/transport/src/content/content.ts';
+import { directoryReader, layoutContent, webReader } from '../../packages/transport/src/content/layout.ts';
+import { registryContent } from '../../packages/transport/src/content/registry.ts';
+import { WebClient } from '../../packages/transport/src/http/web.ts';
+import { RegistryClient } from '../../packages/transport/src/registry/client.ts';
 import { DebianRegistry } from './debian.fixture.ts';
 import { FakeRegistry } from './fake.fixture.ts';
 import { StaticServer } from './static.fixture.ts';
@@ -32,11 +37,17 @@ interface Open {
   /** Where to push to, without a tag; and where to pull from. */
   readonly place: string;
   readonly source?: string;
+  readonly content: Content;
   close(): void;
 }
+const contentOf = (host: string): Content =>
+  registryContent(new RegistryClient({ registry: host, repository: 'sluice/shop' }, { env: {} }));
 const repository = (registry: FakeRegistry | DebianRegistry | string): Open | string =>
-  typeof registry === 'string' ? registry : { place: `${registry.host}/sluice/shop`, close: () => registry.close() };
+  typeof registry === 'string'
+    ? registry
+    : { place: `${registry.host}/sluice/shop`, content: contentOf(registry.host), close: () => registry.close() };
 const layout = `oci:${at('layout')}`;
+const inDirectory = layoutContent(layout, directoryReader(at('layout')));
 const registries: readonly [title: string, open: () => Promise<Open | string>, missing: RegExp][] = [
   [
     'a registry that lists referrers',
@@ -45,12 +56,17 @@ const registries: readonly [title: string, open: () => Promise<Open | string>, m
   ],
   ['a registry that does not know referrers', async () => repository(await FakeRegistry.open()), /answered 404/],
   ["Debian's docker-registry", async () => repository(await DebianRegistry.open()), /answered 404/],
-  ['an image layout in a directory', async () => ({ place: layout, close: () => {} }), /there is no such file/],
+  [
+    'an image layout in a directory',
+    async () => ({ place: layout, content: inDirectory, close: () => {} }),
+    /there is no such file/,
+  ],
   [
     'an image layout behind a web server',
     async () => {
       const server = await StaticServer.open(at('layout'));
-      return { place: layout, source: server.url, close: () => server.close() };
+      const content = layoutContent(server.url, webReader(new WebClient(server.url, {})));
+      return { place: layout, source: server.url, content, close: () => server.close() };
     },
     /there is no such file/,
   ],
@@ -82,6 +98,14 @@ describe.each(registries)('%s', (_title, open, missing) => {
     expect(filesOf(at('pulled'))).toEqual(filesOf(at('release')));
     expect((await sluice('pull', stdout.trim(), '-o', at('pulled'))).stderr).toContain('unchanged');
     expect(filesOf(at('pulled'))).toEqual(filesOf(at('release')));
+  });
+
+  test('says what a tag names, and that there is no such tag', async () => {
+    const { stdout } = await push();
+    expect(await registry?.content.resolve('latest')).toBe(stdout.trim().replace(/^.*@/, ''));
+    await expect(registry?.content.resolve('other')).rejects.toMatchObject({
+      problem: { code: 'REGISTRY_INVALID', message: expect.stringContaining('Cannot find the tag other') },
+    });
   });
 
   test('accepts later signatures, of several signers, under the same digest', async () => {

@@ -1,13 +1,14 @@
 import { Agent as PlainAgent } from 'node:http';
 import { Agent as SecureAgent } from 'node:https';
-import { getCACertificates } from 'node:tls';
+import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
 import { proxyFor } from '../proxy.ts';
 
 /** The connections of a client, which are kept between requests: a release has many small parts. */
 export class Agents {
   readonly #made = new Map<string, PlainAgent>();
   readonly #proxy: string | undefined;
-  readonly #ca: readonly string[] | undefined;
+  /** Made once: reading the authorities of a system takes longer than a connection. */
+  readonly #trusted: SecureContext | undefined;
 
   /**
    * @param options `ca`: PEM, besides the authorities of the system; `proxy`: instead of that of the environment
@@ -15,7 +16,7 @@ export class Agents {
    */
   constructor({ ca, proxy }: { readonly ca?: string; readonly proxy?: string }) {
     this.#proxy = proxy;
-    this.#ca = ca === undefined ? undefined : [...getCACertificates('default'), ca];
+    this.#trusted = ca === undefined ? undefined : createSecureContext({ ca: [...getCACertificates('default'), ca] });
   }
 
   /**
@@ -36,7 +37,7 @@ export class Agents {
     const proxyEnv = proxy === undefined ? {} : { proxyEnv: { HTTPS_PROXY: proxy, HTTP_PROXY: proxy } };
     const options = { keepAlive: true, ...proxyEnv };
     if (!isSecure) return new PlainAgent(options);
-    return new SecureAgent({ ...options, ...(this.#ca === undefined ? {} : { ca: [...this.#ca] }) });
+    return new SecureAgent({ ...options, ...(this.#trusted && { secureContext: this.#trusted }) });
   }
 
   /** Ends the kept connections. */
