@@ -1,4 +1,4 @@
-import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
@@ -80,6 +80,15 @@ describe('a release of the source', () => {
     appendFileSync(join(fetcher.directory, 'release', web), '# x\n');
     fetcher.restart();
     expect(await fetcher.said()).toBe('placed 5: 1 files');
+    expect(await fetcher.taken()).toBe('serial 5');
+  });
+
+  test('is made anew where something else than files was put in', async () => {
+    publish({ serial: 5 });
+    await fetcher.said();
+    symlinkSync('/etc/passwd', join(fetcher.directory, 'release', 'waves.yaml'));
+    fetcher.restart();
+    expect(await fetcher.said()).toMatch(/^placed 5: /);
     expect(await fetcher.taken()).toBe('serial 5');
   });
 

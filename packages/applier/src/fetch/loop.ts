@@ -25,7 +25,7 @@ export interface LoopParts {
 
 /**
  * Fetches again and again, until the signal aborts.
- * @param after called when an attempt has ended
+ * @param after called when an attempt has placed a release, or failed
  */
 export async function fetchLoop(
   parts: LoopParts,
@@ -35,7 +35,7 @@ export async function fetchLoop(
   let request = requestIn(parts.requestFile);
   while (!signal.aborted) {
     const { status } = await attemptAndTell(parts, request);
-    after();
+    if (status.outcome !== 'same' || status.attempts === 1) after();
     const pauseMs = pauseAfterAttempt(status, parts.intervalMs, parts.node.name);
     request = await nextRequest(parts.requestFile, request, pauseMs, signal);
   }

@@ -18,7 +18,7 @@ import { readSourceStatus, type SourceStatus } from '../../fetch/status-file.ts'
 import { trustOf } from '../../inbox/trust.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { limits } from '../../limits.ts';
-import { smallHeap, Tidier } from '../../memory.ts';
+import { smallHeap } from '../../memory.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { takeLock } from '../../state/lock.ts';
 import { StateError } from '../../state/state-error.ts';
@@ -54,15 +54,10 @@ export async function fetchCommand(
   const lock = open(source);
   try {
     const parts = await partsOf(config, source, options, terminal, environment);
-    const receipts = receiptsOf(config, parts, environment);
-    if (options.once) {
-      const { status } = await attemptAndTell(parts);
-      if (receipts) tellReceipts(await sendAndTell(receipts, sentBefore(source.directory)), terminal);
-      return tell(status, options, terminal);
-    }
-    const { signal } = new AbortController();
-    const tidier = new Tidier(smallHeap(), () => performance.now());
-    await Promise.all([fetchLoop(parts, signal, () => tidier.idle()), ...(receipts ? [receiptLoop(receipts, signal)] : [])]);
+    if (options.once) return tell((await attemptAndTell(parts)).status, options, terminal);
+    const heap = smallHeap();
+    heap.settle();
+    await fetchLoop(parts, new AbortController().signal, () => heap.collect());
     return exitCodes.done;
   } finally {
     lock.release();
