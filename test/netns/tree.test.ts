@@ -2,7 +2,6 @@
 import {
   linkTree,
   printProgram,
-  readBack,
   sectionsOf,
   settledEntries,
   settledProgram,
@@ -13,6 +12,7 @@ import {
 import { beforeEach, describe, expect, test } from 'vitest';
 import { cart, cartIPv6 } from '../../packages/netfilter/src/link/cart.fixture.ts';
 import { rulesOf, type ServiceSpec } from '../../packages/netfilter/src/link/tree/cluster.fixture.ts';
+import { readBack } from '../../packages/netfilter/src/link/tree/read-back.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { feed, inScratchNamespace } from './scratch.ts';
 

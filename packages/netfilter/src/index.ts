@@ -48,7 +48,6 @@ export * from './link/tree/link.ts';
 export * from './link/tree/linker.ts';
 export * from './link/tree/memory.ts';
 export * from './link/tree/program.ts';
-export * from './link/tree/read-back.ts';
 export { replaceChains, type Replacement } from './link/tree/replace.ts';
 export {
   addressOfEndpoint,
@@ -109,7 +108,7 @@ export {
   type TraceNotes,
   traceNotes,
 } from './live/rule.ts';
-export { byPlace, placeOfServer, placesIn } from './live/frontends.ts';
+export { placeOfServer, placesIn } from './live/frontends.ts';
 export * from './nftables/frontend.ts';
 export * from './nftables/state.ts';
 export * from './nftables/table.ts';

@@ -1,4 +1,3 @@
-import { compareText } from '../problem.ts';
 import { addressIn } from './tests.ts';
 import type { LiveTables } from './tables.ts';
 
@@ -29,6 +28,3 @@ export function placeOfServer(key: string): string | undefined {
   const address = addressIn(host);
   return address && `${protocol.toLowerCase()} ${address.text} ${port}`;
 }
-
-/** Places, as `placesIn` gives them, in order of text. */
-export const byPlace = (places: Iterable<string>): readonly string[] => [...places].toSorted(compareText);

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { checkSysctl, printSysctl, procPath, readSysctlLine, readSysctls, sysctlKeys } from './sysctl.ts';
+import { checkSysctl, printSysctl, procPath, readSysctlLine, sysctlKeys } from './sysctl.ts';
 
 test.each([
   ['a limit', 'net.netfilter.nf_conntrack_max = 262144'],
@@ -36,23 +36,6 @@ test.each([
   ['the dash that makes sysctl ignore errors', '-net.ipv4.ip_forward = 1', 'not in the allow-list'],
 ])('refuses %s', (_title, line, reason) => {
   expect(readSysctlLine(line)).toContain(reason);
-});
-
-test('a file gives its settings in order, comments and empty lines aside', () => {
-  const text = '# limits\n\nnet.netfilter.nf_conntrack_max = 131072\nnet.ipv4.ip_forward = 1\n';
-  expect(readSysctls('base/sysctl.conf', text)).toEqual([
-    { key: 'net.netfilter.nf_conntrack_max', value: 131072 },
-    { key: 'net.ipv4.ip_forward', value: 1 },
-  ]);
-});
-
-test('a file with problems lists all of them with their places', () => {
-  const read = readSysctls('base/sysctl.conf', 'kernel.panic = 1\nnet.ipv4.ip_forward = 1\nnet.ipv4.ip_forward = 9\n');
-  const problems = 'problems' in read ? read.problems : [];
-  expect(problems.map((problem) => [problem.code, problem.at?.line])).toEqual([
-    ['SYSCTL_NOT_ALLOWED', 1],
-    ['SYSCTL_NOT_ALLOWED', 3],
-  ]);
 });
 
 test('each key has the path of its name', () => {

@@ -1,5 +1,3 @@
-import type { Problem } from '../problem.ts';
-
 /** One line `key = value` of a `sysctl.conf`. */
 export interface Sysctl {
   readonly key: SysctlKey;
@@ -123,23 +121,6 @@ export function checkSysctl(key: string, value: string): Sysctl | string {
   return `Cannot set sysctl ${key} to ${JSON.stringify(value)}: the value must be ${range}`;
 }
 
-/**
- * Reads a `sysctl.conf` of a bundle, with variables filled in: lines `key = value`; comments start with `#`.
- * @param file named in problems; lines count from 1
- * @returns the settings in the order of the lines, or every problem (`SYSCTL_NOT_ALLOWED`), never both
- */
-export function readSysctls(file: string, text: string): readonly Sysctl[] | { readonly problems: readonly Problem[] } {
-  const settings: Sysctl[] = [];
-  const problems: Problem[] = [];
-  for (const [index, line] of text.split('\n').entries()) {
-    if (line === '' || line.startsWith('#')) continue;
-    const setting = readSysctlLine(line);
-    if (typeof setting !== 'string') settings.push(setting);
-    else problems.push(sysctlProblem(setting, { file, line: index + 1, column: 1 }));
-  }
-  return problems.length > 0 ? { problems } : settings;
-}
-
 /** Reads a line `key = value`. @returns the setting, or the error in a sentence */
 export function readSysctlLine(line: string): Sysctl | string {
   const match = /^(\S+) = (\S+)$/.exec(line);
@@ -150,10 +131,4 @@ export function readSysctlLine(line: string): Sysctl | string {
 /** `key = value`, as `sysctl -p` reads it. */
 export function printSysctl(setting: Sysctl): string {
   return `${setting.key} = ${setting.value}`;
-}
-
-function sysctlProblem(message: string, at: NonNullable<Problem['at']>): Problem {
-  const hint =
-    'Remove the line from the profile; bundles may set only keys of forwarding, connection tracking, IPVS, neighbour tables and queues, within ranges';
-  return { code: 'SYSCTL_NOT_ALLOWED', level: 'error', at, message, hint };
 }

@@ -9,7 +9,7 @@ import { linkTree, sectionsOf, type TreeOptions } from './link.ts';
 import { TreeMemory } from './memory.ts';
 import { naturalName } from './names.ts';
 import type { TreeProgram, TreeTable } from './program.ts';
-import { readBack } from './read-back.ts';
+import { readBack } from './read-back.fixture.ts';
 import { printProgram } from '../text.ts';
 
 function link(rules: ResolvedRules, options: Partial<TreeOptions> = {}): TreeProgram {
