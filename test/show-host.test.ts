@@ -1,10 +1,11 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type HostFacts, printHostFacts } from '@sluice/bundle';
+import type { HostFacts } from '@sluice/bundle';
 import { programPath } from '@sluice/testing';
 import { execaSync } from 'execa';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { printHostFacts } from '../packages/bundle/src/host-facts.fixture.ts';
 
 /** Mode ipvs with the facts of a host; netns/observe.test.ts compares modes iptables on the kernel. */
 

@@ -6,7 +6,6 @@ import fc from 'fast-check';
 import {
   fileDigest,
   isProblem,
-  printHostFacts,
   printArchive,
   readArchive,
   readCluster,
@@ -32,6 +31,7 @@ import { readChallenge } from '../../packages/transport/src/registry/authority.t
 import { RegistryFailure } from '../../packages/transport/src/http/failure.ts';
 import { readReference } from '../../packages/transport/src/registry/reference.ts';
 import { StateError } from '../../packages/applier/src/state/state-error.ts';
+import { printHostFacts } from '../../packages/bundle/src/host-facts.fixture.ts';
 import { nftBundle, nftServices } from '../../packages/bundle/src/virtual/nft.fixture.ts';
 import { sampleBundle, sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { mutated } from './mutated.ts';

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { type HostFacts, hostFactsLimits, printHostFacts, readHostFacts } from './host-facts.ts';
+import { printHostFacts } from './host-facts.fixture.ts';
+import { type HostFacts, hostFactsLimits, readHostFacts } from './host-facts.ts';
 
 const facts: HostFacts = {
   node: 'node-a',

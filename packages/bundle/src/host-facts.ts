@@ -4,8 +4,8 @@ import type { Machine } from './machine.ts';
 import { type Problem, type Family, parseAddress } from '@sluice/netfilter';
 
 /**
- * The facts of a machine that its program depends on, as one file: `sluiced observe` writes it, `sluice show --host` reads it.
- * README.md, "Host facts".
+ * The facts of a machine that its program depends on, as one file: `sluice show --host` reads it, as it reads an
+ * observation. README.md, "Host facts".
  */
 export interface HostFacts extends Machine {
   /** The node's name in the bundle. */
@@ -42,29 +42,8 @@ const checks: DocumentChecks<HostFacts & { readonly format: number }> = {
   providesKubeChains: isFlag,
 };
 
-/** Prints the file. Keys are in the order of README.md, so that equal facts give equal bytes. */
-export function printHostFacts(facts: HostFacts): string {
-  const { node, kernelRelease, addresses, tcpBeLiberal, knowsBpf, providesKubeChains } = facts;
-  const list = (family: Family): string =>
-    addresses[family].length === 0
-      ? `  ${family}: []`
-      : [`  ${family}:`, ...addresses[family].map((one) => `    - ${JSON.stringify(one)}`)].join('\n');
-  return `apiVersion: sluice.dev/v1alpha1
-kind: HostFacts
-format: ${format}
-node: ${JSON.stringify(node)}
-kernelRelease: ${JSON.stringify(kernelRelease)}
-addresses:
-${list('ipv4')}
-${list('ipv6')}
-tcpBeLiberal: ${tcpBeLiberal}
-knowsBpf: ${knowsBpf}
-providesKubeChains: ${providesKubeChains}
-`;
-}
-
 /**
- * Reads the file that `printHostFacts` writes; unknown keys and other formats are refused.
+ * Reads the file; unknown keys and other formats are refused.
  * @param file named in the problem
  * @returns the facts, or `HOST_FACTS_INVALID`
  */

@@ -6,7 +6,8 @@ import { endpoint, inFamily, leaving, portWith } from '../compile/sample.fixture
 import type { Endpoint } from '../model/model.ts';
 import { type Variant, selectForFleet } from './fleet.ts';
 import { fleetOf } from './guards.ts';
-import { type NodeView, selectEndpoints } from './select.ts';
+import { selectEndpoints } from './select.fixture.ts';
+import type { NodeView } from './select.ts';
 
 const three: readonly NodeView[] = [
   { name: 'node-1', zone: 'a' },

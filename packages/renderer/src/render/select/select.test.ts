@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { down, endpoint, inFamily, leaving, portWith } from '../compile/sample.fixture.ts';
 import type { Endpoint, PortOfFamily, ServicePort } from '../model/model.ts';
-import { selectEndpoints } from './select.ts';
+import { selectEndpoints } from './select.fixture.ts';
 
 /** `1` on node-a in zone a, `2` on node-b in zone b, `3` on node-c in zone b, `4` on no known node. */
 const homes = { 1: ['node-a', 'a'], 2: ['node-b', 'b'], 3: ['node-c', 'b'], 4: [] } as const;

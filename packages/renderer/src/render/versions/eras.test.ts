@@ -5,7 +5,7 @@ import type { JsonObject, KubeObject } from '../model/kube.ts';
 import { Memo } from '../model/memo.ts';
 import { normalise } from '../normalise.ts';
 import { render } from '../render.ts';
-import { selectEndpoints } from '../select/select.ts';
+import { selectEndpoints } from '../select/select.fixture.ts';
 import { objectDifferences } from './differences.ts';
 import { eraOf, servicesOf } from './eras.ts';
 import { type KubeProxyVersion, kubeProxyVersions } from '../model/version.ts';
