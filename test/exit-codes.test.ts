@@ -3,9 +3,10 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { exitCodes as ofSluiced } from '../packages/applier/src/ports/outcome.ts';
 import { buildProgram as buildSluiced } from '../packages/applier/src/program.ts';
-import { exitCodes, exitDetails, exitMeanings } from '../packages/cli/src/exit-codes.ts';
+import { exitCodes, exitMeanings } from '../packages/cli/src/exit-codes.ts';
 import { buildProgram as buildSluice } from '../packages/sluice/src/program.ts';
 import { exitCodes as ofSluice } from '../packages/renderer/src/exit.ts';
+import { exitDetails } from '../tools/docs/exit-details.ts';
 
 const page = join(import.meta.dirname, '..', 'docs', 'exit-codes.md');
 

@@ -1,11 +1,8 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import {
-  otherDifferences,
-  ruleDifferences,
-  objectDifferences,
-} from '../packages/renderer/src/render/versions/differences.ts';
+import { ruleDifferences, objectDifferences } from '../packages/renderer/src/render/versions/differences.ts';
+import { otherDifferences } from '../packages/renderer/src/render/versions/other-differences.fixture.ts';
 import { comparedRuns } from './parity/runs.ts';
 import { isBefore, kubeProxyVersions, versionByDefault } from '../packages/renderer/src/render/model/version.ts';
 
