@@ -14,21 +14,13 @@ import { outcomeOf } from '../flows/outcome.ts';
 import { asSent } from '../flows/program.ts';
 import type { NodeProgram } from '../flows/planes/plane.ts';
 import type { ObservedNode } from '../observed/node.ts';
+import type { Gap } from './gaps.ts';
 
 /** What the observed rules do with a packet. */
 type ObservedOutcome =
   | { readonly kind: 'traced'; readonly outcome: FlowOutcome }
   /** Rules that are not understood decide about it. */
   | { readonly kind: 'not-covered'; readonly gaps: readonly Gap[] };
-
-/** Something for which a packet has no certain outcome. */
-export interface Gap {
-  /** The rule; undefined: the order of tables, or a rule without a target. */
-  readonly rule: LiveRule | undefined;
-  /** Without a rule: what is named in its place. */
-  readonly what?: string;
-  readonly why: string;
-}
 
 /** Doubtful rules that one packet may meet; more are taken to matter. */
 const doubtsMax = 24;

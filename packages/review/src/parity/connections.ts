@@ -17,7 +17,7 @@ import { factOf, type NodeOf } from '../bundle/node.ts';
 import type { BundleView } from '../bundle/view.ts';
 import { baseTreatmentOf } from '../flows/base-treatment.ts';
 import type { NodeProgram } from '../flows/planes/plane.ts';
-import type { Gap } from './cases.ts';
+import type { Gap } from './gaps.ts';
 import { admittedBy, isAdmitting } from './foreign.ts';
 import type { ObservedNode } from '../observed/node.ts';
 

@@ -4,12 +4,18 @@ import type { FlowOutcome } from '../flows/flow.ts';
 import type { FlowRow } from '../flows/flows.ts';
 import type { Claim } from '../prove/declared.ts';
 
+/** The modes of both sides; a node may have rules of several. */
+export interface ComparedModes {
+  readonly observed: readonly Mode[];
+  readonly desired: Mode;
+}
+
 /** A case that the two sides treat differently. */
 export interface DifferingCase {
   readonly row: Omit<FlowRow, 'outcomes'>;
   readonly claim: Claim | undefined;
   readonly node: NodeOf;
-  readonly modes: { readonly observed: readonly Mode[]; readonly desired: Mode };
+  readonly modes: ComparedModes;
   readonly observed: FlowOutcome;
   readonly desired: FlowOutcome;
   /** Of a node port: whether the packet goes to another address than that of the Node. */

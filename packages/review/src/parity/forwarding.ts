@@ -1,6 +1,8 @@
-import { forwardAccepts, type Mode, type Packet } from '@sluice/netfilter';
+import { forwardAccepts, type Packet } from '@sluice/netfilter';
 import type { ObservedNode } from '../observed/node.ts';
-import { type Gap, ObservedTracer } from './cases.ts';
+import { ObservedTracer } from './cases.ts';
+import type { ComparedModes } from './differing-case.ts';
+import type { Gap } from './gaps.ts';
 import { isRefused } from './packets.ts';
 
 /**
@@ -9,10 +11,7 @@ import { isRefused } from './packets.ts';
  * @param node with the rules of all programs
  * @returns for a packet and what the node does with it: that it would then be refused
  */
-export function lostForwarding(
-  node: ObservedNode,
-  modes: { readonly observed: readonly Mode[]; readonly desired: Mode },
-): (packet: Packet) => readonly Gap[] {
+export function lostForwarding(node: ObservedNode, modes: ComparedModes): (packet: Packet) => readonly Gap[] {
   const later = node.tables.withoutForwardAccepts();
   if (!later || modes.desired !== 'nftables' || modes.observed.includes('nftables')) return () => [];
   const today = new ObservedTracer(node);

@@ -4,7 +4,7 @@ import { loopback } from '../flows/destinations.ts';
 import type { Destination, FlowOutcome, FlowSource } from '../flows/flow.ts';
 import type { FlowRow } from '../flows/flows.ts';
 import type { ObservedNode } from '../observed/node.ts';
-import type { Gap } from './cases.ts';
+import type { Gap } from './gaps.ts';
 
 /** Which packets a node can have, and what of a comparison they are. */
 
@@ -35,11 +35,6 @@ export function existing(asked: ReadonlySet<string>, known: readonly string[]): 
   );
   return [...new Set(found)];
 }
-
-/** Rules of known owners that stay are left out: both sides have them. */
-export const withoutOwned = (node: ObservedNode): ObservedNode => ({ ...node, tables: node.tables.withoutOwned() });
-
-export const noCases = { cases: [], gaps: [] } as const;
 
 /** An interface that a rule asks for, where it is not known whether the node has it. */
 export const unknownInterface = ({ network, in: name = '' }: FlowSource, { missing }: Observation): Gap | undefined =>

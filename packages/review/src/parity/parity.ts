@@ -98,7 +98,7 @@ function familiesWithout(view: BundleView, profile: string, seen: Observation): 
 }
 
 function gapsOf({ gaps }: FamilyComparison, placeOf: PlaceOf): readonly NotCovered[] {
-  return [...gaps.values()].map(({ what, why, rule, cases, matters }) => {
+  return gaps.map(({ what, why, rule, cases, matters }) => {
     const at = rule && placeOf(rule.text);
     return { what: shortened(what), ...(at === undefined ? {} : { at }), why, cases, matters };
   });

@@ -1,9 +1,10 @@
 import type { Observation, ObservedConnections, ParityConnection, ParityConnections } from '@sluice/bundle';
-import { addressOfEndpoint, type Family, type Mode } from '@sluice/netfilter';
+import { addressOfEndpoint, type Family } from '@sluice/netfilter';
 import { placeOf } from '../flows/destinations.ts';
 import type { Destination } from '../flows/flow.ts';
 import { endpointsOf, usable } from '../prove/connection.ts';
 import type { Claim } from '../prove/declared.ts';
+import type { ComparedModes } from './differing-case.ts';
 import { titleOf } from './frontends.ts';
 
 /** What decides about tracked connections, of one family. */
@@ -15,7 +16,7 @@ export interface TrackedFrontends {
   readonly claims: ReadonlyMap<string, Claim>;
   /** The node's own. */
   readonly addresses: readonly string[];
-  readonly modes: { readonly observed: readonly Mode[]; readonly desired: Mode };
+  readonly modes: ComparedModes;
 }
 
 /** In a report; the observation may have more. */
