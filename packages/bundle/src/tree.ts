@@ -80,6 +80,12 @@ export function serviceOf(path: string): string {
   return what?.kind === 'service' ? `${what.namespace}/${what.name}` : '';
 }
 
+/** The profile that a file belongs to; of files of all profiles, and of other paths, empty. */
+export function profileIn(path: string): string {
+  const what = readPath(path);
+  return what && 'profile' in what ? what.profile : '';
+}
+
 /** True for paths that are allowed in a bundle directory but not part of the tree digest. */
 export function isOutsideTree(path: string): boolean {
   return path === '.git' || path.startsWith('.git/') || path.startsWith('.sluice-') || isReleaseFile(path);

@@ -2,7 +2,7 @@ import type { Problem } from '@sluice/netfilter';
 import { isReleaseFile, sumsFile } from '../names.ts';
 import { readSums } from '../release/sums.ts';
 import { fileDigest } from '../seal/seal.ts';
-import { readPath } from '../tree.ts';
+import { profileIn, readPath } from '../tree.ts';
 import type { Archive } from './archive.ts';
 
 /**
@@ -73,13 +73,9 @@ export function layOver(
     const old = files.has(path) ? undefined : base.get(path);
     if (old !== undefined && fileDigest(old) === digest) whole.set(path, old);
   }
-  const halves = new Set([...named.keys()].filter((path) => !whole.has(path)).flatMap(profileOf));
-  return new Map([...whole].filter(([path]) => !profileOf(path).some((profile) => halves.has(profile))));
-}
-
-function profileOf(path: string): readonly string[] {
-  const what = readPath(path);
-  return what && 'profile' in what ? [what.profile] : [];
+  const missing = [...named.keys()].filter((path) => !whole.has(path));
+  const incomplete = new Set(missing.map(profileIn).filter(Boolean));
+  return new Map([...whole].filter(([path]) => !incomplete.has(profileIn(path))));
 }
 
 function noBase(wanted: string, why: string): Problem {

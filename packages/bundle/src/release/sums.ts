@@ -1,6 +1,6 @@
 import { compareText } from '@sluice/netfilter';
 import { sumsText } from '../seal/seal.ts';
-import { clusterFile, readPath } from '../tree.ts';
+import { clusterFile, profileIn, readPath } from '../tree.ts';
 import { isSealedFile } from '../names.ts';
 
 /**
@@ -52,18 +52,13 @@ export function sumsMisfit(text: string, digests: ReadonlyMap<string, string>): 
     if (named.get(path) !== digest) return `${path} has another digest`;
   }
   if (!named.has(clusterFile)) return `it does not name ${clusterFile}`;
-  const present = new Set([...there.keys()].flatMap(profileOf));
+  const present = new Set([...there.keys()].map(profileIn));
   const lost = [...named.keys()].find((path) => !there.has(path) && !maybeAbsent(path, present));
   return lost === undefined ? undefined : `${lost} is listed, but missing`;
 }
 
-function profileOf(path: string): readonly string[] {
-  const what = readPath(path);
-  return what && 'profile' in what ? [what.profile] : [];
-}
-
 /** Files of other nodes. A missing file or profile of the node itself is detected on reading it. */
 function maybeAbsent(path: string, present: ReadonlySet<string>): boolean {
-  const what = readPath(path);
-  return what?.kind === 'node' || (what !== undefined && 'profile' in what && !present.has(what.profile));
+  const profile = profileIn(path);
+  return readPath(path)?.kind === 'node' || (profile !== '' && !present.has(profile));
 }

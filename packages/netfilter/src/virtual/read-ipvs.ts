@@ -6,6 +6,7 @@ import {
   type Scheduler,
   type SchedulerFlag,
   schedulerFlags,
+  isScheduler,
   schedulers,
   type VirtualServer,
 } from './values.ts';
@@ -76,10 +77,6 @@ function readVirtual(name: Name, words: readonly string[]): ServerLine | RuleErr
   if (!areFlags(flags, scheduler)) return { error: `-b takes the sorted flags of scheduler ${scheduler}` };
   if (rest.length > 0) return { error: `${rest[0]} is not valid at this position` };
   return { kind: 'virtual', server: { ...name, scheduler, ...(persistence ? { persistence } : {}), flags } };
-}
-
-function isScheduler(text: string): text is Scheduler {
-  return (schedulers as readonly string[]).includes(text);
 }
 
 function areFlags(flags: readonly string[], scheduler: Scheduler): flags is readonly SchedulerFlag[] {

@@ -5,6 +5,7 @@ import type { SetType } from '../rules/sets.ts';
 /** Schedulers of the kernel that a Service may choose (`ip_vs_<name>`). */
 export const schedulers = ['rr', 'wrr', 'lc', 'wlc', 'lblc', 'lblcr', 'sh', 'dh', 'sed', 'nq', 'mh'] as const;
 export type Scheduler = (typeof schedulers)[number];
+export const isScheduler = (text: string): text is Scheduler => (schedulers as readonly string[]).includes(text);
 
 /** Options of schedulers, each with its scheduler (`ipvsadm --sched-flags`). */
 export const schedulerFlags = {

@@ -1,8 +1,8 @@
 import { compareText, type Problem } from '@sluice/netfilter';
-import { isMap, type JsonObject } from '../render/model/kube.ts';
+import { isMap, type JsonObject, parseJson } from '../render/model/kube.ts';
 import type { Access } from './access.ts';
 import { ClusterFailure } from './failure.ts';
-import { mapAt, parseJson, textAt } from './json.ts';
+import { mapAt, textAt } from './json.ts';
 import { keepConfigMap } from './keep.ts';
 import { configMapPath, configMapRule, configMaps, kubeProxyConfigMaps } from './kinds.ts';
 import { clusterLimits } from './limits.ts';

@@ -1,9 +1,9 @@
 import { addAll } from '@sluice/netfilter';
-import { isMap, type JsonObject } from '../render/model/kube.ts';
+import { isMap, type JsonObject, parseJson } from '../render/model/kube.ts';
 import type { Access } from './access.ts';
 import { ClusterFailure } from './failure.ts';
 import { type ListKind, listPath } from './kinds.ts';
-import { parseJson, textAt } from './json.ts';
+import { textAt } from './json.ts';
 import { clusterLimits } from './limits.ts';
 import { refusedList, unexpectedResponse, tooMany } from './refusal.ts';
 import { get, type Patience } from './request.ts';

@@ -1,8 +1,8 @@
-import { isMap } from '../render/model/kube.ts';
+import { isMap, parseJson } from '../render/model/kube.ts';
 import { spawn } from 'node:child_process';
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
-import { mapAt, parseJson, textAt } from './json.ts';
+import { mapAt, textAt } from './json.ts';
 
 // The client library runs plugins without a timeout and with unbounded output, leaves their standard input open, and does not tell them
 // the version of the answer (KUBERNETES_EXEC_INFO): client-node.test.ts, "plugin.ts".

@@ -1,7 +1,7 @@
 import { compareProblems, type Level, type Place, type Problem } from '@sluice/netfilter';
 import { stringify } from 'yaml';
 import { own, type ResourceList } from '../load/krm/resource-list.ts';
-import { isMap, type Json, type JsonObject } from '../render/model/kube.ts';
+import { isMap, type Json, type JsonObject, mapOf } from '../render/model/kube.ts';
 
 /** One entry of `results` (KRM Functions Specification, "Output Results"). */
 export interface FunctionResult {
@@ -80,8 +80,6 @@ function aboutOf(value: JsonObject | undefined): Pick<FunctionResult, 'resourceR
     ...(path === undefined ? {} : { file: { path, ...(Number.isInteger(index) ? { index } : {}) } }),
   };
 }
-
-const mapOf = (value: Json | undefined): JsonObject => (isMap(value) ? value : {});
 
 function textUnder(map: JsonObject, keys: readonly string[]): string | undefined {
   return keys.map((key) => own(map, key)).find((value) => typeof value === 'string');

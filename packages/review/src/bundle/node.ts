@@ -22,6 +22,16 @@ export class ReviewStopped extends Error {
   }
 }
 
+/** What a review finds, or the problems at which it stopped. */
+export function orProblems<T>(review: () => T): T | readonly Problem[] {
+  try {
+    return review();
+  } catch (error) {
+    if (error instanceof ReviewStopped) return error.problems;
+    throw error;
+  }
+}
+
 /** The node of that name, which the view must have. */
 export const nodeOf = (view: BundleView, name: string): NodeOf =>
   nodes(view, name, () => {

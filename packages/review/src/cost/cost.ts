@@ -24,7 +24,7 @@ import {
   type TableProgram,
   targetOf,
 } from '@sluice/netfilter';
-import { nodesOfProfile, factOf, nodeOf, ReviewStopped } from '../bundle/node.ts';
+import { nodesOfProfile, factOf, nodeOf, orProblems, ReviewStopped } from '../bundle/node.ts';
 import type { Layout } from '../flows/layout.ts';
 import { type IptablesBackend, type NodeLoad, loadSeconds } from './load-model.ts';
 import { hostOf } from '../flows/program.ts';
@@ -53,14 +53,9 @@ export interface NodeCost extends NodeLoad {
 export function costOf(files: BundleFiles, layout: Layout = 'flat'): readonly NodeCost[] | readonly Problem[] {
   const view = viewOf(files);
   if (!('index' in view)) return view;
-  try {
-    const cache = new ResolveCache();
-    const profiles = [...view.profiles.keys()].toSorted(compareText);
-    return profiles.flatMap((profile) => costOfProfile(view, profile, cache, layout));
-  } catch (error) {
-    if (error instanceof ReviewStopped) return error.problems;
-    throw error;
-  }
+  const cache = new ResolveCache();
+  const profiles = [...view.profiles.keys()].toSorted(compareText);
+  return orProblems(() => profiles.flatMap((profile) => costOfProfile(view, profile, cache, layout)));
 }
 
 function costOfProfile(view: BundleView, profile: string, cache: ResolveCache, layout: Layout): readonly NodeCost[] {

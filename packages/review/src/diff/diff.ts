@@ -2,7 +2,7 @@ import { type BundleFiles, readPath } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
 import { changedFlows, type ChangedFlow } from './flow-changes.ts';
 import { Memory } from '../bundle/memory.ts';
-import { ReviewStopped } from '../bundle/node.ts';
+import { orProblems } from '../bundle/node.ts';
 import { type ProfileChange, profileChanges } from './profile-changes.ts';
 import { type ServiceChange, serviceChanges } from './service-changes.ts';
 import { type SettingChange, settingChanges } from './setting-changes.ts';
@@ -39,7 +39,7 @@ export function diffBundles(old: BundleFiles, fresh: BundleFiles): BundleDiff | 
 export function diffViews(before: BundleView, after: BundleView): BundleDiff | readonly Problem[] {
   const [old, fresh] = [before.files, after.files];
   const changed = changedPaths(old, fresh);
-  try {
+  return orProblems(() => {
     const settings = settingChanges(before, after, changed);
     return {
       services: serviceChanges(before, after, changed),
@@ -49,10 +49,7 @@ export function diffViews(before: BundleView, after: BundleView): BundleDiff | r
       nodes: nodeChanges(before, after),
       rules: { old: countRules(old), new: countRules(fresh) },
     };
-  } catch (error) {
-    if (error instanceof ReviewStopped) return error.problems;
-    throw error;
-  }
+  });
 }
 
 /** Whether two bundles have no differences. */

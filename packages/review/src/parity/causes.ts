@@ -5,6 +5,7 @@ import { isSameOutcome } from '../prove/equivalence.ts';
 import { differenceOf, type ModeDifference } from '../prove/mode-differences.ts';
 import { isAdmitting } from './foreign.ts';
 import type { DifferingCase } from './differing-case.ts';
+import { isPassed } from './packets.ts';
 import type { ParityAspect, SettingKind } from './settings.ts';
 import { versionDifference, type VersionDifference } from './versions.ts';
 
@@ -87,7 +88,6 @@ function modeDifference(of: DifferingCase): ModeDifference | 'DIFFERS_NODE_PORTS
 
 /** By default mode nftables opens node ports on the address of the Node alone. */
 function isOfNodePorts({ isOtherAddress, modes, observed, desired }: DifferingCase): boolean {
-  const isPassed = ({ branches }: FlowOutcome): boolean => branches.every(({ verdict }) => verdict === 'pass');
   const [closed, open] = modes.desired === 'nftables' ? [desired, observed] : [observed, desired];
   const isBetween = modes.observed.includes('nftables') !== (modes.desired === 'nftables');
   return isOtherAddress && isBetween && isPassed(closed) && !isPassed(open);

@@ -11,7 +11,7 @@ import {
 } from '@sluice/bundle';
 import { families, type Family, type Problem } from '@sluice/netfilter';
 import type { PlaceOf } from '../observed/place.ts';
-import { nodeOf, ReviewStopped } from '../bundle/node.ts';
+import { nodeOf, orProblems } from '../bundle/node.ts';
 import { type BundleView, hasFamily, viewOf } from '../bundle/view.ts';
 import { adviceOfRule, causeOf } from './causes.ts';
 import type { DifferingCase } from './differing-case.ts';
@@ -39,7 +39,7 @@ export function parityOf(
   if (!('index' in view)) return view;
   const summary = summariseNode(files, name);
   if (!('version' in summary)) return summary;
-  try {
+  return orProblems(() => {
     const node = nodeOf(view, name);
     const modes = { observed: observedModes(seen), desired: node.profile.mode };
     const compared = familiesOf(view, node.file.profile).map((family) =>
@@ -76,10 +76,7 @@ export function parityOf(
       differences,
       ...(connections ? { connections } : {}),
     };
-  } catch (error) {
-    if (error instanceof ReviewStopped) return error.problems;
-    throw error;
-  }
+  });
 }
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((all, one) => all + one, 0);

@@ -1,7 +1,7 @@
 import type { Observation } from '@sluice/bundle';
 import type { Family, Mode, ProblemCode, TransportProtocol } from '@sluice/netfilter';
 import { endpointsOf, localEndpoints, usable } from '../prove/connection.ts';
-import type { FlowOutcome } from '../flows/flow.ts';
+import { verdictOf } from '../prove/mode-differences.ts';
 import type { DifferingCase, ObservedProxy } from './differing-case.ts';
 
 /** The documented differences of versions that rules do not follow and packets can show: docs/kube-proxy-versions.md. */
@@ -68,8 +68,8 @@ const reasons: readonly Reason[] = [
     holds: ({ claim, observed, desired, proxy }) =>
       claim?.role === 'load-balancer' &&
       claim.declared.notes.sourceRanges.length === 0 &&
-      verdictsOf(observed) === 'drop' &&
-      verdictsOf(desired) !== 'drop' &&
+      verdictOf(observed) === 'drop' &&
+      verdictOf(desired) !== 'drop' &&
       proxy.restricted.has(entryOf(claim.destination)),
   },
   {
@@ -86,8 +86,8 @@ const reasons: readonly Reason[] = [
         claim.declared.notes.externalPolicy === 'Local' &&
         localEndpoints(endpoints, node).length === 0 &&
         usable(endpoints).length > 0 &&
-        verdictsOf(of.observed) === 'drop' &&
-        verdictsOf(of.desired) === 'dnat'
+        verdictOf(of.observed) === 'drop' &&
+        verdictOf(of.desired) === 'dnat'
       );
     },
   },
@@ -102,8 +102,8 @@ const reasons: readonly Reason[] = [
       of.claim?.role === 'load-balancer' &&
       of.claim.declared.notes.sourceRanges.length > 0 &&
       usable(endpointsOf(of.claim)).length === 0 &&
-      verdictsOf(of.observed) === 'reject' &&
-      verdictsOf(of.desired) === 'drop',
+      verdictOf(of.observed) === 'reject' &&
+      verdictOf(of.desired) === 'drop',
   },
   {
     // Gate KubeProxyNFTablesLocalhostNodePorts: nodeport-endpoints-check asks the map localhost-nodeport-reject-ports.
@@ -116,8 +116,8 @@ const reasons: readonly Reason[] = [
     holds: ({ row, claim, observed, desired }) =>
       row.destination.kind === 'localhost' &&
       claim?.role === 'node-port' &&
-      verdictsOf(observed) === 'reject' &&
-      verdictsOf(desired) === 'pass',
+      verdictOf(observed) === 'reject' &&
+      verdictOf(desired) === 'pass',
   },
   {
     // The same gate, where a CIDR of nodePortAddresses other than a whole family contains the address: `proxy/nftables/localhost.go`.
@@ -130,15 +130,12 @@ const reasons: readonly Reason[] = [
     holds: ({ row, claim, observed, desired }) =>
       row.destination.kind === 'localhost' &&
       claim?.role === 'node-port' &&
-      verdictsOf(observed) === (row.destination.protocol === 'tcp' ? 'pass' : 'reject') &&
-      verdictsOf(desired) !== 'pass',
+      verdictOf(observed) === (row.destination.protocol === 'tcp' ? 'pass' : 'reject') &&
+      verdictOf(desired) !== 'pass',
   },
 ];
 
 const isOfNode = ({ row }: DifferingCase): boolean => row.source.class === 'node';
-
-const verdictsOf = ({ branches }: FlowOutcome): string =>
-  [...new Set(branches.map(({ verdict }) => verdict))].join(' or ');
 
 const entryOf = (of: {
   readonly address: string;

@@ -4,6 +4,7 @@ import {
   isVirtualSameEverywhere,
   nodeFile,
   profileFile,
+  profileIn,
   readPath,
   resolvedDigest,
   resolveFile,
@@ -74,10 +75,7 @@ export function nodesChanged(context: ChangeContext): readonly Violation[] {
 /** Paths of changed files, by profile. */
 function changedPaths(old: BundleFiles, fresh: BundleFiles): ReadonlyMap<string, readonly string[]> {
   const paths = [...new Set([...old.keys(), ...fresh.keys()])].filter((path) => old.get(path) !== fresh.get(path));
-  return Map.groupBy(paths, (path) => {
-    const what = readPath(path);
-    return what && 'profile' in what ? what.profile : '';
-  });
+  return Map.groupBy(paths, profileIn);
 }
 
 function isNodeChanged(

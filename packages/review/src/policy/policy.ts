@@ -1,7 +1,7 @@
 import { type BundleFiles, profileFile, sysctlFile, valueOf } from '@sluice/bundle';
 import { compareText, modeFacts, type Problem } from '@sluice/netfilter';
 import { Memory } from '../bundle/memory.ts';
-import { nodesOfProfile, ReviewStopped } from '../bundle/node.ts';
+import { nodesOfProfile, orProblems } from '../bundle/node.ts';
 import { type BundleView, viewOf } from '../bundle/view.ts';
 import { lineOf, serviceEntries } from '../facts/service-entries.ts';
 import { isBroken, passes, type PortEffect } from '../failures/effect.ts';
@@ -251,14 +251,8 @@ export function checkViews({ view, base, input, settings, today }: ViewedInput):
   return { findings, losses: lossesOf(context), checked };
 }
 
-function sideOf(view: BundleView): ReviewedBundle | readonly Problem[] {
-  try {
-    return { view, services: serviceEntries(view) };
-  } catch (error) {
-    if (error instanceof ReviewStopped) return error.problems;
-    throw error;
-  }
-}
+const sideOf = (view: BundleView): ReviewedBundle | readonly Problem[] =>
+  orProblems(() => ({ view, services: serviceEntries(view) }));
 
 /** Findings with their level, without duplicates from several profiles. */
 function ranked(found: readonly Violation[], settings: PolicySettings): readonly PolicyFinding[] {

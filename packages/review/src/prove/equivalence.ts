@@ -14,7 +14,7 @@ import { type Claim, claimsOf, declaredIn } from './declared.ts';
 import { commonDestinations, destinationsOf, placeOf } from '../flows/destinations.ts';
 import type { Branch, Destination, FlowOutcome } from '../flows/flow.ts';
 import { flowRows, type FlowRow } from '../flows/flows.ts';
-import { nodesOfProfile, factOf, nodeOf, ReviewStopped } from '../bundle/node.ts';
+import { nodesOfProfile, factOf, nodeOf, orProblems, ReviewStopped } from '../bundle/node.ts';
 import { wholeProgram } from '../flows/layout.ts';
 import { outcomeOf } from '../flows/outcome.ts';
 import { asSent } from '../flows/program.ts';
@@ -58,12 +58,7 @@ const nodesMax = 4;
 export function compareModesAndLayouts(files: BundleFiles): readonly Comparison[] | readonly Problem[] {
   const view = viewOf(files);
   if (!('index' in view)) return view;
-  try {
-    return [...layoutComparisons(view), ...profileComparisons(view)];
-  } catch (error) {
-    if (error instanceof ReviewStopped) return error.problems;
-    throw error;
-  }
+  return orProblems(() => [...layoutComparisons(view), ...profileComparisons(view)]);
 }
 
 function layoutComparisons(view: BundleView): readonly Comparison[] {

@@ -50,7 +50,8 @@ interface Side extends Omit<DifferingFlow, 'outcomes'> {
   readonly other: FlowOutcome;
 }
 
-const verdictOf = ({ branches }: FlowOutcome): string =>
+/** `dnat`, `drop or pass`. */
+export const verdictOf = ({ branches }: FlowOutcome): string =>
   [...new Set(branches.map(({ verdict }) => verdict))].join(' or ');
 
 /** Why a mode differs from the others. */

@@ -1,6 +1,5 @@
 import {
   families,
-  addAll,
   type Family,
   fillRules,
   ipvsHost,
@@ -14,7 +13,7 @@ import { declaredIn } from './declared.ts';
 import { type DeclaredFlow, declaredFlows, isMet } from './declared-flows.ts';
 import { type HeaderSpace, headerSpaceNode, headerSpaceOf, TracedPackets } from './header-space.ts';
 import { nftStateOf } from '../flows/nft-state.ts';
-import { factOf, nodesOfProfile, nodeOf, ReviewStopped } from '../bundle/node.ts';
+import { factOf, nodesOfProfile, nodeOf, orProblems } from '../bundle/node.ts';
 import { hostOf } from '../flows/program.ts';
 import {
   declaredBaseTreatment,
@@ -75,26 +74,24 @@ export function proveBundle(files: BundleFiles): Proof | readonly Problem[] {
   if (!('index' in view)) return view;
   const refused = linkProblems(view);
   if (refused.length > 0) return refused;
-  const profiles: Proof['profiles'][number][] = [];
-  const counterExamples: CounterExample[] = [];
-  const faults: ProfileFault[] = [];
-  const unjudged: Unjudged[] = [];
-  try {
-    for (const profile of view.profiles.keys()) {
-      for (const family of families) {
-        if (!hasFamily(view, profile, family)) continue;
-        const { counterExamples: found, ...extent } = proveProfile(view, profile, family);
-        profiles.push({ profile, family, ...extent });
-        addAll(counterExamples, found);
-        addAll(faults, faultsOf(view, profile, family));
-        addAll(unjudged, unjudgedOf(view, profile, family));
-      }
-    }
-  } catch (error) {
-    if (error instanceof ReviewStopped) return error.problems;
-    throw error;
-  }
-  return { profiles, counterExamples, faults, unjudged };
+  return orProblems(() => {
+    const parts = [...view.profiles.keys()].flatMap((profile) =>
+      families
+        .filter((family) => hasFamily(view, profile, family))
+        .map((family) => {
+          const { counterExamples, ...extent } = proveProfile(view, profile, family);
+          const faults = faultsOf(view, profile, family);
+          const unjudged = unjudgedOf(view, profile, family);
+          return { extent: { profile, family, ...extent }, counterExamples, faults, unjudged };
+        }),
+    );
+    return {
+      profiles: parts.map(({ extent }) => extent),
+      counterExamples: parts.flatMap(({ counterExamples }) => counterExamples),
+      faults: parts.flatMap(({ faults }) => faults),
+      unjudged: parts.flatMap(({ unjudged }) => unjudged),
+    };
+  });
 }
 
 /** Where Services have a family, and a node no known address in it, neither its packets nor those to its node ports can be named. */
@@ -152,13 +149,10 @@ function tableProblems(view: BundleView, profile: string, name: string): readonl
   const withoutServices = [...view.files].filter(([path]) => readPath(path)?.kind !== 'service');
   const node = resolveNode(new Map(withoutServices), name);
   if (!('version' in node)) return node;
-  try {
+  return orProblems(() => {
     nftStateOf(view, nodeOf(view, name), view.index(profile, 'ipv4').paths);
     return [];
-  } catch (error) {
-    if (error instanceof ReviewStopped) return error.problems;
-    throw error;
-  }
+  });
 }
 
 interface ProfileProof {

@@ -1,7 +1,7 @@
 import type { BundleFiles } from '@sluice/bundle';
 import { compareText, type Problem } from '@sluice/netfilter';
 import { Memory } from '../bundle/memory.ts';
-import { ReviewStopped } from '../bundle/node.ts';
+import { orProblems } from '../bundle/node.ts';
 import { type BundleView, viewOf } from '../bundle/view.ts';
 import { type BundleDiff, diffViews } from '../diff/diff.ts';
 import { serviceEntries } from '../facts/service-entries.ts';
@@ -53,7 +53,7 @@ export function reportOn({ old, fresh, policy, whatIf }: ReportInput): ChangeRep
   if (!('flows' in diff)) return diff;
   const checked = policy && checkViews({ view: after, base: before, ...policy });
   if (checked && !('findings' in checked)) return checked;
-  try {
+  return orProblems(() => {
     const changed = new Set(diff.services.map(({ service }) => service));
     const services = servicesOf(serviceEntries(before), serviceEntries(after), changed);
     const effects = effectsOf(diff, services);
@@ -69,10 +69,7 @@ export function reportOn({ old, fresh, policy, whatIf }: ReportInput): ChangeRep
       ...(checked === undefined ? {} : { policy: checked }),
       ...(whatIf === undefined ? {} : { whatIf }),
     };
-  } catch (error) {
-    if (error instanceof ReviewStopped) return error.problems;
-    throw error;
-  }
+  });
 }
 
 function nodesOf(before: BundleView['nodes'], after: BundleView['nodes']): readonly ReportNode[] {

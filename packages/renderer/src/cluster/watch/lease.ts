@@ -1,7 +1,7 @@
-import { isMap, type JsonObject } from '../../render/model/kube.ts';
+import { isMap, type JsonObject, parseJson } from '../../render/model/kube.ts';
 import type { Access } from '../access.ts';
 import { ClusterFailure } from '../failure.ts';
-import { mapAt, parseJson, textAt } from '../json.ts';
+import { mapAt, textAt } from '../json.ts';
 import { refused } from '../refusal.ts';
 import { type ApiResponse, type Patience, sendOnly } from '../request.ts';
 import { sleep } from '../sleep.ts';

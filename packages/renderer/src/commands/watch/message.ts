@@ -1,4 +1,4 @@
-import { type BundleFiles, nodesOf, readPath } from '@sluice/bundle';
+import { type BundleFiles, nodesOf, profileIn, readPath } from '@sluice/bundle';
 import { compareText, plural } from '@sluice/netfilter';
 
 /** The maximum number of names in the first line of a message. */
@@ -38,5 +38,6 @@ function thingOf(path: string): readonly string[] {
   const what = readPath(path);
   if (what?.kind === 'service') return [`Service ${what.namespace}/${what.name}`];
   if (what?.kind === 'node') return [`Node ${what.node}`];
-  return what !== undefined && 'profile' in what ? [`Profile ${what.profile}`] : [];
+  const profile = profileIn(path);
+  return profile === '' ? [] : [`Profile ${profile}`];
 }

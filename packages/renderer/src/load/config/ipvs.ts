@@ -1,4 +1,4 @@
-import { modeFacts, schedulers, type Scheduler, nearest } from '@sluice/netfilter';
+import { modeFacts, isScheduler, schedulers, nearest } from '@sluice/netfilter';
 import type { IpvsProfile, Profile } from '../../render/model/config.ts';
 import type { Complain, Get, Setting, SettingName } from './settings.ts';
 
@@ -56,8 +56,4 @@ export function checkIpvs(
         level: 'warning',
       });
   }
-}
-
-function isScheduler(text: string): text is Scheduler {
-  return (schedulers as readonly string[]).includes(text);
 }

@@ -1,6 +1,5 @@
 import { addAll, compareText, type Problem } from '@sluice/netfilter';
-import { type JsonObject, listOf, mapOf, type Origin, type Path, textOf } from '../../render/model/kube.ts';
-import { parseJson } from '../parse/json.ts';
+import { type JsonObject, listOf, mapOf, type Origin, type Path, textOf, parseJson } from '../../render/model/kube.ts';
 import { ignoredProblem } from './problems.ts';
 
 /** The annotations in which k3s and RKE2 write the flags of a node, with those of its config files. */

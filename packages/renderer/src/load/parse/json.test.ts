@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { Json, Path } from '../../render/model/kube.ts';
-import { countJsonKeys, markJson, parseJson, splitJson } from './json.ts';
+import { type Json, type Path, parseJson } from '../../render/model/kube.ts';
+import { countJsonKeys, markJson, splitJson } from './json.ts';
 import { checkJson } from './parse.ts';
 import { Marks } from './marks.ts';
 

@@ -1,14 +1,5 @@
-import type { Json, Path } from '../../render/model/kube.ts';
+import type { Path } from '../../render/model/kube.ts';
 import type { Marks } from './marks.ts';
-
-/** Parses a JSON text; undefined unless it is exactly one JSON value. */
-export function parseJson(text: string): Json | undefined {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return undefined;
-  }
-}
 
 /**
  * Splits consecutive JSON values, which kubectl accepts in one file. It parses only strings and brackets, so the parts still have to pass

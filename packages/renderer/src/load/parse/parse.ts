@@ -1,7 +1,7 @@
-import type { Json, Path } from '../../render/model/kube.ts';
+import { type Json, type Path, parseJson } from '../../render/model/kube.ts';
 import { contentStart, type SourceDocument } from './documents.ts';
 import type { ParseFinding } from './finding.ts';
-import { countJsonKeys, markJson, parseJson, splitJson } from './json.ts';
+import { countJsonKeys, markJson, splitJson } from './json.ts';
 import { loadLimits } from './limits.ts';
 import { LineStarts } from './line-starts.ts';
 import { Marks } from './marks.ts';

@@ -31,6 +31,15 @@ export function isMap(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** Parses a JSON text; undefined unless it is exactly one JSON value. */
+export function parseJson(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return undefined;
+  }
+}
+
 /** The map itself; empty for any other value. */
 export const mapOf = (value: Json | undefined): JsonObject => (isMap(value) ? value : {});
 
