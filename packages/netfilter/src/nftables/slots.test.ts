@@ -6,7 +6,7 @@ import { frontendLines, type NftFrontend, readFrontend } from './frontend.ts';
 import { keepSlots } from './keep-slots.ts';
 import { nftLimits } from './limits.ts';
 import { listChain, readListName } from './lists.ts';
-import { maglevTable } from './maglev.ts';
+import { maglevTable } from './slots.ts';
 import { type MaglevSize, maglevSizes, type NftScheduler } from './scheduler.ts';
 import { slotCounts, slotShares, slotsOf } from './slots.ts';
 

@@ -14,7 +14,7 @@ import { ignoredFields } from './normalise/ignored-fields.ts';
 import { makeNodes, type NodeSources } from './normalise/nodes.ts';
 import { assignNumbers, hasRules } from './normalise/numbers.ts';
 import { findOutside } from './normalise/outside.ts';
-import { withServiceCIDRs } from './normalise/service-cidrs.ts';
+import { withServiceCIDRs } from './normalise/outside.ts';
 import { serviceTooLarge } from './normalise/service-size.ts';
 import type { MadeServices } from './normalise/service.ts';
 import { findShadows } from './normalise/shadows.ts';

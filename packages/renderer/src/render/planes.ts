@@ -5,7 +5,7 @@ import type { Model } from './model/model.ts';
 import type { NodeFleet } from './select/guards.ts';
 import { iptablesBaseFiles, iptablesServiceFiles } from './compile/iptables-files.ts';
 import { ipvsCompiler } from './compile/ipvs/files.ts';
-import { nftBaseFiles, nftServiceFiles } from './compile/nftables/files.ts';
+import { nftBaseFiles, nftServiceFiles } from './compile/nftables/base.ts';
 import type { ServiceFiles, ServiceFilesContext } from './compile/service-files.ts';
 
 /** What the files of all profiles are compiled from. */

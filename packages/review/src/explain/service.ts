@@ -6,7 +6,7 @@ import type { PortFacts } from '../facts/facts.ts';
 import { Memory } from '../bundle/memory.ts';
 import { ReviewStopped } from '../bundle/node.ts';
 import { factsAt } from '../facts/read.ts';
-import { portName } from '../facts/port-key.ts';
+import { portName } from '../facts/facts.ts';
 
 /** A Service port and the file that declares it. */
 interface PortEntry {

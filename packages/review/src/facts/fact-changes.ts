@@ -1,5 +1,5 @@
 import type { AddressFacts, EndpointFacts, PortFacts, ServiceFacts } from './facts.ts';
-import { portPairs } from './port-pairs.ts';
+import { portPairs } from './facts.ts';
 
 /** One fact of a Service that differs between two bundles. */
 export interface FactChange {

@@ -1,4 +1,4 @@
-import type { Family, TrafficPolicy, TransportProtocol } from '@sluice/netfilter';
+import { type Family, type TrafficPolicy, type TransportProtocol, compareText } from '@sluice/netfilter';
 
 /**
  * The facts of one Service in one family, over all nodes. They are read from the rules; the comment block above them gives only what
@@ -50,3 +50,43 @@ export interface EndpointFacts {
   /** Modes ipvs and nftables: absent for 1. Several where frontends disagree. */
   readonly weight?: string;
 }
+
+type Keyed = Pick<PortFacts, 'key'>;
+
+/** `shop/web:http 80/TCP`. @param name `shop/web:http`, or `shop/web` for a port without a name */
+export function portKey(name: string, port: number, protocol: TransportProtocol): string {
+  return `${name} ${port}/${protocol.toUpperCase()}`;
+}
+
+/** `shop/web:http` of `shop/web:http 80/TCP`. */
+export function portName({ key }: Keyed): string {
+  return key.slice(0, key.lastIndexOf(' '));
+}
+
+/** `80/TCP` of `shop/web:http 80/TCP`: a Service has it once. */
+export function numberAndProtocolOf({ key }: Keyed): string {
+  return key.slice(key.lastIndexOf(' ') + 1);
+}
+
+/** A port before and after; one side may be missing. */
+interface PortPair {
+  readonly old?: PortFacts;
+  readonly new?: PortFacts;
+}
+
+/**
+ * The ports that a Service has in either bundle, by key. Clients identify a port by number and protocol, so a renamed port is the same
+ * port: otherwise a lost endpoint would look like a removed and an added port.
+ */
+export function portPairs(old: ServiceFacts | undefined, fresh: ServiceFacts | undefined): readonly PortPair[] {
+  const before = new Map((old?.ports ?? []).map((port) => [numberAndProtocolOf(port), port]));
+  const after = new Map((fresh?.ports ?? []).map((port) => [numberAndProtocolOf(port), port]));
+  return [...new Set([...before.keys(), ...after.keys()])]
+    .map((number): PortPair => {
+      const [was, is] = [before.get(number), after.get(number)];
+      return { ...(was === undefined ? {} : { old: was }), ...(is === undefined ? {} : { new: is }) };
+    })
+    .toSorted((a, b) => compareText(keyOf(a), keyOf(b)));
+}
+
+const keyOf = (pair: PortPair): string => (pair.new ?? pair.old)!.key;

@@ -16,7 +16,7 @@ import {
   type PortNote,
 } from '../bundle/header.ts';
 import type { BundleView } from '../bundle/view.ts';
-import { portKey } from '../facts/port-key.ts';
+import { portKey } from '../facts/facts.ts';
 import { familiesOf } from '../facts/read.ts';
 
 /** A port of a Service in one family, as the comment block of its file declares it. */

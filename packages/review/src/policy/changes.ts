@@ -5,7 +5,7 @@ import type { Violation } from './finding.ts';
 import { type ServiceEntry, hostsOf, lineOf } from '../facts/service-entries.ts';
 import type { ChangeContext } from './context.ts';
 import { nodesOfProfile } from '../bundle/node.ts';
-import { portPairs } from '../facts/port-pairs.ts';
+import { portPairs } from '../facts/facts.ts';
 
 /** A Service in one family, before and after. */
 interface ServicePair {

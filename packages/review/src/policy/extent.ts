@@ -12,7 +12,7 @@ import {
 } from '@sluice/bundle';
 import { familyOf, hasLines } from '@sluice/netfilter';
 import { type NodeOf, nodeOf, scopeOf } from '../bundle/node.ts';
-import { numberAndProtocolOf } from '../facts/port-key.ts';
+import { numberAndProtocolOf } from '../facts/facts.ts';
 import { virtualAt } from '../bundle/files.ts';
 import type { Violation } from './finding.ts';
 import type { ChangeContext, PolicyContext } from './context.ts';

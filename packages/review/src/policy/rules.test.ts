@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { reviewedInput } from '../commands/policy/reviewed-input.ts';
+import { reviewedInput } from '../commands/policy/policy.ts';
 import { load } from '@sluice/renderer/load/load.ts';
 import { casesOfBundles } from './cases-of-bundles.fixture.ts';
 import { casesOfChanges } from './cases-of-changes.fixture.ts';

@@ -1,6 +1,6 @@
 import { addressOfEndpoint, compareText } from '@sluice/netfilter';
 import type { AddressFacts, EndpointFacts, PortFacts } from '../facts/facts.ts';
-import { numberAndProtocolOf } from '../facts/port-key.ts';
+import { numberAndProtocolOf } from '../facts/facts.ts';
 import type { ServiceEntries, ServiceEntry } from '../facts/service-entries.ts';
 import type { Severity } from './severity.ts';
 

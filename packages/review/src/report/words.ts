@@ -2,7 +2,7 @@ import type { BundleDiff } from '../diff/diff.ts';
 import type { ServiceChange } from '../diff/service-changes.ts';
 import type { Branch, Destination, FlowOutcome, NodeGroup, FlowSource } from '../flows/flow.ts';
 import { printEndpoint, plural } from '@sluice/netfilter';
-import { portName } from '../facts/port-key.ts';
+import { portName } from '../facts/facts.ts';
 
 // Texts that reports of all formats share.
 

@@ -10,7 +10,7 @@ import {
   type Problem,
   type TransportProtocol,
 } from '@sluice/netfilter';
-import { portName } from '../facts/port-key.ts';
+import { portName } from '../facts/facts.ts';
 import { factsIn } from '../facts/read.ts';
 import type { BundleView } from '../bundle/view.ts';
 

@@ -90,7 +90,7 @@ export function addAllocations(program: Command): void {
     .requiredOption('-c, --config <FILE>', 'the SluiceConfig; allocations/ is beside it', notEmpty)
     .requiredOption('--base-branch <REV>', 'the revision whose allocations are kept, such as origin/main', notEmpty)
     .addOption(outputOption())
-    .action(run(async (options) => (await import('../allocations/fix.ts')).fixCommand(options)));
+    .action(run(async (options) => (await import('../allocations/allocations.ts')).fixCommand(options)));
 
   examples(withInput(allocations.command('manifests')), [
     'sluice allocations manifests -f manifests/ -c sluice.yaml | kubectl apply -f -',
@@ -100,7 +100,7 @@ export function addAllocations(program: Command): void {
       'Prints the Services with their allocated addresses and ports filled in, so that an API server adopts them.',
     )
     .addOption(outputOption())
-    .action(run(async (options) => (await import('../allocations/manifests.ts')).manifestsCommand(options)));
+    .action(run(async (options) => (await import('../allocations/allocations.ts')).manifestsCommand(options)));
 
   examples(withInput(allocations.command('prune')), [
     'sluice allocations prune -f manifests/ -R -c sluice.yaml          # lists them; exit code 1 if there are any',
@@ -112,7 +112,7 @@ export function addAllocations(program: Command): void {
     )
     .option('--yes', 'remove them instead of listing them')
     .addOption(outputOption())
-    .action(run(async (options) => (await import('../allocations/prune.ts')).pruneCommand(options)));
+    .action(run(async (options) => (await import('../allocations/allocations.ts')).pruneCommand(options)));
 }
 
 /** Adds `sluice snapshot`. */

@@ -1,9 +1,12 @@
-import { isInCidr, parseAddress, parseCidr, type Problem } from '@sluice/netfilter';
+import { isInCidr, parseAddress, parseCidr, type Problem, compareText } from '@sluice/netfilter';
 import type { SluiceConfig } from '../model/config.ts';
 import type { Path } from '../model/kube.ts';
 import { clusterIPPath } from '../read/service-addresses.ts';
 import type { ReadService } from '../read/read-service.ts';
 import type { MadeServices } from './service.ts';
+import type { PerFamily } from '../model/model.ts';
+import { familyOf } from '../read/addresses.ts';
+import type { ReadServiceCIDR } from '../read/service-cidr.ts';
 
 /**
  * ClusterIPs and node ports outside of the ranges of sluice.yaml and ServiceCIDRs, which the API server would refuse. Without ranges
@@ -57,5 +60,58 @@ function outside({ key, object }: ReadService, path: Path, what: string, field: 
     object: `Service ${key}`,
     message: `Cannot reserve ${what} of Service ${key}: it is outside of ${whose[field]}`,
     hint: `Choose one inside, or correct ${field}: the API server refuses numbers outside of its ranges`,
+  };
+}
+
+/** The ServiceCIDR of --service-cluster-ip-range (`DefaultServiceCIDRName`); `serviceCIDRs` of sluice.yaml replaces it. */
+const defaultName = 'kubernetes';
+
+/**
+ * The config with the service CIDRs of the cluster: those of sluice.yaml, else of the ServiceCIDR `kubernetes`, else the default, and
+ * those of every other ServiceCIDR. Like kube-proxy it uses all of them, with any conditions (`ServiceCIDRConfig`,
+ * `pkg/proxy/config/config.go`); new addresses are only taken from open ones.
+ * @param problems receives `SERVICE_CIDRS_DIFFER`
+ * @returns the same config without such objects
+ */
+export function withServiceCIDRs(
+  config: SluiceConfig,
+  objects: ReadonlyMap<string, ReadServiceCIDR>,
+  problems: Problem[],
+): SluiceConfig {
+  if (objects.size === 0) return config;
+  const ofApi = objects.get(defaultName);
+  const others = [...objects.values()].filter(({ name }) => name !== defaultName);
+  const written = Object.values(config.serviceCIDRs).flat();
+  if (ofApi && config.named.serviceCIDRs && !sameCidrs(ofApi.cidrs, written)) problems.push(differ(ofApi, written));
+  const first = ofApi && !config.named.serviceCIDRs ? ofApi.cidrs : written;
+  const more = others.toSorted((a, b) => compareText(a.name, b.name)).flatMap(({ cidrs }) => cidrs);
+  const all = [...new Set([...first, ...more])];
+  const closed = [...objects.values()].filter(({ isOpen }) => !isOpen).flatMap(({ cidrs }) => cidrs);
+  return {
+    ...config,
+    serviceCIDRs: perFamily(all),
+    closedServiceCIDRs: closed.toSorted(compareText),
+    primaryFamily: ofApi && !config.named.serviceCIDRs ? familyOf(ofApi.cidrs[0] ?? '') : config.primaryFamily,
+    // Without `kubernetes` the objects are incomplete, so that addresses outside of them are not reported.
+    named: { ...config.named, serviceCIDRs: config.named.serviceCIDRs || ofApi !== undefined },
+  };
+}
+
+function perFamily(cidrs: readonly string[]): PerFamily<readonly string[]> {
+  return Object.fromEntries(Map.groupBy(cidrs, familyOf));
+}
+
+function sameCidrs(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((cidr) => b.includes(cidr));
+}
+
+function differ({ name, object, cidrs }: ReadServiceCIDR, written: readonly string[]): Problem {
+  return {
+    code: 'SERVICE_CIDRS_DIFFER',
+    level: 'warning',
+    at: object.origin.place(['spec', 'cidrs']),
+    object: `ServiceCIDR ${name}`,
+    message: `Cannot use both serviceCIDRs of sluice.yaml (${written.join(', ')}) and this object (${cidrs.join(', ')}): sluice.yaml takes precedence`,
+    hint: 'Remove serviceCIDRs from sluice.yaml, or correct it',
   };
 }

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import type { Profile } from '../../model/config.ts';
 import { profileWith } from '../sample.fixture.ts';
 import { firstIpvsRules, lastIpvsRules } from './base.ts';
-import { createText, timeoutsText } from './create.ts';
+import { createText, timeoutsText } from './files.ts';
 
 const ipvs = {
   scheduler: 'rr',

@@ -1,11 +1,16 @@
 import { type Family, type NftTableOptions, printNftTable } from '@sluice/netfilter';
-import type { NftablesProfile, Profile } from '../../model/config.ts';
-import type { PerFamily } from '../../model/model.ts';
+import type { NftablesProfile, Profile, SluiceConfig } from '../../model/config.ts';
+import type { PerFamily, Model } from '../../model/model.ts';
 import { type GuardedLine, printLines } from '../lines.ts';
 import { hasLocalhostListener, localhostOfTable, nodePortScope, primary } from '../../model/nodeports.ts';
-import type { Undetected } from '../undetected.ts';
+import { type Undetected, undetectedNodes } from '../undetected.ts';
 import { type AddElements, addingElements } from './elements.ts';
 import { networkElements } from './networks.ts';
+import { baseFile, serviceFile } from '@sluice/bundle';
+import type { Memo } from '../../model/memo.ts';
+import type { NodeFleet } from '../../select/guards.ts';
+import type { ServiceFiles, ServiceFilesContext } from '../service-files.ts';
+import { type NftServiceOptions, nftServiceText } from './service.ts';
 
 /** `base/first.nft`: the table without elements. */
 export function nftTableText(profile: Profile, options: NftablesProfile): string {
@@ -94,3 +99,34 @@ function nodeElements(profile: Profile, family: Family): readonly string[] {
 }
 
 const own = '${node.address}';
+
+/** The base files of a profile of mode nftables, as path and text. */
+type NftBaseFiles = (profile: Profile, nftables: NftablesProfile) => readonly [path: string, text: string][];
+
+export function nftBaseFiles(model: Model, config: SluiceConfig, fleet: NodeFleet): NftBaseFiles {
+  return (profile, nftables) => {
+    const base = {
+      // Defaults may not be the networks of this cluster, and packets to them would be dropped.
+      serviceCIDRs: config.named.serviceCIDRs ? config.serviceCIDRs : {},
+      undetectedIn: (family: Profile['families'][number]) => undetectedNodes(profile, family, model, fleet),
+    };
+    const files: readonly [string, string][] = [
+      [baseFile(profile.name, 'first', 'nft'), nftTableText(profile, nftables)],
+      [baseFile(profile.name, 'last', 'nft'), nftBaseText(profile, nftables, base)],
+    ];
+    return files.filter(([, text]) => text !== '');
+  };
+}
+
+/** The files of each Service for a profile of mode nftables, compiled once per set of options. */
+export function nftServiceFiles(profile: Profile, { fleet, nodes }: ServiceFilesContext, memo: Memo): ServiceFiles {
+  const options: NftServiceOptions = {
+    externalIPs: profile.featureGates.AllowServiceExternalIPs,
+    families: profile.families,
+  };
+  const key = `nft ${JSON.stringify(options)}`;
+  return (service) => {
+    const text = memo.of(key, service, [fleet], () => nftServiceText(service, options, { fleet, nodes }));
+    return text === '' ? [] : [[serviceFile(profile.name, service.namespace, service.name, 'nft'), text]];
+  };
+}
