@@ -228,7 +228,7 @@ export const floors: Readonly<Record<string, Readonly<Record<string, readonly st
     cost: ['bundle', 'flows'],
     diff: ['bundle', 'facts', 'flows'],
     explain: ['bundle', 'facts', 'flows'],
-    fate: ['bundle', 'facts', 'flows', 'trace'],
+    bisect: ['bundle', 'facts', 'flows', 'trace'],
     failures: ['bundle', 'facts'],
     policy: ['bundle', 'facts', 'failures'],
     prove: ['bundle', 'flows'],

@@ -13,7 +13,7 @@ import {
   shape,
 } from '../checks.ts';
 import {
-  connectionFates,
+  connectionOutcomes,
   parityCauses,
   type ParityDifference,
   type ParityReport,
@@ -80,7 +80,7 @@ const keys: Checks = {
           services: list(isText),
           endpoint: isText,
           count: isCount,
-          after: oneOf(...connectionFates),
+          after: oneOf(...connectionOutcomes),
         }),
       ),
       notCovered: shape({ elsewhere: isCount, left: isCount }),

@@ -42,7 +42,7 @@ export interface ParityConnections {
  * not have there: of TCP and SCTP they end by their peers or time-outs. `removed`: stale ones of UDP, whose clients would never get
  * another endpoint: `sluiced` deletes them. `ends`: IPVS forwards them, and the move removes its virtual servers.
  */
-export const connectionFates = ['kept', 'stale', 'removed', 'ends'] as const;
+export const connectionOutcomes = ['kept', 'stale', 'removed', 'ends'] as const;
 
 export interface ParityConnection {
   /** As of a difference. */
@@ -53,7 +53,7 @@ export interface ParityConnection {
   readonly endpoint: string;
   /** TCP and SCTP: established connections. UDP: flows. */
   readonly count: number;
-  readonly after: (typeof connectionFates)[number];
+  readonly after: (typeof connectionOutcomes)[number];
 }
 
 /** Another bundle, whose own differences from the node are left out: a review of a change looks at what the change makes different. */

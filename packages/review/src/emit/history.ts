@@ -2,7 +2,7 @@ import { plural } from '@sluice/netfilter';
 import type { Report, NodeRan } from '@sluice/delivery/fleet/ran.ts';
 import type { Commit } from '@sluice/renderer/load/git/commit.ts';
 import { instantText, timeText } from '@sluice/renderer/load/git/time.ts';
-import type { Fate, FateEnd } from '../fate/fate.ts';
+import type { PacketOutcome, PacketEnd } from '../bisect/outcome.ts';
 import { percentText } from '../report/words.ts';
 import type { NodeTrace } from '../trace/trace-node.ts';
 import { printTrace } from './trace.ts';
@@ -21,14 +21,14 @@ export function printTraceAt({ commit, trace, ran }: TraceAt, format: 'text' | '
   return `commit ${commitText(commit)}\n${ran ? ranText(ran) : ''}${printTrace(trace, 'text')}`;
 }
 
-/** The commit that changed the fate of a packet, or those that may have. */
+/** The commit that changed the outcome of a packet, or those that may have. */
 export interface Bisection {
   readonly node: string;
   /** `10.244.1.7 → shop/web:80` */
   readonly packet: string;
   readonly dir: string;
-  readonly before: FateAt;
-  readonly after: FateAt;
+  readonly before: OutcomeAt;
+  readonly after: OutcomeAt;
   /** Commits between the two about which nothing can be said, the oldest first. */
   readonly between: readonly Commit[];
   /** Why commits were skipped, each with the first of them. */
@@ -36,7 +36,7 @@ export interface Bisection {
   /** Commits that change the bundle, from the one after the start to the end. */
   readonly commits: number;
   readonly steps: number;
-  /** Whether the packet met other fates in between, too. */
+  /** Whether the packet met other outcomes in between, too. */
   readonly several: boolean;
   /** The files of the node that differ between the two, in byte order. */
   readonly files: readonly string[];
@@ -45,9 +45,9 @@ export interface Bisection {
   readonly ran?: NodeRan;
 }
 
-interface FateAt {
+interface OutcomeAt {
   readonly commit: Commit;
-  readonly fate: Fate;
+  readonly outcome: PacketOutcome;
 }
 
 /** Lines that a list shows. */
@@ -57,7 +57,7 @@ const shownMax = 5;
 export function printBisection(found: Bisection, format: 'text' | 'json'): string {
   if (format === 'json') {
     const { before, after, between, ran, ...rest } = found;
-    const at = ({ commit, fate }: FateAt): object => ({ commit: commitOf(commit), ends: fate.ends });
+    const at = ({ commit, outcome }: OutcomeAt): object => ({ commit: commitOf(commit), ends: outcome.ends });
     return printJson('Bisection', {
       ...rest,
       before: at(before),
@@ -73,8 +73,8 @@ export function printBisection(found: Bisection, format: 'text' | 'json'): strin
       : `${found.packet} on ${found.node} changed with one of ${between.length + 1} commits:\n${listOf([...between, after.commit].map((one) => `commit ${commitText(one)}`))}`;
   return [
     head,
-    `\nbefore, in ${short(before.commit)}:\n${fateText(before.fate)}`,
-    `after, in ${short(after.commit)}:\n${fateText(after.fate)}`,
+    `\nbefore, in ${short(before.commit)}:\n${outcomeText(before.outcome)}`,
+    `after, in ${short(after.commit)}:\n${outcomeText(after.outcome)}`,
     files.length === 0 ? '' : `files that differ:\n${listOf(files)}`,
     found.several ? 'The packet met other fates in between, too: this is one of several changes.\n' : '',
     skipped.length === 0
@@ -103,12 +103,12 @@ const verdicts = {
   drop: 'DROP',
 } as const;
 
-function fateText({ ends }: Fate): string {
+function outcomeText({ ends }: PacketOutcome): string {
   if (ends.length === 0) return '    there is no such Service\n';
   return listOf(ends.map(endText));
 }
 
-const endText = ({ verdict, to, masquerade, share }: FateEnd): string =>
+const endText = ({ verdict, to, masquerade, share }: PacketEnd): string =>
   `${percentText(share)} ${verdict === 'dnat' ? `to ${to}` : verdicts[verdict]}${masquerade ? ', masqueraded' : ''}`;
 
 function nextText({ before, after, dir, between, mergeBase }: Bisection): string {

@@ -22,7 +22,7 @@ function compared(
   return report;
 }
 
-const fates = ({ connections }: ParityReport): readonly (readonly [string, string, number, string])[] =>
+const outcomes = ({ connections }: ParityReport): readonly (readonly [string, string, number, string])[] =>
   (connections?.pairs ?? []).map(({ frontend, endpoint, count, after }) => [frontend, endpoint, count, after]);
 
 test('connections stay with endpoints of the bundle; those to others are stale, flows of UDP are removed', () => {
@@ -37,7 +37,7 @@ test('connections stay with endpoints of the bundle; those to others are stale, 
     ],
   );
   expect(dns.result).toBe('equivalent');
-  expect(fates(dns)).toEqual([
+  expect(outcomes(dns)).toEqual([
     ['10.96.0.10:53/tcp', '10.244.1.2:53', 4, 'kept'],
     ['10.96.0.10:53/tcp', '10.244.9.9:53', 2, 'stale'],
     ['10.96.0.10:53/udp', '10.244.2.2:53', 7, 'kept'],
@@ -49,7 +49,7 @@ test('connections stay with endpoints of the bundle; those to others are stale, 
 
 test('at a frontend that the bundle does not have, flows of UDP are stale: sluiced takes them for those of another program', () => {
   const gone = compared(['04-affinity-and-udp', '02-node-port'], [['udp', '10.96.0.10:53', '10.244.2.2:53', 1]]);
-  expect(fates(gone)).toEqual([['10.96.0.10:53/udp', '10.244.2.2:53', 1, 'stale']]);
+  expect(outcomes(gone)).toEqual([['10.96.0.10:53/udp', '10.244.2.2:53', 1, 'stale']]);
 });
 
 test('a node port is one frontend at any address of the node', () => {
@@ -61,7 +61,7 @@ test('a node port is one frontend at any address of the node', () => {
       ['tcp', '192.0.2.12:30080', '10.244.2.5:8080', 1],
     ],
   );
-  expect(fates(ports)).toEqual([
+  expect(outcomes(ports)).toEqual([
     ['node port 30080/tcp', '10.244.1.5:8080', 1, 'kept'],
     ['localhost 30080/tcp', '10.244.2.5:8080', 1, 'kept'],
   ]);
@@ -70,10 +70,12 @@ test('a node port is one frontend at any address of the node', () => {
 
 test('what IPVS forwards ends with a move to another mode, and stays in mode ipvs', () => {
   const pairs = [['tcp', '10.96.0.20:80', '10.244.1.7:8080', 6]] as const;
-  expect(fates(compared(['10-ipvs', '02-node-port'], pairs))).toEqual([
+  expect(outcomes(compared(['10-ipvs', '02-node-port'], pairs))).toEqual([
     ['10.96.0.20:80/tcp', '10.244.1.7:8080', 6, 'ends'],
   ]);
-  expect(fates(compared(['10-ipvs', '10-ipvs'], pairs))).toEqual([['10.96.0.20:80/tcp', '10.244.1.7:8080', 6, 'kept']]);
+  expect(outcomes(compared(['10-ipvs', '10-ipvs'], pairs))).toEqual([
+    ['10.96.0.20:80/tcp', '10.244.1.7:8080', 6, 'kept'],
+  ]);
 });
 
 test('text and JSON have them, and a report without them says nothing of them', () => {

@@ -9,7 +9,7 @@ import { checkViews, type PolicyResult } from '../policy/policy.ts';
 import type { PolicySettings } from '../policy/settings.ts';
 import type { Effect } from './effect.ts';
 import { effectsOf, severityByService } from './effects.ts';
-import { type Fate, type ReportService, servicesOf } from './services.ts';
+import { type ChangeStatus, type ReportService, servicesOf } from './services.ts';
 import type { WhatIf } from './what-if.ts';
 
 /** The content of a report on a change: all that its page, its Markdown and its JSON show. */
@@ -30,7 +30,7 @@ export interface ChangeReport {
 interface ReportNode {
   readonly name: string;
   readonly zone?: string;
-  readonly fate: Exclude<Fate, 'changed'>;
+  readonly fate: Exclude<ChangeStatus, 'changed'>;
 }
 
 /** The input of a report. */

@@ -5,12 +5,12 @@ import type { ServiceEntries, ServiceEntry } from '../facts/service-entries.ts';
 import type { Severity } from './severity.ts';
 
 /** The change of a Service, a frontend, an endpoint or a node from the old bundle to the new one. */
-export type Fate = 'same' | 'added' | 'removed' | 'changed';
+export type ChangeStatus = 'same' | 'added' | 'removed' | 'changed';
 
 /** A Service in both families and all profiles. */
 export interface ReportService {
   readonly service: string;
-  readonly fate: Fate;
+  readonly fate: ChangeStatus;
   /** The worst effect of the change on it; absent: none. */
   readonly severity?: Severity;
   /** By kind, then in byte order. */
@@ -23,7 +23,7 @@ export interface ReportFrontend {
   readonly kind: AddressFacts['kind'] | 'node-port';
   /** `10.96.0.10:80`; of a node port `30080/TCP`. */
   readonly text: string;
-  readonly fate: Exclude<Fate, 'changed'>;
+  readonly fate: Exclude<ChangeStatus, 'changed'>;
 }
 
 export interface ReportEndpoint {
@@ -32,7 +32,7 @@ export interface ReportEndpoint {
   readonly port: string;
   readonly node?: string;
   readonly zone?: string;
-  readonly fate: Exclude<Fate, 'changed'>;
+  readonly fate: Exclude<ChangeStatus, 'changed'>;
   /**
    * The shares of the new connections of its port and family, 0 to 1, by weight over all endpoints; absent: not an endpoint there. On a
    * node that uses only some of the endpoints, the share is another: flows have it.
@@ -51,7 +51,7 @@ export function servicesOf(
   const names = [...new Set([...before.keys(), ...after.keys()])].toSorted(compareText);
   return names.map((service) => {
     const [was, is] = [before.get(service), after.get(service)];
-    const fate: Fate = !was ? 'added' : !is ? 'removed' : changed.has(service) ? 'changed' : 'same';
+    const fate: ChangeStatus = !was ? 'added' : !is ? 'removed' : changed.has(service) ? 'changed' : 'same';
     return { service, fate, frontends: frontendsOf(was, is), endpoints: endpointsOf(was, is) };
   });
 }
@@ -68,7 +68,7 @@ function byName(entries: ServiceEntries): ReadonlyMap<string, readonly ServiceEn
   return found;
 }
 
-const fateOf = (wasThere: boolean, isThere: boolean): Exclude<Fate, 'changed'> =>
+const statusOf = (wasThere: boolean, isThere: boolean): Exclude<ChangeStatus, 'changed'> =>
   !wasThere ? 'added' : isThere ? 'same' : 'removed';
 
 const kinds = [
@@ -81,7 +81,7 @@ const kinds = [
 function frontendsOf(was: Side, is: Side): readonly ReportFrontend[] {
   const [old, fresh] = [frontendsIn(was), frontendsIn(is)];
   return [...new Map([...old, ...fresh])]
-    .map(([key, frontend]) => ({ ...frontend, fate: fateOf(old.has(key), fresh.has(key)) }))
+    .map(([key, frontend]) => ({ ...frontend, fate: statusOf(old.has(key), fresh.has(key)) }))
     .toSorted((a, b) => kinds.indexOf(a.kind) - kinds.indexOf(b.kind) || compareText(a.text, b.text));
 }
 
@@ -111,7 +111,7 @@ function endpointsOf(was: Side, is: Side): readonly ReportEndpoint[] {
       port,
       ...(node === undefined ? {} : { node }),
       ...(zone === undefined ? {} : { zone }),
-      fate: fateOf(before !== undefined, after !== undefined),
+      fate: statusOf(before !== undefined, after !== undefined),
       ...(before === undefined ? {} : { before: before.share }),
       ...(after === undefined ? {} : { after: after.share }),
     };

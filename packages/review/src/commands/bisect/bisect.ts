@@ -9,8 +9,8 @@ import { nodeOf, ReviewStopped } from '../../bundle/node.ts';
 import { toolAt } from '../../bundle/tools.ts';
 import { hasFamily, viewOf } from '../../bundle/view.ts';
 import { familiesOf } from '../../facts/read.ts';
-import { type Fate, fateIn, type TestedFate } from '../../fate/fate.ts';
-import { type Change, findChange } from '../../fate/search.ts';
+import { type PacketOutcome, packetOutcome, type TestedOutcome } from '../../bisect/outcome.ts';
+import { type Change, findChange } from '../../bisect/search.ts';
 import { programOf } from '../../flows/program.ts';
 import { nodeRan, type ReceiptOptions } from '@sluice/delivery/commands/evidence/node-ran.ts';
 import { orStop, Stopped } from '@sluice/renderer/commands/failure/failure.ts';
@@ -40,14 +40,14 @@ export function bisectCommand(words: readonly string[], options: BisectOptions):
   return found.change.between.length === 0 ? exitCodes.done : exitCodes.different;
 }
 
-type Tester = (step: HistoryStep) => TestedFate;
+type Tester = (step: HistoryStep) => TestedOutcome;
 
 function testerOf(history: BundleHistory, { options }: TraceWords, { ignoreEndpoints }: BisectOptions): Tester {
   const question = questionOf(options);
   return (step) => {
     const files = history.filesOf(options.node, step);
     return files instanceof Map
-      ? fateIn(files, question, ignoreEndpoints === true ? 'verdict' : 'all')
+      ? packetOutcome(files, question, ignoreEndpoints === true ? 'verdict' : 'all')
       : { problem: files as Problem };
   };
 }
@@ -65,8 +65,8 @@ function bisect({ history, steps, asked, test }: Search): {
   readonly change: Change<Problem>;
 } {
   const last = steps.length - 1;
-  const answers = new Map<number, TestedFate>();
-  const ask = (at: number): TestedFate => {
+  const answers = new Map<number, TestedOutcome>();
+  const ask = (at: number): TestedOutcome => {
     const known = answers.get(at);
     if (known) return known;
     progress(`about ${Math.ceil(Math.log2(steps.length))} steps: commit ${steps[at]!.commit.slice(0, 12)}`);
@@ -74,14 +74,14 @@ function bisect({ history, steps, asked, test }: Search): {
     answers.set(at, tested);
     return tested;
   };
-  const ends = { start: fateAt(ask(0)).key, end: fateAt(ask(last)).key };
+  const ends = { start: outcomeAt(ask(0)).key, end: outcomeAt(ask(last)).key };
   if (ends.start === ends.end) throw new Stopped(noDifference(steps[0]!, steps[last]!));
   let change: Change<Problem>;
   let refused: Refused | undefined;
   do {
     change = findChange<Problem>(last, ends, (at) => {
       const tested = ask(at);
-      return 'fate' in tested ? { key: tested.fate.key } : { skip: tested.problem };
+      return 'outcome' in tested ? { key: tested.outcome.key } : { skip: tested.problem };
     });
     refused = refusedOf(history, asked, steps, change);
     if (refused) answers.set(refused.at, { problem: refused.problem });
@@ -94,8 +94,8 @@ function bisect({ history, steps, asked, test }: Search): {
     node: asked.options.node,
     packet: `${asked.options.from} → ${asked.options.to}`,
     dir: asked.dir,
-    before: { commit: commitAt(change.before), fate: fateAt(ask(change.before)) },
-    after: { commit: after, fate: fateAt(ask(change.after)) },
+    before: { commit: commitAt(change.before), outcome: outcomeAt(ask(change.before)) },
+    after: { commit: after, outcome: outcomeAt(ask(change.after)) },
     between: readCommits(
       history.place,
       change.between.map((at) => steps[at]!.commit),
@@ -110,9 +110,9 @@ function bisect({ history, steps, asked, test }: Search): {
   return { report, change };
 }
 
-function fateAt(tested: TestedFate): Fate {
+function outcomeAt(tested: TestedOutcome): PacketOutcome {
   if ('problem' in tested) throw new Stopped(tested.problem);
-  return tested.fate;
+  return tested.outcome;
 }
 
 /** A step whose bundle a node would refuse. */

@@ -1,4 +1,4 @@
-import type { Fate } from '../../report/services.ts';
+import type { ChangeStatus } from '../../report/services.ts';
 import type { Severity } from '../../report/severity.ts';
 import type { PageEndpoint, PageService } from './data.ts';
 
@@ -43,7 +43,7 @@ export function readBrief(line: string): PageService {
   const [name = '', fate, severity = ''] = line.split('\t');
   return {
     name,
-    fate: fate as Fate,
+    fate: fate as ChangeStatus,
     ...(severity === '' ? {} : { severity: severity as Severity }),
     frontends: [],
     endpoints: [],

@@ -1,6 +1,6 @@
 import type { FindingLevel } from '../../policy/catalogue.ts';
 import type { ChangeReport } from '../../report/report.ts';
-import type { Fate, ReportEndpoint, ReportFrontend } from '../../report/services.ts';
+import type { ChangeStatus, ReportEndpoint, ReportFrontend } from '../../report/services.ts';
 import type { Severity } from '../../report/severity.ts';
 import type { FlowEffect } from '../../report/turn.ts';
 
@@ -28,7 +28,7 @@ export interface PageNode {
 
 export interface PageService {
   readonly name: string;
-  readonly fate: Fate;
+  readonly fate: ChangeStatus;
   readonly severity?: Severity;
   readonly frontends: readonly ReportFrontend[];
   readonly endpoints: readonly PageEndpoint[];

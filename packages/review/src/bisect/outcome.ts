@@ -3,14 +3,14 @@ import { compareText, type Problem } from '@sluice/netfilter';
 import { type NodeTrace, type ServiceQuestion, type TraceQuestion, traceOnNode } from '../trace/trace-node.ts';
 
 /** What becomes of the first packet of a connection on a node. */
-export interface Fate {
-  /** Equal for equal fates, and only for these. */
+export interface PacketOutcome {
+  /** Equal for equal outcomes, and only for these. */
   readonly key: string;
   /** By text. Empty: the Service does not exist. */
-  readonly ends: readonly FateEnd[];
+  readonly ends: readonly PacketEnd[];
 }
 
-export interface FateEnd {
+export interface PacketEnd {
   readonly verdict: NodeTrace['ways'][number]['verdict'];
   /** `10.244.1.5:8080`, for verdict `dnat`. */
   readonly to?: string;
@@ -19,26 +19,30 @@ export interface FateEnd {
   readonly share: number;
 }
 
-/** What of a fate counts: all of it, or only whether packets are served, rejected, dropped or untouched. */
-type FateAspect = 'all' | 'verdict';
+/** What of a outcome counts: all of it, or only whether packets are served, rejected, dropped or untouched. */
+type OutcomeAspect = 'all' | 'verdict';
 
 /** What a bundle does with a packet, or why it cannot be told. */
-export type TestedFate = { readonly fate: Fate } | { readonly problem: Problem };
+export type TestedOutcome = { readonly outcome: PacketOutcome } | { readonly problem: Problem };
 
 /**
- * The fate of a packet in one bundle. A Service that the bundle does not have is a fate, not a problem: it may have been added or
+ * The outcome of a packet in one bundle. A Service that the bundle does not have is an outcome, not a problem: it may have been added or
  * removed since.
  */
-export function fateIn(files: BundleFiles, question: TraceQuestion | ServiceQuestion, aspect: FateAspect): TestedFate {
+export function packetOutcome(
+  files: BundleFiles,
+  question: TraceQuestion | ServiceQuestion,
+  aspect: OutcomeAspect,
+): TestedOutcome {
   const traced = traceOnNode(files, question);
-  if ('ways' in traced) return { fate: fateOf(traced, aspect) };
+  if ('ways' in traced) return { outcome: outcomeOf(traced, aspect) };
   const [problem] = traced;
-  return problem!.code === 'INPUT_EMPTY' ? { fate: { key: 'no such Service', ends: [] } } : { problem: problem! };
+  return problem!.code === 'INPUT_EMPTY' ? { outcome: { key: 'no such Service', ends: [] } } : { problem: problem! };
 }
 
-/** The fate that a trace shows: several paths to one end count as one. */
-function fateOf({ ways }: Pick<NodeTrace, 'ways'>, aspect: FateAspect): Fate {
-  const ends = new Map<string, FateEnd>();
+/** The outcome that a trace shows: several paths to one end count as one. */
+function outcomeOf({ ways }: Pick<NodeTrace, 'ways'>, aspect: OutcomeAspect): PacketOutcome {
+  const ends = new Map<string, PacketEnd>();
   for (const { verdict, to, masquerade, probability } of ways) {
     const key = `${verdict} ${to ?? ''} ${masquerade}`;
     const share = (ends.get(key)?.share ?? 0) + probability;
