@@ -11,7 +11,7 @@ import { profilesInUse } from './model/profiles-in-use.ts';
 import { profileCompiler, serviceCompiler } from './planes.ts';
 import { familyWord } from './read/addresses.ts';
 import { fleetOf } from './select/guards.ts';
-import { servicesOf } from './versions/eras.ts';
+import { servicesOf } from './versions/behaviour.ts';
 
 /** The most names in one message. */
 const namesMax = 5;

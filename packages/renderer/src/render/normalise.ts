@@ -18,12 +18,12 @@ import { withServiceCIDRs } from './normalise/outside.ts';
 import { serviceTooLarge } from './normalise/service-size.ts';
 import type { MadeServices } from './normalise/service.ts';
 import { findShadows } from './normalise/shadows.ts';
-import { type EraView, ofViews, type ServiceCandidate, viewOf } from './normalise/views.ts';
+import { type VersionView, ofViews, type ServiceCandidate, viewOf } from './normalise/views.ts';
 import { ofOtherProxies, waitingForNumbers } from './normalise/waiting.ts';
 import type { ReadService } from './read/read-service.ts';
 import { readObjects } from './read/read.ts';
 import type { ReadSlice } from './read/slice.ts';
-import { erasOf, unsetVersions } from './versions/eras.ts';
+import { behavioursOf, unsetVersions } from './versions/behaviour.ts';
 
 /** How complete the input is. */
 interface Completeness {
@@ -176,7 +176,7 @@ export function normalise(input: NormaliseInput, memo = new Memo()): Normalised 
   };
   const profiles = profilesInUse({ nodes }, config);
   const isOpen = servesExternalIPs({ nodes }, config);
-  const views = erasOf(profiles).map((era) => viewOf({ era, isOpen }, candidates, memo));
+  const views = behavioursOf(profiles).map((version) => viewOf({ version, isOpen }, candidates, memo));
   const clashes = new Map(views.map((view) => [view, findClashes(view.made)]));
   addAll(problems, unsetVersions(profiles, candidates, memo));
   addAll(problems, endingExternalIPs(views[0]?.made.map(([, service]) => service) ?? []));
@@ -203,12 +203,12 @@ export function normalise(input: NormaliseInput, memo = new Memo()): Normalised 
 }
 
 /** The model of nodes and Services. @param views newest first */
-export function modelOf(nodes: Model['nodes'], [newest, ...older]: readonly EraView[]): Model {
-  const services = ({ made }: EraView): readonly Service[] => made.map(([, service]) => service);
+export function modelOf(nodes: Model['nodes'], [newest, ...older]: readonly VersionView[]): Model {
+  const services = ({ made }: VersionView): readonly Service[] => made.map(([, service]) => service);
   return {
     nodes,
     services: newest ? services(newest) : [],
-    ...(older.length > 0 && { older: new Map(older.map((view) => [view.era, services(view)])) }),
+    ...(older.length > 0 && { older: new Map(older.map((view) => [view.version, services(view)])) }),
   };
 }
 
@@ -238,11 +238,11 @@ function isNew(read: ReadService, input: NormaliseInput, layered: LayeredObjects
 }
 
 /** Problems of endpoints: those that a Service cannot use, and ports without any. */
-function checkBacking({ era, made, backing }: EraView, completeness: Completeness, memo: Memo): Problem[] {
+function checkBacking({ version, made, backing }: VersionView, completeness: Completeness, memo: Memo): Problem[] {
   const flags = Object.values(completeness);
   return made.flatMap(([read, service]) => {
     const slices = backing.get(read.key) ?? [];
-    return memo.of(`backing ${era}`, read, [service, ...flags, ...slices], () => [
+    return memo.of(`backing ${version}`, read, [service, ...flags, ...slices], () => [
       ...ignoredFields(read, service, slices),
       ...findGaps(read, service, slices, completeness),
     ]);

@@ -17,7 +17,7 @@ import type { RenderBasis } from '../quarantine/with-quarantine.ts';
 import { readSliceOnce } from '../read/read.ts';
 import type { ReadSlice } from '../read/slice.ts';
 import { fleetOf } from '../select/guards.ts';
-import { erasOf, servicesOf } from '../versions/eras.ts';
+import { behavioursOf, servicesOf } from '../versions/behaviour.ts';
 import { ClusterIndex, type ListDifference } from './cluster-index.ts';
 
 /** Some Services of a bundle with their files. */
@@ -43,7 +43,7 @@ function renderServices(
   const isOpen = servesExternalIPs({ nodes }, config);
   const model = modelOf(
     nodes,
-    erasOf(profiles).map((era) => viewOf({ era, isOpen }, candidates, memo)),
+    behavioursOf(profiles).map((version) => viewOf({ version, isOpen }, candidates, memo)),
   );
   const fleet = memo.of('fleet', nodes, [], () => fleetOf(nodes));
   const files = profiles.flatMap((profile) => {

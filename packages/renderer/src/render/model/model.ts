@@ -1,6 +1,6 @@
 import type { Ineligibility } from '@sluice/bundle';
 import type { Family, MaglevSize, Scheduler } from '@sluice/netfilter';
-import type { Era } from './version.ts';
+import type { BehaviourVersion } from './version.ts';
 
 /** `shop/web:http`, or `shop/web` for a port without a name, as in kube-proxy's comments. */
 export type ServiceKey = string;
@@ -19,7 +19,7 @@ export interface Model {
   /** By `namespace/name` in byte order; without headless and ExternalName Services, which never have rules. */
   readonly services: readonly Service[];
   /** Services as older versions of kube-proxy serve them, for profiles with such a version: `servicesOf` chooses. */
-  readonly older?: ReadonlyMap<Era, readonly Service[]>;
+  readonly older?: ReadonlyMap<BehaviourVersion, readonly Service[]>;
 }
 
 export interface Node {

@@ -28,4 +28,4 @@ export function isBefore(version: KubeProxyVersion | undefined, other: KubeProxy
 }
 
 /** The first of several versions that read Services and endpoints equally: for rules of Services, 1.35 equals 1.34. */
-export type Era = KubeProxyVersion;
+export type BehaviourVersion = KubeProxyVersion;

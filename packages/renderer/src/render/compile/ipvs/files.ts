@@ -16,7 +16,7 @@ import type { IpvsProfile, Profile } from '../../model/config.ts';
 import type { Memo } from '../../model/memo.ts';
 import type { Model, Service } from '../../model/model.ts';
 import type { NodeFleet } from '../../select/guards.ts';
-import { eraOf, servicesOf } from '../../versions/eras.ts';
+import { behaviourOf, servicesOf } from '../../versions/behaviour.ts';
 import { isBefore } from '../../model/version.ts';
 import { isPrimaryAlone } from '../../model/nodeports.ts';
 import { type Undetected, undetectedNodes } from '../undetected.ts';
@@ -36,7 +36,7 @@ export function ipvsCompiler(model: Model, fleet: NodeFleet, memo: Memo): IpvsFi
   return (profile, ipvs) => {
     const options = optionsOf(profile, ipvs);
     const key = JSON.stringify(options);
-    const keyOfAll = `${eraOf(profile.kubeProxyVersion)} ${key}`;
+    const keyOfAll = `${behaviourOf(profile.kubeProxyVersion)} ${key}`;
     const once = (service: Service): CompiledService | undefined =>
       memo.of(`ipvs ${key}`, service, [fleet], () => compileOne(service, options, { fleet, nodes }));
     const services = done.get(keyOfAll) ?? servicesOf(model, profile).flatMap((service) => once(service) ?? []);

@@ -7,7 +7,7 @@ import { normalise } from '../normalise.ts';
 import { render } from '../render.ts';
 import { selectEndpoints } from '../select/select.fixture.ts';
 import { objectDifferences } from './differences.ts';
-import { eraOf, servicesOf } from './eras.ts';
+import { behaviourOf, servicesOf } from './behaviour.ts';
 import { type KubeProxyVersion, kubeProxyVersions } from '../model/version.ts';
 
 const naming = (kubeProxyVersion?: KubeProxyVersion): Profile =>
@@ -119,8 +119,8 @@ test('a slice with both labels is ignored in every version, and so is a Service'
   }
 });
 
-test('versions between two changes are one era', () => {
-  expect([...kubeProxyVersions, undefined].map(eraOf)).toEqual([
+test('versions between two changes are read as the first of them', () => {
+  expect([...kubeProxyVersions, undefined].map(behaviourOf)).toEqual([
     '1.28',
     '1.28',
     '1.30',
@@ -169,7 +169,7 @@ test('in a cluster of two versions each profile has the Services of its version'
   expect(lines(problems)).toContain(`note OBJECT_IGNORED Service web#metadata.labels.${headless}`);
 });
 
-test('Services that all versions read equally are the same objects in every era', () => {
+test('Services that all versions read equally are the same objects in every version', () => {
   const change = [
     service('web', {}, { labels: { [headless]: '' } }),
     slice('web'),

@@ -1,4 +1,10 @@
-import { type Era, isBefore, type KubeProxyVersion, kubeProxyVersions, versionByDefault } from '../model/version.ts';
+import {
+  type BehaviourVersion,
+  isBefore,
+  type KubeProxyVersion,
+  kubeProxyVersions,
+  versionByDefault,
+} from '../model/version.ts';
 import { addAll, compareText, type Problem } from '@sluice/netfilter';
 import type { Profile } from '../model/config.ts';
 import type { Memo } from '../model/memo.ts';
@@ -6,37 +12,37 @@ import type { Model, Service } from '../model/model.ts';
 import { ruleDifferences, objectDifferences } from './differences.ts';
 import type { ServiceWithSlices } from './downgrades.ts';
 
-/** The era of a version. @param version absent: the default version */
-export function eraOf(version: KubeProxyVersion = versionByDefault): Era {
+/** The first of the versions that read Services as this one does. @param version absent: the default version */
+export function behaviourOf(version: KubeProxyVersion = versionByDefault): BehaviourVersion {
   const begun = objectDifferences.find(({ since }) => !isBefore(version, since));
   return begun?.since ?? kubeProxyVersions[0];
 }
 
-/** The eras of profiles, newest first. */
-export function erasOf(profiles: readonly Profile[]): readonly Era[] {
-  const eras = new Set(profiles.map(({ kubeProxyVersion }) => eraOf(kubeProxyVersion)));
-  return [...eras].toSorted((a, b) => (isBefore(a, b) ? 1 : -1));
+/** The same of the versions of profiles, newest first. */
+export function behavioursOf(profiles: readonly Profile[]): readonly BehaviourVersion[] {
+  const versions = new Set(profiles.map(({ kubeProxyVersion }) => behaviourOf(kubeProxyVersion)));
+  return [...versions].toSorted((a, b) => (isBefore(a, b) ? 1 : -1));
 }
 
 /** The Services as kube-proxy of a profile's version serves them. */
 export function servicesOf(model: Model, { kubeProxyVersion }: Profile): readonly Service[] {
-  return model.older?.get(eraOf(kubeProxyVersion)) ?? model.services;
+  return model.older?.get(behaviourOf(kubeProxyVersion)) ?? model.services;
 }
 
 /**
- * A Service as kube-proxy of an era reads it.
+ * A Service as kube-proxy of a version reads it.
  * @param problems receives the objects that it ignores
- * @returns undefined where it does not serve the Service; the same object where the era makes no difference
+ * @returns undefined where it does not serve the Service; the same object where the version makes no difference
  */
-export function inEra(
-  era: Era,
+export function asReadBy(
+  version: BehaviourVersion,
   input: ServiceWithSlices,
   problems: Problem[],
   memo: Memo,
 ): ServiceWithSlices | undefined {
-  const later = objectDifferences.filter(({ since }) => isBefore(era, since));
+  const later = objectDifferences.filter(({ since }) => isBefore(version, since));
   if (later.length === 0) return input;
-  const { result, found } = memo.of(`era ${era}`, input.service, input.slices, () => {
+  const { result, found } = memo.of(`version ${version}`, input.service, input.slices, () => {
     const mine: Problem[] = [];
     const last = later.reduce<ServiceWithSlices | undefined>(
       (before, { older }) => before && older(before, mine),
