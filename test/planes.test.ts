@@ -30,7 +30,7 @@ const comparing: Readonly<Record<string, string>> = {
   'renderer/src/load/schema/kubeproxy.ts': 'kube-proxy takes no mode for mode iptables',
   'renderer/src/render/normalise/differences.ts': 'mode iptables is what other modes are compared with',
   'renderer/src/render/versions/differences.ts': 'a difference of versions in one mode',
-  'review/src/bundle/reach.ts': 'a match of rules of that name',
+  'review/src/bundle/matches.ts': 'a match of rules of that name',
   'review/src/parity/causes.ts': 'differences between modes are its subject',
   'review/src/parity/forwarding.ts': 'what modes with rules of iptables accept and a table cannot',
 };

@@ -107,8 +107,8 @@ const reading: Readonly<Record<string, string>> = {
   ]),
   ...inEach('one entry of a table by mode or tool, the others are beside it', [
     'applier/src/apply/counts/rule-counts.ts',
-    'review/src/bundle/reach.ts',
-    'review/src/bundle/text-reach.ts',
+    'review/src/bundle/matches.ts',
+    'review/src/bundle/text-matches.ts',
     'review/src/cost/table-cost.ts',
     'review/src/explain/table.ts',
   ]),

@@ -35,7 +35,7 @@ test.each(bundles)(`finds the files that affect one packet without reading all o
       for (const family of families) {
         const index = whole.index(profile, family);
         const keys = index.paths.flatMap((path) => {
-          const { exact, ports, targets, inner } = index.reach(path);
+          const { exact, ports, targets, inner } = index.matches(path);
           return [...exact, ...targets, ...inner, ...[...ports].map((port) => port.replace(' ', ' 192.0.2.11 '))];
         });
         for (const key of new Set([...keys.filter((one) => one.split(' ').length === 3), 'tcp 192.0.2.11 9'])) {

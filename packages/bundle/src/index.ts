@@ -13,7 +13,7 @@ export {
   type TextSource,
   withFilesOf,
 } from './source.ts';
-export * from './reach.ts';
+export * from './file-scope.ts';
 export * from './resolve.ts';
 export * from './machine.ts';
 export * from './host-facts.ts';

@@ -1,6 +1,6 @@
 import { type FileSections, type Mode, perObject } from '@sluice/netfilter';
 import type { FileFormat } from './file-cache.ts';
-import { reachProblems } from './reach.ts';
+import { scopeProblems } from './file-scope.ts';
 import { readRuleFile } from './read-rulefile.ts';
 import { isSameEverywhere, resolvedDigest, resolveFile, type Scope } from './resolve.ts';
 import type { RuleFile } from './rulefile.ts';
@@ -22,7 +22,7 @@ export const ruleFileFormat: FileFormat<RuleFile, FileSections, RuleScope> = {
   },
   isSameEverywhere,
   resolve: (path, file, { scope }) => ({ value: resolveFile(file, scope, kindOf(path) === 'base') }),
-  refuse: (path, file, sections, { mode }) => reachProblems(path, kindOf(path), file, sections, mode),
+  refuse: (path, file, sections, { mode }) => scopeProblems(path, kindOf(path), file, sections, mode),
   keysOf: perObject(({ scope, mode }: RuleScope) => {
     const { node, zone, nodeValues, profileValues } = scope;
     const shared = `${mode} ${JSON.stringify(profileValues)}`;

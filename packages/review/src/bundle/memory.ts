@@ -17,8 +17,8 @@ import {
   readVirtualFile,
 } from '@sluice/bundle';
 import { toolAt } from './tools.ts';
-import { otherFamily, reachReaders } from './planes.ts';
-import type { FileReach } from './reach.ts';
+import { otherFamily, matchReaders } from './planes.ts';
+import type { FileMatches } from './matches.ts';
 
 /** Chains that only base files append to, in both modes. */
 const sharedForm =
@@ -35,7 +35,7 @@ export class Memory {
   /** The file that a path had last: most paths have one text. */
   readonly #virtualAt = new Map<string, { readonly text: string; readonly file: VirtualFile }>();
   /** By family and path: a path is short to hash, and two bundles have at most two texts of it. */
-  readonly #reaches = new Map<string, { readonly text: string; readonly reach: FileReach }[]>();
+  readonly #matches = new Map<string, { readonly text: string; readonly matches: FileMatches }[]>();
   readonly #nodes = new Map<string, NodeFile | Problem>();
   readonly #lists = new Map<string, readonly string[]>();
   readonly #lines: Record<Family, Map<string, LinkRule | RuleError>> = { ipv4: new Map(), ipv6: new Map() };
@@ -72,18 +72,18 @@ export class Memory {
   }
 
   /** The packets that the lines of a Service's file can match. */
-  reach(path: string, text: string, family: Family): FileReach {
-    const found = this.#reaches.get(`${family} ${path}`)?.find((one) => one.text === text);
-    if (found) return found.reach;
-    const { reach, other } = reachReaders[toolAt(path).tool].whole(text, family);
-    this.#keepReach(path, text, family, reach);
-    if (other) this.#keepReach(path, text, otherFamily[family], other);
-    return reach;
+  matches(path: string, text: string, family: Family): FileMatches {
+    const found = this.#matches.get(`${family} ${path}`)?.find((one) => one.text === text);
+    if (found) return found.matches;
+    const { matches, other } = matchReaders[toolAt(path).tool].whole(text, family);
+    this.#keepMatches(path, text, family, matches);
+    if (other) this.#keepMatches(path, text, otherFamily[family], other);
+    return matches;
   }
 
-  #keepReach(path: string, text: string, family: Family, reach: FileReach): void {
+  #keepMatches(path: string, text: string, family: Family, matches: FileMatches): void {
     const key = `${family} ${path}`;
-    this.#reaches.set(key, [...(this.#reaches.get(key) ?? []), { text, reach }]);
+    this.#matches.set(key, [...(this.#matches.get(key) ?? []), { text, matches }]);
   }
 
   node(path: string, text: string): NodeFile | Problem {

@@ -1,29 +1,29 @@
 import type { BundleTool, Family } from '@sluice/netfilter';
-import { nftReach, nftTextReach } from './nft-reach.ts';
-import { type FileReach, reachOf } from './reach.ts';
-import { linesReach, rulesReach, type TextReach } from './text-reach.ts';
-import { virtualReach } from './virtual-reach.ts';
+import { nftMatches, nftTextMatches } from './nft-matches.ts';
+import { type FileMatches, ruleMatches } from './matches.ts';
+import { lineTextMatches, ruleTextMatches, type TextMatches } from './text-matches.ts';
+import { virtualMatches } from './virtual-matches.ts';
 
 /** The packets that the text of a file can match. */
-interface ReachReader {
+interface MatchReader {
   /** Exactly, in one family; and in the other one, where a file is read for both at once. */
-  readonly whole: (text: string, family: Family) => { readonly reach: FileReach; readonly other?: FileReach };
+  readonly whole: (text: string, family: Family) => { readonly matches: FileMatches; readonly other?: FileMatches };
   /** A superset, without parsing lines. */
-  readonly fast: (text: string) => TextReach;
+  readonly fast: (text: string) => TextMatches;
 }
 
 /** By the tool of a file. */
-export const reachReaders: Readonly<Record<BundleTool, ReachReader>> = {
-  iptables: { whole: (text, family) => ({ reach: reachOf(text, family) }), fast: rulesReach },
-  ip6tables: { whole: (text, family) => ({ reach: reachOf(text, family) }), fast: rulesReach },
-  ipset: { whole: (text, family) => ({ reach: virtualReach('ipset', text, family) }), fast: linesReach },
-  ipvs: { whole: (text, family) => ({ reach: virtualReach('ipvs', text, family) }), fast: linesReach },
-  nft: { whole: nftReachOf, fast: nftTextReach },
+export const matchReaders: Readonly<Record<BundleTool, MatchReader>> = {
+  iptables: { whole: (text, family) => ({ matches: ruleMatches(text, family) }), fast: ruleTextMatches },
+  ip6tables: { whole: (text, family) => ({ matches: ruleMatches(text, family) }), fast: ruleTextMatches },
+  ipset: { whole: (text, family) => ({ matches: virtualMatches('ipset', text, family) }), fast: lineTextMatches },
+  ipvs: { whole: (text, family) => ({ matches: virtualMatches('ipvs', text, family) }), fast: lineTextMatches },
+  nft: { whole: nftMatchesOf, fast: nftTextMatches },
 };
 
 export const otherFamily = { ipv4: 'ipv6', ipv6: 'ipv4' } as const satisfies Record<Family, Family>;
 
-function nftReachOf(text: string, family: Family): { readonly reach: FileReach; readonly other: FileReach } {
-  const { [family]: reach, [otherFamily[family]]: other } = nftReach(text);
-  return { reach, other };
+function nftMatchesOf(text: string, family: Family): { readonly matches: FileMatches; readonly other: FileMatches } {
+  const { [family]: matches, [otherFamily[family]]: other } = nftMatches(text);
+  return { matches, other };
 }

@@ -1,7 +1,7 @@
 import { type BundleFiles, serviceFile } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import { Memory } from './memory.ts';
-import { indexReach, relevantTo } from './relevance.ts';
+import { indexMatches, relevantTo } from './relevance.ts';
 
 const file = (name: string): string => serviceFile('default', 'shop', name, 'iptables');
 
@@ -31,7 +31,7 @@ test.each([
   ['a node port', 'tcp 192.0.2.11 30080', ['all', 'port']],
   ['nothing of any Service', 'tcp 198.51.100.7 80', ['all']],
 ] as const)('a packet to %s can match only these files', (_title, exact, names) => {
-  const index = indexReach(files, 'default', 'iptables', 'ipv4', new Memory());
+  const index = indexMatches(files, 'default', 'iptables', 'ipv4', new Memory());
   expect(index.relevant(exact)).toEqual(names.map(file));
   expect(relevantTo(exact, files, 'default', 'iptables', 'ipv4', new Memory())).toEqual(names.map(file));
 });

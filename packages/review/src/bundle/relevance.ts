@@ -1,16 +1,16 @@
 import { type BundleFiles, ruleFiles } from '@sluice/bundle';
 import { type Family, type Mode, modeFacts } from '@sluice/netfilter';
 import type { Memory } from './memory.ts';
-import { reachReaders } from './planes.ts';
-import type { FileReach } from './reach.ts';
-import { mayMeet, type DestinationQuery, type TextReach } from './text-reach.ts';
+import { matchReaders } from './planes.ts';
+import type { FileMatches } from './matches.ts';
+import { mayMeet, type DestinationQuery, type TextMatches } from './text-matches.ts';
 import { toolAt } from './tools.ts';
 
 /** An index of the Service files of one profile and family by the destinations that they match. */
-export interface ReachIndex {
+export interface MatchIndex {
   /** In the order of loading. */
   readonly paths: readonly string[];
-  reach(path: string): FileReach;
+  matches(path: string): FileMatches;
   /** The addresses that rules name as destinations. */
   readonly addresses: ReadonlySet<string>;
   /** The files whose rules, entries or virtual servers name an address as the destination. */
@@ -25,14 +25,14 @@ export interface ReachIndex {
   translatingTo(key: string): readonly string[];
 }
 
-/** Reads the reach of every Service file of a profile. */
-export function indexReach(
+/** Reads what every Service file of a profile matches. */
+export function indexMatches(
   files: BundleFiles,
   profile: string,
   mode: Mode,
   family: Family,
   memory: Memory,
-): ReachIndex {
+): MatchIndex {
   const paths = servicePaths(files, profile, mode, family);
   const order = new Map(paths.map((path, at) => [path, at]));
   const byKey = new Map<string, string[]>();
@@ -43,11 +43,11 @@ export function indexReach(
   const name = (address: string, path: string): void => {
     byAddress.set(address, (byAddress.get(address) ?? new Set<string>()).add(path));
   };
-  const reaches = new Map<string, FileReach>();
-  const reach = (path: string): FileReach => reaches.get(path) ?? memory.reach(path, files.get(path) ?? '', family);
+  const byPath = new Map<string, FileMatches>();
+  const matches = (path: string): FileMatches => byPath.get(path) ?? memory.matches(path, files.get(path) ?? '', family);
   for (const path of paths) {
-    const own = reach(path);
-    reaches.set(path, own);
+    const own = matches(path);
+    byPath.set(path, own);
     const { exact, ports, wide: rules, targets, bound, inner } = own;
     for (const key of exact) {
       put(byKey, key, path);
@@ -76,13 +76,13 @@ export function indexReach(
     const known = beyond.get(path);
     if (known) return known;
     const found = new Set([path]);
-    for (const target of reach(path).targets) if (isWhole(target)) for (const one of meeting(target)) found.add(one);
+    for (const target of matches(path).targets) if (isWhole(target)) for (const one of meeting(target)) found.add(one);
     beyond.set(path, found);
     return found;
   };
   return {
     paths,
-    reach,
+    matches,
     addresses: new Set(byAddress.keys()),
     naming: (address) => [...(byAddress.get(address) ?? [])],
     translatingTo: (key) => byTarget.get(key) ?? [],
@@ -100,7 +100,7 @@ function servicePaths(files: BundleFiles, profile: string, mode: Mode, family: F
 }
 
 /**
- * The result of `indexReach(…).relevant(exact)` for one destination, without an index of all files: only files whose text may name
+ * The result of `indexMatches(…).relevant(exact)` for one destination, without an index of all files: only files whose text may name
  * the destination are parsed, then those that may name a target of its translation.
  */
 export function relevantTo(
@@ -113,19 +113,21 @@ export function relevantTo(
 ): readonly string[] {
   const all = servicePaths(files, profile, mode, family).map((path) => {
     const text = files.get(path)!;
-    return { path, reach: textReachOf(path, text) };
+    return { path, matches: textMatchesOf(path, text) };
   });
-  const index = (keys: readonly string[]): ReachIndex => {
+  const index = (keys: readonly string[]): MatchIndex => {
     const wanted = wantedBy([exact, ...keys]);
-    const some = all.flatMap(({ path, reach }) => (mayMeet(reach, wanted) ? [[path, files.get(path)!] as const] : []));
-    return indexReach(new Map(some), profile, mode, family, memory);
+    const some = all.flatMap(({ path, matches }) =>
+      mayMeet(matches, wanted) ? [[path, files.get(path)!] as const] : [],
+    );
+    return indexMatches(new Map(some), profile, mode, family, memory);
   };
   const first = index([]);
-  const targets = first.relevant(exact).flatMap((path) => [...first.reach(path).targets].filter(isWhole));
+  const targets = first.relevant(exact).flatMap((path) => [...first.matches(path).targets].filter(isWhole));
   return targets.length === 0 ? first.relevant(exact) : index(targets).relevant(exact);
 }
 
-const textReachOf = (path: string, text: string): TextReach => reachReaders[toolAt(path).tool].fast(text);
+const textMatchesOf = (path: string, text: string): TextMatches => matchReaders[toolAt(path).tool].fast(text);
 
 function wantedBy(keys: readonly string[]): DestinationQuery {
   return {

@@ -13,7 +13,7 @@ import {
 } from '@sluice/bundle';
 import { compareText, type Family, modeFacts, type Problem } from '@sluice/netfilter';
 import { Memory } from './memory.ts';
-import { indexReach, type ReachIndex } from './relevance.ts';
+import { indexMatches, type MatchIndex } from './relevance.ts';
 
 /** A parsed bundle, with indexes by which its flows are traced. */
 export interface BundleView {
@@ -24,7 +24,7 @@ export interface BundleView {
   /** By name, in byte order. */
   readonly nodes: ReadonlyMap<string, NodeFile>;
   /** The Service files of a profile by the destinations that they match; built on first use. */
-  index(profile: string, family: Family): ReachIndex;
+  index(profile: string, family: Family): MatchIndex;
 }
 
 /**
@@ -59,7 +59,7 @@ export function viewOf(files: BundleFiles, memory = new Memory()): BundleView | 
   }
   if (!cluster || problems.length > 0) return problems;
   nodes.sort(([a], [b]) => compareText(a, b));
-  const indexes = new Map<string, ReachIndex>();
+  const indexes = new Map<string, MatchIndex>();
   return {
     files,
     memory,
@@ -71,7 +71,7 @@ export function viewOf(files: BundleFiles, memory = new Memory()): BundleView | 
       const known = indexes.get(key);
       if (known) return known;
       const mode = profiles.get(profile)?.mode ?? 'iptables';
-      const index = indexReach(files, profile, mode, family, memory);
+      const index = indexMatches(files, profile, mode, family, memory);
       indexes.set(key, index);
       return index;
     },

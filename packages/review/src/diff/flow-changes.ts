@@ -3,8 +3,8 @@ import { baseFile, nodeFile, profileFile } from '@sluice/bundle';
 import { commonDestinations, destinationsOf, keyOf } from '../flows/destinations.ts';
 import type { Destination, FlowDifference, FlowOutcome, FlowSource } from '../flows/flow.ts';
 import { compareRows, flowRows, type FlowRow } from '../flows/flows.ts';
-import type { FileReach } from '../bundle/reach.ts';
-import type { ReachIndex } from '../bundle/relevance.ts';
+import type { FileMatches } from '../bundle/matches.ts';
+import type { MatchIndex } from '../bundle/relevance.ts';
 import { equivalentDestinations } from '../flows/shapes.ts';
 import { hasFamily, type BundleView } from '../bundle/view.ts';
 
@@ -131,18 +131,18 @@ function affectedDestinations(pair: BundlePair): readonly Destination[] {
   const sides = views.map((view, at) => view.index(profiles[at]!, family));
   const own = sides.map((index) => index.paths.filter((path) => changed.has(path)));
   if (own.every((paths) => paths.length === 0)) return [];
-  const reaches = sides.flatMap((index, at) => own[at]!.map((path) => index.reach(path)));
-  if (reaches.some(({ wide }) => wide.length > 0)) return allDestinations(pair);
+  const matches = sides.flatMap((index, at) => own[at]!.map((path) => index.matches(path)));
+  if (matches.some(({ wide }) => wide.length > 0)) return allDestinations(pair);
   return destinationsOf(
     family,
-    sides.map((index, at) => ({ index, paths: new Set([...own[at]!, ...meeting(index, reaches)]) })),
+    sides.map((index, at) => ({ index, paths: new Set([...own[at]!, ...meeting(index, matches)]) })),
   );
 }
 
 /** Other files whose packets the changed files match too: after translation, or at addresses that nodes carry for both. */
-function meeting(index: ReachIndex, reaches: readonly FileReach[]): readonly string[] {
-  const keys = new Set(reaches.flatMap(({ exact, ports, inner }) => [...exact, ...ports, ...inner]));
-  const addresses = new Set(reaches.flatMap(({ bound }) => [...bound]));
+function meeting(index: MatchIndex, matches: readonly FileMatches[]): readonly string[] {
+  const keys = new Set(matches.flatMap(({ exact, ports, inner }) => [...exact, ...ports, ...inner]));
+  const addresses = new Set(matches.flatMap(({ bound }) => [...bound]));
   return [
     ...[...keys].flatMap((key) => index.translatingTo(key)),
     ...[...addresses].flatMap((address) => index.naming(address)),

@@ -16,11 +16,11 @@ import { baseRulesOf } from './base-rules.ts';
 import type { Destination } from './flow.ts';
 import { nftStateOf } from './nft-state.ts';
 import { addressAt, numberOf, sizeOf } from './numbers.ts';
-import type { ReachIndex } from '../bundle/relevance.ts';
+import type { MatchIndex } from '../bundle/relevance.ts';
 import { nodeOf, nodesOfProfile } from '../bundle/node.ts';
 import type { BundleView } from '../bundle/view.ts';
 
-/** `tcp 10.96.0.10 80`, the key of a destination in reach indexes. @param address the node's, for a node port */
+/** `tcp 10.96.0.10 80`, the key of a destination in match indexes. @param address the node's, for a node port */
 export function keyOf({ protocol, port }: Destination, address: string): string {
   return `${protocol} ${address} ${port}`;
 }
@@ -49,7 +49,7 @@ export function addressOf(
  */
 export function destinationsOf(
   family: Family,
-  indexes: readonly { readonly index: ReachIndex; readonly paths: Iterable<string> }[],
+  indexes: readonly { readonly index: MatchIndex; readonly paths: Iterable<string> }[],
 ): readonly Destination[] {
   const found = new Map<string, { destination: Destination; services: Set<string> }>();
   const add = (destination: Omit<Destination, 'services'>, path: string): void => {
@@ -62,7 +62,7 @@ export function destinationsOf(
     destination.kind === 'elsewhere' && found.has(placeOf({ ...destination, kind: 'address' }));
   for (const { index, paths } of indexes) {
     for (const path of paths) {
-      const { exact, ports, wide, bound } = index.reach(path);
+      const { exact, ports, wide, bound } = index.matches(path);
       for (const key of exact) add(wholeOf(key), path);
       for (const key of ports) for (const port of nodePortsOf(key)) add(port, path);
       for (const rule of wide) for (const destination of elsewhere(rule, family)) add(destination, path);

@@ -1,4 +1,4 @@
-import { baseFile, reachProblems, readPath, resolveFile } from '@sluice/bundle';
+import { baseFile, scopeProblems, readPath, resolveFile } from '@sluice/bundle';
 import {
   cidrContains,
   emptyProgram,
@@ -101,7 +101,7 @@ function resolvedFrom(
 ): readonly ResolvedSection[] {
   const file = rulesAt(view, path);
   const sections = resolveFile(file, scopeOf(node, family), kind === 'base');
-  const problems = reachProblems(path, kind, file, sections, node.profile.mode);
+  const problems = scopeProblems(path, kind, file, sections, node.profile.mode);
   if (problems.length > 0) throw new ReviewStopped(problems);
   const host = hostOf(node, family);
   return sections.map((section) => ({

@@ -45,7 +45,7 @@ function ownersOf(view: BundleView, family: Family, paths: readonly string[]): (
     if (isBesideServers(tool)) continue;
     const text = view.files.get(path)!;
     if (hasLines(tool)) {
-      const { exact, ports } = view.memory.reach(path, text, family);
+      const { exact, ports } = view.memory.matches(path, text, family);
       servers.push([path, exact, ports]);
       continue;
     }
@@ -66,7 +66,7 @@ function ownersOf(view: BundleView, family: Family, paths: readonly string[]): (
 
 type HitKeys = (chain: string, rule: string) => readonly [exact: string, port: string];
 
-/** How a hit outside of the tables of iptables names its frontend, as keys of reach indexes. */
+/** How a hit outside of the tables of iptables names its frontend, as keys of match indexes. */
 const keysIn: { readonly [Table in RuleHit['table']]?: HitKeys } = { ipvs: serverKeys, nftables: elementKeys };
 
 /** By the rule's own chain or its target; a rule that rejects or drops names its Service in its comment. */
@@ -89,7 +89,7 @@ function elementKeys(set: string, element: string): readonly [exact: string, por
   return address === anyAddress[family] ? ['', `${protocol} ${port}`] : [`${protocol} ${address} ${port}`, ''];
 }
 
-/** The keys of `10.96.0.10:80/TCP` in reach indexes: `tcp 10.96.0.10 80` and `tcp 80`. */
+/** The keys of `10.96.0.10:80/TCP` in match indexes: `tcp 10.96.0.10 80` and `tcp 80`. */
 function serverKeys(key: string): readonly [exact: string, port: string] {
   const slash = key.lastIndexOf('/');
   const colon = key.lastIndexOf(':');

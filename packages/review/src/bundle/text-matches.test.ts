@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { linesReach, mayMeet, rulesReach } from './text-reach.ts';
+import { lineTextMatches, mayMeet, ruleTextMatches } from './text-matches.ts';
 
 const wanted = { addresses: new Set(['10.96.0.10', 'fd00::10']), ports: new Set([30_080]) };
 
@@ -17,7 +17,7 @@ test.each([
   ['one more word', '-m comment --comment "x" -m tcp -p tcp -d 10.96.0.11 --dport 80 -j A --random', true],
 ] as const)('rules of KUBE-SERVICES with %s', (_title, rule, may) => {
   const text = `*nat\n:A - [0:0]\n@node=node-a -A KUBE-SERVICES ${rule}\n-A A -d 10.96.0.10 -j RETURN\nCOMMIT\n`;
-  expect(mayMeet(rulesReach(text), wanted)).toBe(may);
+  expect(mayMeet(ruleTextMatches(text), wanted)).toBe(may);
 });
 
 test.each([
@@ -30,7 +30,7 @@ test.each([
   ],
   ['the same of a chain of its own', '-A KUBE-SVC-X -m tcp -p tcp --dport 30080 -j A', false],
 ] as const)('rules with %s', (_title, rule, may) => {
-  expect(mayMeet(rulesReach(`*nat\n${rule}\nCOMMIT\n`), wanted)).toBe(may);
+  expect(mayMeet(ruleTextMatches(`*nat\n${rule}\nCOMMIT\n`), wanted)).toBe(may);
 });
 
 test.each([
@@ -45,5 +45,5 @@ test.each([
   ['a real server', '-a -t 10.96.0.11:80 -r 10.96.0.10:80 -m -w 1', true],
   ['others alone', '-a -t 10.96.0.11:80 -r 10.244.1.5:80 -m -w 1', false],
 ] as const)('lines of mode ipvs with %s', (_title, line, may) => {
-  expect(mayMeet(linesReach(`# shop/web\n${line}\n`), wanted)).toBe(may);
+  expect(mayMeet(lineTextMatches(`# shop/web\n${line}\n`), wanted)).toBe(may);
 });

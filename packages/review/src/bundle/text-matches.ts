@@ -16,7 +16,7 @@ const dispatch = new RegExp(
 );
 
 /** The destinations that a text may match, at a tenth of the cost of parsing it. Errs towards more only. */
-export interface TextReach {
+export interface TextMatches {
   /** A line has another form, so that it may match any packet. */
   readonly isWide: boolean;
   readonly addresses: readonly string[];
@@ -24,17 +24,17 @@ export interface TextReach {
   readonly ports: readonly number[];
 }
 
-/** Whether a text with this reach may match packets to some destinations; `false` is certain. */
-export function mayMeet({ isWide, addresses, ports }: TextReach, wanted: DestinationQuery): boolean {
+/** Whether a text with these matches may match packets to some destinations; `false` is certain. */
+export function mayMeet({ isWide, addresses, ports }: TextMatches, wanted: DestinationQuery): boolean {
   return (
     isWide || addresses.some((address) => wanted.addresses.has(address)) || ports.some((port) => wanted.ports.has(port))
   );
 }
 
-const wide: TextReach = { isWide: true, addresses: [], ports: [] };
+const wide: TextMatches = { isWide: true, addresses: [], ports: [] };
 
-/** The reach of a Service's rules: a superset of `reachOf`. */
-export function rulesReach(text: string): TextReach {
+/** What a Service's rules match: a superset of `ruleMatches`. */
+export function ruleTextMatches(text: string): TextMatches {
   const addresses: string[] = [];
   const ports: number[] = [];
   dispatch.lastIndex = 0;
@@ -48,14 +48,14 @@ export function rulesReach(text: string): TextReach {
   return { isWide: false, addresses, ports };
 }
 
-/** The canonical text of an IPv6 address; IPv4 addresses are compared as written, as in `reachOf`. */
+/** The canonical text of an IPv6 address; IPv4 addresses are compared as written, as in `ruleMatches`. */
 const canonical = (host: string): string => (host.includes(':') ? (parseAddress(host)?.text ?? host) : host);
 
 /** Entries and virtual servers of node ports: they have a port only, or a variable in place of an address. */
 const ofNode = /\$\{|^(?:@\S+ )?add \S+ \d+$/m;
 const addressForm = /(?:\d+\.){3}\d+|[0-9a-f]*:[0-9a-f:]+/g;
 
-/** The reach of an `.ipset` or `.ipvs` file: a superset of `virtualReach`. */
-export function linesReach(text: string): TextReach {
+/** What an `.ipset` or `.ipvs` file matches: a superset of `virtualMatches`. */
+export function lineTextMatches(text: string): TextMatches {
   return ofNode.test(text) ? wide : { isWide: false, addresses: text.match(addressForm) ?? [], ports: [] };
 }

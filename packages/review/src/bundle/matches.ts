@@ -2,9 +2,9 @@ import { type Family, isRuleError, matchedAddress, matchedPort, readRule, type R
 
 /**
  * The packets that the rules of a Service's file can match. Such a file appends only to its own chains and to dispatch chains, so the
- * matches of its dispatch rules bound its reach: without the file, other packets are treated the same.
+ * matches of its dispatch rules bound what it matches: without the file, other packets are treated the same.
  */
-export interface FileReach {
+export interface FileMatches {
   /** Destinations that rules match by address and port, `tcp 10.96.0.10 80`. */
   readonly exact: ReadonlySet<string>;
   /** Ports of the node itself, `tcp 30080`. */
@@ -28,8 +28,8 @@ const translating = / -p (tcp|udp|sctp) (?:.* )?--to-destination (\S+):(\d+)$/gm
 const usual =
   /^-A KUBE-[A-Z-]+ -m comment --comment "[^"\\]*" -m (tcp|udp|sctp) -p \1 -d ([0-9.]+) --dport (\d+) -j [A-Z0-9-]+$/;
 
-/** Reads the reach of a rule file from its text, without resolving it: rules of any node count. */
-export function reachOf(text: string, family: Family): FileReach {
+/** Reads what a rule file matches from its text, without resolving it: rules of any node count. */
+export function ruleMatches(text: string, family: Family): FileMatches {
   const found = { exact: new Set<string>(), ports: new Set<string>(), wide: [] as Rule[] };
   const targets = new Set<string>();
   for (const [, rule] of text.matchAll(dispatching) as Iterable<[string, string]>) addDispatch(rule, family, found);
@@ -39,13 +39,13 @@ export function reachOf(text: string, family: Family): FileReach {
   return { ...found, targets, bound: nothing, inner: nothing };
 }
 
-interface RuleReach {
+interface DispatchMatches {
   readonly exact: Set<string>;
   readonly ports: Set<string>;
   readonly wide: Rule[];
 }
 
-function addDispatch(text: string, family: Family, found: RuleReach): void {
+function addDispatch(text: string, family: Family, found: DispatchMatches): void {
   const [, protocol, host, number] = usual.exec(text) ?? [];
   if (host !== undefined) {
     found.exact.add(`${protocol} ${host} ${number}`);

@@ -1,33 +1,33 @@
 import { virtualLines } from '@sluice/bundle';
 import { anyAddress, type Family, type NftElement, readFrontendKey, readNftLine } from '@sluice/netfilter';
-import type { FileReach } from './reach.ts';
-import type { TextReach } from './text-reach.ts';
+import type { FileMatches } from './matches.ts';
+import type { TextMatches } from './text-matches.ts';
 
 /**
  * The packets that the lines of a Service's `.nft` file can match, by family, read from the text without resolving it. Each element names
  * a frontend; packets to other ports of a ClusterIP are rejected because of it.
  */
-export function nftReach(text: string): Readonly<Record<Family, FileReach>> {
-  const found: Partial<Record<Family, ReachOfLines>> = {};
+export function nftMatches(text: string): Readonly<Record<Family, FileMatches>> {
+  const found: Partial<Record<Family, LineMatches>> = {};
   for (const line of virtualLines(text)) {
     // Nearly half of the lines are about endpoints as clients of themselves, which matches no destination.
     if (line.startsWith('add element inet sluice loop')) continue;
     const read = readNftLine(line);
     // Linking reports lines that cannot be read.
     if ('error' in read) continue;
-    const ofFamily = (found[read.family] ??= new ReachOfLines());
+    const ofFamily = (found[read.family] ??= new LineMatches());
     for (const element of read.elements) ofFamily.add(element, read.family);
   }
   return { ipv4: found.ipv4 ?? nothing, ipv6: found.ipv6 ?? nothing };
 }
 
-class ReachOfLines implements FileReach {
+class LineMatches implements FileMatches {
   readonly exact = new Set<string>();
   readonly ports = new Set<string>();
   readonly targets = new Set<string>();
   readonly bound = new Set<string>();
   readonly inner: ReadonlySet<string> = noPackets;
-  readonly wide: FileReach['wide'] = [];
+  readonly wide: FileMatches['wide'] = [];
 
   add(element: NftElement, family: Family): void {
     if (element.kind === 'cluster') this.bound.add(element.address);
@@ -42,7 +42,7 @@ class ReachOfLines implements FileReach {
 }
 
 const noPackets: ReadonlySet<string> = new Set();
-const nothing: FileReach = {
+const nothing: FileMatches = {
   exact: noPackets,
   ports: noPackets,
   targets: noPackets,
@@ -54,8 +54,8 @@ const nothing: FileReach = {
 const addressForm = /(?:\d+\.){3}\d+|[0-9a-f]*:[0-9a-f:]+/g;
 const nodePortForm = /(?<=[ {])(?:0\.0\.0\.0|::) \. (?:tcp|udp|sctp) \. (\d+)/g;
 
-/** The reach of an `.nft` file: a superset of `nftReach`. */
-export function nftTextReach(text: string): TextReach {
+/** What an `.nft` file matches: a superset of `nftMatches`. */
+export function nftTextMatches(text: string): TextMatches {
   const ports = [...text.matchAll(nodePortForm)].map(([, port]) => Number(port));
   return { isWide: false, addresses: text.match(addressForm) ?? [], ports };
 }

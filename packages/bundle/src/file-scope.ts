@@ -19,7 +19,7 @@ import type { RuleFile } from './rulefile.ts';
  * @param resolved the file as resolved for the node
  * @returns `RULE_REFUSED` for each chain and rule
  */
-export function reachProblems(
+export function scopeProblems(
   path: string,
   kind: FileKind,
   file: RuleFile,

@@ -1,9 +1,9 @@
 import { type Family, findSet, lineFamily, type TransportProtocol, type VirtualTool } from '@sluice/netfilter';
 import { virtualLines } from '@sluice/bundle';
 import { readEntry } from './lines.ts';
-import type { FileReach } from './reach.ts';
+import type { FileMatches } from './matches.ts';
 
-interface VirtualReach {
+interface VirtualMatches {
   readonly exact: Set<string>;
   readonly ports: Set<string>;
   readonly targets: Set<string>;
@@ -15,8 +15,8 @@ interface VirtualReach {
  * The packets that the lines of a Service's `.ipset` or `.ipvs` file can match, read from the text without resolving it. No line
  * matches all packets: each entry and each virtual server names an address or a port.
  */
-export function virtualReach(tool: VirtualTool, text: string, family: Family): FileReach {
-  const found: VirtualReach = {
+export function virtualMatches(tool: VirtualTool, text: string, family: Family): FileMatches {
+  const found: VirtualMatches = {
     exact: new Set(),
     ports: new Set(),
     targets: new Set(),
@@ -35,7 +35,7 @@ const serverForm = /^-[Aa] (-t|-u|--sctp-service) (\S+):(\d+) (?:-r (\S+):(\d+) 
 const protocols: Readonly<Record<string, TransportProtocol>> = { '-t': 'tcp', '-u': 'udp', '--sctp-service': 'sctp' };
 const everyProtocol = ['tcp', 'udp', 'sctp'] as const satisfies readonly TransportProtocol[];
 
-function addServer(text: string, { exact, ports, targets }: VirtualReach): void {
+function addServer(text: string, { exact, ports, targets }: VirtualMatches): void {
   const [, option = '', host = '', port = '', target, targetPort] = serverForm.exec(text) ?? [];
   const protocol = protocols[option];
   if (protocol === undefined) return;
@@ -44,7 +44,7 @@ function addServer(text: string, { exact, ports, targets }: VirtualReach): void 
   else exact.add(`${protocol} ${bare(host)} ${port}`);
 }
 
-function addEntry(text: string, { exact, ports, bound, inner }: VirtualReach): void {
+function addEntry(text: string, { exact, ports, bound, inner }: VirtualMatches): void {
   const [, name = '', entry = ''] = text.split(' ');
   const set = findSet(name);
   if (!set) return;
