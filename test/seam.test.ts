@@ -120,7 +120,7 @@ const reading: Readonly<Record<string, string>> = {
   ]),
   ...inEach('files of all modes line by line: a parse of 10,000 Services costs too much here', [
     'applier/src/apply/endpoints/active-files.ts',
-    'renderer/src/render/quarantine/claims.ts',
+    'renderer/src/render/quarantine/frontends.ts',
     'review/src/flows/own-nodes.ts',
     'review/src/flows/shapes.ts',
     'review/src/policy/extent.ts',

@@ -38,7 +38,7 @@ export function accept(cursor: Cursor, ...expected: readonly string[]): boolean 
 }
 
 /** Records the family of the line; returns an error when it has the other one. */
-export function claim(cursor: Cursor, family: Family, text: string): GrammarError {
+export function agreeFamily(cursor: Cursor, family: Family, text: string): GrammarError {
   cursor.family ??= family;
   return cursor.family === family ? undefined : `${text} does not belong to family ${cursor.family}`;
 }

@@ -1,4 +1,4 @@
-import { accept, claim, type GrammarError, type Cursor, isTransport, take } from './cursor.ts';
+import { accept, agreeFamily, type GrammarError, type Cursor, isTransport, take } from './cursor.ts';
 import { dimensionsOf, findSet } from './sets.ts';
 import {
   isComment,
@@ -104,7 +104,7 @@ function readSetMatch(cursor: Cursor): ReadMatch {
   const sides = take(cursor).split(',');
   if (!sides.every((side) => side === 'src' || side === 'dst') || sides.length !== dimensionsOf(set.type))
     return `--match-set ${name} takes ${dimensionsOf(set.type)} times src or dst`;
-  return claim(cursor, set.family, name) ?? { kind: 'set', name, sides };
+  return agreeFamily(cursor, set.family, name) ?? { kind: 'set', name, sides };
 }
 
 /** The one program of each family: destination equals source. */
@@ -112,7 +112,7 @@ function readBytecode(cursor: Cursor): ReadMatch {
   const isKnown = cursor.dialect === 'program' && accept(cursor, '--bytecode');
   const family = isKnown ? familyOfBytecode(cursor.words[cursor.at++]?.text ?? '') : undefined;
   if (!family) return '-m bpf has other bytecode than layout `tree` writes';
-  return claim(cursor, family, '--bytecode') ?? { kind: 'reflexive', family };
+  return agreeFamily(cursor, family, '--bytecode') ?? { kind: 'reflexive', family };
 }
 
 function readPhysdev(cursor: Cursor): ReadMatch {
@@ -137,7 +137,7 @@ function readIpvsMatch(cursor: Cursor): ReadMatch {
   if (!network || !whole || !network.text.endsWith(whole) || port === undefined || !protocol)
     return '-m ipvs is not followed by --vaddr, --vproto and --vport with one address, protocol and port';
   const address = network.text.slice(0, -whole.length);
-  return claim(cursor, network.family, address) ?? { kind: 'ipvs', address, protocol, port };
+  return agreeFamily(cursor, network.family, address) ?? { kind: 'ipvs', address, protocol, port };
 }
 
 /** The masks that iptables-save adds. */
@@ -153,7 +153,7 @@ function readRecent(cursor: Cursor): ReadMatch {
     else if (accept(cursor, '--seconds')) seen.seconds = readNumber(take(cursor), 1, 0xffffffff) ?? 0;
     else if (accept(cursor, '--reap')) seen.reap = true;
     else if (accept(cursor, '--mask')) {
-      const complaint = claimMask(cursor, take(cursor));
+      const complaint = agreeFamilyOfMask(cursor, take(cursor));
       if (complaint !== undefined) return complaint;
     } else if (!accept(cursor, '--rsource')) break;
   }
@@ -165,9 +165,9 @@ function readRecent(cursor: Cursor): ReadMatch {
   return { kind: 'recent', action, name, ...(seconds === undefined ? {} : { seconds }), reap };
 }
 
-function claimMask(cursor: Cursor, mask: string): GrammarError {
-  if (mask === wholeAddress.ipv4) return claim(cursor, 'ipv4', mask);
-  if (mask === wholeAddress.ipv6) return claim(cursor, 'ipv6', mask);
+function agreeFamilyOfMask(cursor: Cursor, mask: string): GrammarError {
+  if (mask === wholeAddress.ipv4) return agreeFamily(cursor, 'ipv4', mask);
+  if (mask === wholeAddress.ipv6) return agreeFamily(cursor, 'ipv6', mask);
   return '-m recent has a mask that is not the whole address';
 }
 

@@ -1,4 +1,4 @@
-import { accept, claim, type GrammarError, type Cursor, take } from './cursor.ts';
+import { accept, agreeFamily, type GrammarError, type Cursor, take } from './cursor.ts';
 import { isJumpTarget, isTaggedChain, readBits, readEndpoint, readMark } from './parts.ts';
 import { type RejectReason, rejectReasons, type Target } from './rule.ts';
 
@@ -39,11 +39,11 @@ function readReject(cursor: Cursor): ReadTarget {
   if (!accept(cursor, '--reject-with')) return { kind: 'reject' };
   const reason = take(cursor);
   if (reason === 'icmp-port-unreachable' || reason === 'icmp6-port-unreachable') {
-    return claim(cursor, portUnreachable[reason], reason) ?? { kind: 'reject' };
+    return agreeFamily(cursor, portUnreachable[reason], reason) ?? { kind: 'reject' };
   }
   if (!isRejectReason(reason)) return `--reject-with ${reason} is not in the grammar`;
   const family = rejectReasons[reason];
-  return (family && claim(cursor, family, reason)) ?? { kind: 'reject', with: reason };
+  return (family && agreeFamily(cursor, family, reason)) ?? { kind: 'reject', with: reason };
 }
 
 function isRejectReason(text: string): text is RejectReason {
@@ -69,5 +69,5 @@ function readDnat(cursor: Cursor): ReadTarget {
   const text = take(cursor);
   const endpoint = readEndpoint(text);
   if (!endpoint) return '--to-destination takes one address with one port';
-  return claim(cursor, endpoint.family, text) ?? { kind: 'dnat', address: endpoint.address, port: endpoint.port };
+  return agreeFamily(cursor, endpoint.family, text) ?? { kind: 'dnat', address: endpoint.address, port: endpoint.port };
 }

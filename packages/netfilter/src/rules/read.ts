@@ -1,5 +1,14 @@
 import type { Family } from '../family.ts';
-import { accept, claim, type GrammarError, type Cursor, type Dialect, isTransport, setOnce, take } from './cursor.ts';
+import {
+  accept,
+  agreeFamily,
+  type GrammarError,
+  type Cursor,
+  type Dialect,
+  isTransport,
+  setOnce,
+  take,
+} from './cursor.ts';
 import { isChainName, isInterface, isTaggedChain, readNetwork } from './parts.ts';
 import { readDestinationPort, readMatch } from './read-match.ts';
 import { readTarget } from './read-target.ts';
@@ -63,7 +72,7 @@ function readAddress(cursor: Cursor, side: 'source' | 'destination', negated: bo
   const text = take(cursor);
   const network = readNetwork(text);
   if (!network) return `${text} is neither an address nor a network`;
-  const complaint = claim(cursor, network.family, text);
+  const complaint = agreeFamily(cursor, network.family, text);
   if (complaint !== undefined) return complaint;
   if (network.text.endsWith('/0')) return negated ? `! ${text} matches nothing` : undefined;
   return setOnce(cursor, side, { negated, value: network.text });

@@ -74,13 +74,13 @@ export function aspectOf(observed: FlowOutcome, desired: FlowOutcome): ParityAsp
 }
 
 function modeDifference(of: DifferingCase): ModeDifference | 'DIFFERS_NODE_PORTS' | undefined {
-  const { row, claim, node, modes, observed, desired } = of;
+  const { row, frontend, node, modes, observed, desired } = of;
   if (isOfNodePorts(of)) return 'DIFFERS_NODE_PORTS';
   const isOtherMode = modes.observed.some((mode) => mode !== modes.desired);
   if (isOtherMode && aspectOf(observed, desired) === 'scheduler') return 'DIFFERS_SCHEDULER';
   for (const mode of modes.observed) {
     if (mode === modes.desired) continue;
-    const code = differenceOf({ row, claim, node, outcomes: { [mode]: observed, [modes.desired]: desired } });
+    const code = differenceOf({ row, frontend, node, outcomes: { [mode]: observed, [modes.desired]: desired } });
     if (code) return code;
   }
   return undefined;

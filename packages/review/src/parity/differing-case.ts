@@ -2,7 +2,7 @@ import type { Mode, RuleHit } from '@sluice/netfilter';
 import type { NodeOf } from '../bundle/node.ts';
 import type { FlowOutcome } from '../flows/flow.ts';
 import type { FlowRow } from '../flows/flows.ts';
-import type { Claim } from '../prove/declared.ts';
+import type { DeclaredFrontend } from '../prove/declared.ts';
 
 /** The modes of both sides; a node may have rules of several. */
 export interface ComparedModes {
@@ -13,7 +13,7 @@ export interface ComparedModes {
 /** A case that the two sides treat differently. */
 export interface DifferingCase {
   readonly row: Omit<FlowRow, 'outcomes'>;
-  readonly claim: Claim | undefined;
+  readonly frontend: DeclaredFrontend | undefined;
   readonly node: NodeOf;
   readonly modes: ComparedModes;
   readonly observed: FlowOutcome;

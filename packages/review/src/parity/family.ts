@@ -4,7 +4,7 @@ import type { Destination, FlowOutcome, FlowSource } from '../flows/flow.ts';
 import type { NodeProgram } from '../flows/planes/plane.ts';
 import { namedInRules, sourcesOf } from '../flows/sources.ts';
 import { unreadParts } from '../observed/parts.ts';
-import type { Claim } from '../prove/declared.ts';
+import type { DeclaredFrontend } from '../prove/declared.ts';
 import { isSameOutcome } from '../prove/equivalence.ts';
 import { desiredOutcome, packetOf } from './cases.ts';
 import { aspectOf, comparedChoices } from './causes.ts';
@@ -45,7 +45,7 @@ export interface FamilyComparison {
 /** Compares every frontend of either side from every class of sources, in one family. @throws ReviewStopped */
 export function compareFamily(subject: ParitySubject): FamilyComparison {
   const sides = sidesOf(subject);
-  const { view, node, seen, family, modes, own, observed, claims } = sides;
+  const { view, node, seen, family, modes, own, observed, declaredAt } = sides;
   const isUnread = unreadParts(seen, family).length > 0;
   const destinations = isUnread ? [] : frontendsOf(view, node.file.profile, seen, observed);
   const plainSources = sourcesOf(view, node, family, []).filter(({ network }) => network === undefined);
@@ -53,11 +53,11 @@ export function compareFamily(subject: ParitySubject): FamilyComparison {
   const others = otherAddresses(sides, destinations, outside);
   const found = new FoundCases();
   const compareAt = (destination: Destination, address: string): void => {
-    const frontend = frontendAt(sides, destination, address);
-    const sources = frontend.isOtherAddress ? plainSources : dividedSources(sides, frontend);
-    for (const source of sources) compareCase(sides, frontend, source, found);
-    const second = secondSource(sides, frontend);
-    if (second) compareCase(sides, frontend, second, found);
+    const at = frontendAt(sides, destination, address);
+    const sources = at.isOtherAddress ? plainSources : dividedSources(sides, at);
+    for (const source of sources) compareCase(sides, at, source, found);
+    const second = secondSource(sides, at);
+    if (second) compareCase(sides, at, second, found);
   };
   for (const destination of destinations) {
     const address = addressOf(destination, family, own);
@@ -77,7 +77,7 @@ export function compareFamily(subject: ParitySubject): FamilyComparison {
     gaps: found.gaps.all,
     settings: found.settings,
     connections: cases,
-    tracked: { family, destinations, claims, addresses: observed.addresses, modes },
+    tracked: { family, destinations, declaredAt, addresses: observed.addresses, modes },
   };
 }
 
@@ -96,28 +96,32 @@ class FoundCases {
 interface FrontendAt {
   readonly destination: Destination;
   readonly to: Pick<Packet, 'family' | 'destination' | 'port' | 'protocol'>;
-  readonly claim: Claim | undefined;
+  readonly frontend: DeclaredFrontend | undefined;
   readonly program: NodeProgram;
   /** Of a node port: whether the address is another than that of the Node. */
   readonly isOtherAddress: boolean;
 }
 
-function frontendAt({ family, own, claims, programAt }: Sides, destination: Destination, address: string): FrontendAt {
+function frontendAt(
+  { family, own, declaredAt, programAt }: Sides,
+  destination: Destination,
+  address: string,
+): FrontendAt {
   return {
     destination,
     to: { family, destination: address, port: destination.port, protocol: destination.protocol },
-    claim: claims.get(placeOf(destination)),
+    frontend: declaredAt.get(placeOf(destination)),
     program: programAt(destination, address),
     isOtherAddress: destination.kind === 'node-port' && address !== own,
   };
 }
 
 /** Compares the packet of one source to a frontend. @param found what is added to */
-function compareCase(sides: Sides, frontend: FrontendAt, source: FlowSource, found: FoundCases): void {
+function compareCase(sides: Sides, at: FrontendAt, source: FlowSource, found: FoundCases): void {
   const { node, family, seen, observed } = sides;
-  const { destination, claim, program, isOtherAddress } = frontend;
+  const { destination, frontend, program, isOtherAddress } = at;
   if (!mayStart(source, sides) || isOwnByWire(source, observed)) return;
-  const packet = packetOf(source, frontend.to, observed);
+  const packet = packetOf(source, at.to, observed);
   found.cases++;
   found.sources.add(`${source.class} ${source.network ?? ''}`);
   const traced = sides.tracer.trace(packet);
@@ -125,11 +129,11 @@ function compareCase(sides: Sides, frontend: FrontendAt, source: FlowSource, fou
   found.gaps.addAll(sides.lostBy(packet));
   const desired = desiredOutcome(program, observed, packet);
   const row = { nodes: { profile: node.file.profile, nodes: [node.name] }, family, source, destination, packet };
-  const compared = { row, claim, observed: traced.outcome, desired };
+  const compared = { row, frontend, observed: traced.outcome, desired };
   const [one, other] = [visible(traced.outcome), visible(desired)];
   const choices = isSameOutcome(one, other) ? comparedChoices(one, other) : 'different';
   if (choices === 'load') found.gaps.add(byLoad(one, other), false);
-  if (choices !== 'different' || isUnobservable(row, claim, one, other)) {
+  if (choices !== 'different' || isUnobservable(row, frontend, one, other)) {
     if (mayBeClosed(source, destination) && isRefused(one) && isRefused(other)) found.closed.push({ packet, program });
     return found.settings.note(compared, undefined);
   }
@@ -183,10 +187,11 @@ function* dividedSources(
  * The node by its second address, for a cluster IP with a process of the node as its endpoint: from its first address packets come as from
  * the endpoint itself, which is masqueraded in any case.
  */
-function secondSource(sides: Sides, { claim }: FrontendAt): FlowSource | undefined {
+function secondSource(sides: Sides, { frontend }: FrontendAt): FlowSource | undefined {
   const { own } = sides;
   const isEndpoint =
-    claim?.role === 'cluster' && claim.declared.notes.endpoints.some(({ text }) => addressOfEndpoint(text) === own);
+    frontend?.role === 'cluster' &&
+    frontend.declared.notes.endpoints.some(({ text }) => addressOfEndpoint(text) === own);
   const [second] = isEndpoint ? unicastBesides(sides) : [];
   return second === undefined ? undefined : { class: 'node', address: second };
 }

@@ -16,7 +16,7 @@ export type ParityAspect =
 export type SettingKind = 'frontends' | 'pods' | 'masquerade' | 'scheduler';
 
 /** What is known of a case while others are still to come. */
-type ComparedCase = Pick<DifferingCase, 'row' | 'claim' | 'observed' | 'desired'>;
+type ComparedCase = Pick<DifferingCase, 'row' | 'frontend' | 'observed' | 'desired'>;
 
 /** Frontends of one kind, as one class of sources finds them. */
 interface Kind {
@@ -47,7 +47,7 @@ export class Settings {
 
   /** @param aspect undefined: the sides are alike */
   note(of: ComparedCase, aspect: ParityAspect | undefined): void {
-    const { row, claim, observed, desired } = of;
+    const { row, frontend, observed, desired } = of;
     const { source, destination } = row;
     if (isBeyondItself(of)) {
       const kind = this.#kindOf(of);
@@ -57,22 +57,22 @@ export class Settings {
     }
     if (!isPassed(observed) && !isPassed(desired)) {
       this.#ports.add(portOf(destination));
-      if (claim?.role === 'cluster') {
-        this.#services.add(claim.declared.service);
+      if (frontend?.role === 'cluster') {
+        this.#services.add(frontend.declared.service);
         this.#endpoints.add(endpointsOf(desired));
       }
     }
-    this.#hasExternal ||= claim?.role === 'external';
+    this.#hasExternal ||= frontend?.role === 'external';
     if (aspect === undefined) return;
     if (isStrange(of)) this.#strange.add(placeOf(of));
-    if (claim?.role === 'cluster' && aspect !== 'masquerade') this.#changed.add(claim.declared.service);
+    if (frontend?.role === 'cluster' && aspect !== 'masquerade') this.#changed.add(frontend.declared.service);
     if (source.class === 'outside' && source.network === undefined) this.#outside.add(placeOf(of));
   }
 
   /** The setting that makes a difference; undefined: none does. Asked once all cases are noted. */
   settingOf(of: DifferingCase, aspect: ParityAspect): SettingKind | undefined {
     if (aspect === 'masquerade')
-      return of.claim && isBeyondItself(of) && this.#isCommon(of, aspect) ? 'masquerade' : undefined;
+      return of.frontend && isBeyondItself(of) && this.#isCommon(of, aspect) ? 'masquerade' : undefined;
     if (this.#isOfFrontends(of, aspect)) return 'frontends';
     return this.#isOfPods(of, aspect) ? 'pods' : undefined;
   }
@@ -80,27 +80,27 @@ export class Settings {
   /** Without endpoints on the node, rules for policy Local drop what no rule translates: then the verdict differs, at most frontends there is none. */
   #isOfFrontends(of: DifferingCase, aspect: ParityAspect): boolean {
     if (aspect !== 'frontend' && aspect !== 'verdict') return false;
-    const { row, claim } = of;
+    const { row, frontend } = of;
     // One address may have been taken from its Service; the gate takes those of all Services.
     if (isStrange(of))
       return !this.#hasExternal && this.#strange.size > 1 && this.#endpoints.has(endpointsOf(of.observed));
     const isOfPort = row.destination.kind === 'localhost' || row.destination.kind === 'node-port';
     if (isOfPort && aspect === 'frontend' && this.#ports.has(portOf(row.destination))) return true;
-    if (claim === undefined || !(isOfPort || claim.role === 'external')) return false;
-    return this.#services.has(claim.declared.service) && this.#isCommon(of, 'frontend');
+    if (frontend === undefined || !(isOfPort || frontend.role === 'external')) return false;
+    return this.#services.has(frontend.declared.service) && this.#isCommon(of, 'frontend');
   }
 
   /** Policy Local is for clients outside: whether a source is a pod is a setting, where clients and the cluster IP find nothing different. */
-  #isOfPods({ row, claim, ...rest }: DifferingCase, aspect: ParityAspect): boolean {
-    if (claim === undefined || claim.role === 'cluster' || claim.role === 'health-check') return false;
-    const { notes, service } = claim.declared;
+  #isOfPods({ row, frontend, ...rest }: DifferingCase, aspect: ParityAspect): boolean {
+    if (frontend === undefined || frontend.role === 'cluster' || frontend.role === 'health-check') return false;
+    const { notes, service } = frontend.declared;
     return (
       (aspect === 'verdict' || aspect === 'endpoints' || aspect === 'shares') &&
       notes.externalPolicy === 'Local' &&
       // Source ranges may name pods.
-      (claim.role !== 'load-balancer' || notes.sourceRanges.length === 0) &&
+      (frontend.role !== 'load-balancer' || notes.sourceRanges.length === 0) &&
       row.source.class !== 'node' &&
-      !this.#outside.has(placeOf({ row, claim, ...rest })) &&
+      !this.#outside.has(placeOf({ row, frontend, ...rest })) &&
       this.#services.has(service) &&
       !this.#changed.has(service)
     );
@@ -112,10 +112,10 @@ export class Settings {
     return 2 * (differing.get(aspect)?.size ?? 0) > all.size;
   }
 
-  #kindOf({ row, claim }: ComparedCase): Kind {
+  #kindOf({ row, frontend }: ComparedCase): Kind {
     const { source, destination, packet } = row;
     const at = destination.kind === 'node-port' ? packet.destination : '';
-    const key = [source.class, claim?.role ?? '', destination.kind, at].join(' ');
+    const key = [source.class, frontend?.role ?? '', destination.kind, at].join(' ');
     const kind = this.#kinds.get(key) ?? { frontends: new Set(), served: new Set(), differing: new Map() };
     this.#kinds.set(key, kind);
     return kind;
@@ -127,8 +127,8 @@ const placeOf = ({ row: { destination, packet } }: ComparedCase): string =>
 
 const endpointsOf = ({ branches }: ComparedCase['observed']): string => branches.map(({ to = '' }) => to).join();
 
-const isStrange = ({ row, claim, desired }: ComparedCase): boolean =>
-  claim === undefined && row.destination.kind === 'address' && isPassed(desired);
+const isStrange = ({ row, frontend, desired }: ComparedCase): boolean =>
+  frontend === undefined && row.destination.kind === 'address' && isPassed(desired);
 
 /** No setting decides whether an endpoint is masqueraded on its way to itself: whether there is more to a case. */
 function isBeyondItself({ row: { source }, observed, desired }: ComparedCase): boolean {

@@ -2,12 +2,12 @@ import type { Observation } from '@sluice/bundle';
 import { addressOfEndpoint, type Family, type Packet, parseAddress } from '@sluice/netfilter';
 import { factOf, type NodeOf } from '../bundle/node.ts';
 import type { BundleView } from '../bundle/view.ts';
-import { keyOf, placeOf } from '../flows/destinations.ts';
+import { keyOf } from '../flows/destinations.ts';
 import type { Destination, FlowSource } from '../flows/flow.ts';
 import type { NodeProgram } from '../flows/planes/plane.ts';
 import { programOf } from '../flows/program.ts';
 import { type ObservedNode, observedNode } from '../observed/node.ts';
-import { type Claim, claimsOf, declaredIn } from '../prove/declared.ts';
+import { type DeclaredFrontend, frontendsByPlace, declaredFrontends, declaredIn } from '../prove/declared.ts';
 import { desiredOutcome, ObservedTracer, packetOf } from './cases.ts';
 import type { ComparedModes, ObservedProxy } from './differing-case.ts';
 import { lostForwarding } from './forwarding.ts';
@@ -36,7 +36,7 @@ export interface Sides extends ParitySubject {
   /** The program of the files of the bundle that a packet can meet. */
   readonly programAt: (destination: Destination, address: string) => NodeProgram;
   /** What Services declare, by place. */
-  readonly claims: ReadonlyMap<string, Claim>;
+  readonly declaredAt: ReadonlyMap<string, DeclaredFrontend>;
   /** The nodes of endpoints, by address; undefined for an endpoint whose slice names none. */
   readonly endpointNodes: ReadonlyMap<string, string | undefined>;
 }
@@ -49,7 +49,12 @@ export function sidesOf(subject: ParitySubject): Sides {
   const whole = observedNode(seen, family, own === undefined ? [] : [own]);
   const observed = { ...whole, tables: whole.tables.withoutOwned() };
   const node = { name, file, profile, addresses: observed.addresses };
-  const claims = claimsIn(view, file.profile, family);
+  // Health checks of mode ipvs have more protocols, which is a difference of that mode and nothing that a Service declares.
+  const declaredAt = frontendsByPlace(
+    declaredIn(view, file.profile, family)
+      .flatMap(declaredFrontends)
+      .filter(({ role, destination }) => role !== 'health-check' || destination.protocol === 'tcp'),
+  );
   return {
     ...subject,
     node,
@@ -59,8 +64,8 @@ export function sidesOf(subject: ParitySubject): Sides {
     proxy: observedProxy(seen, family),
     lostBy: lostForwarding(whole, modes),
     programAt: desiredPrograms(view, node, family),
-    claims,
-    endpointNodes: endpointNodesOf(claims.values()),
+    declaredAt,
+    endpointNodes: endpointNodesOf(declaredAt.values()),
   };
 }
 
@@ -82,17 +87,9 @@ function desiredPrograms(view: BundleView, node: NodeOf, family: Family): Sides[
   };
 }
 
-function claimsIn(view: BundleView, profile: string, family: Family): Sides['claims'] {
-  // Health checks of mode ipvs have more protocols, which is a difference of that mode and nothing that a Service declares.
-  const all = declaredIn(view, profile, family)
-    .flatMap(claimsOf)
-    .filter(({ role, destination }) => role !== 'health-check' || destination.protocol === 'tcp');
-  return new Map(all.map((claim) => [placeOf(claim.destination), claim]));
-}
-
-function endpointNodesOf(claims: Iterable<Claim>): Sides['endpointNodes'] {
+function endpointNodesOf(declaredAt: Iterable<DeclaredFrontend>): Sides['endpointNodes'] {
   const nodes = new Map<string, string | undefined>();
-  for (const { declared } of claims)
+  for (const { declared } of declaredAt)
     for (const { text, node } of declared.notes.endpoints) {
       const address = addressOfEndpoint(text);
       nodes.set(address, node ?? nodes.get(address));

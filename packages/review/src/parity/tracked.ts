@@ -3,7 +3,7 @@ import { addressOfEndpoint, type Family } from '@sluice/netfilter';
 import { placeOf } from '../flows/destinations.ts';
 import type { Destination } from '../flows/flow.ts';
 import { endpointsOf, usable } from '../prove/connection.ts';
-import type { Claim } from '../prove/declared.ts';
+import type { DeclaredFrontend } from '../prove/declared.ts';
 import type { ComparedModes } from './differing-case.ts';
 import { titleOf } from './frontends.ts';
 
@@ -13,7 +13,7 @@ export interface TrackedFrontends {
   /** Frontends of either side. */
   readonly destinations: readonly Destination[];
   /** What the bundle declares, by place. */
-  readonly claims: ReadonlyMap<string, Claim>;
+  readonly declaredAt: ReadonlyMap<string, DeclaredFrontend>;
   /** The node's own. */
   readonly addresses: readonly string[];
   readonly modes: ComparedModes;
@@ -72,15 +72,15 @@ function destinationOf(
 function connectionOf(
   pair: ObservedConnections,
   destination: Destination,
-  { family, claims, modes }: TrackedFrontends,
+  { family, declaredAt, modes }: TrackedFrontends,
   servers: ReadonlySet<string>,
 ): ParityConnection {
   const { protocol, frontend, endpoint, count } = pair;
-  const claim = claims.get(placeOf(destination));
-  const isThere = claim !== undefined && usable(endpointsOf(claim)).some(({ text }) => text === endpoint);
+  const declared = declaredAt.get(placeOf(destination));
+  const isThere = declared !== undefined && usable(endpointsOf(declared)).some(({ text }) => text === endpoint);
   const isOfIpvs = servers.has(`${protocol} ${frontend}`) && !modes.observed.every((mode) => mode === modes.desired);
   // At an address that the bundle does not have, flows are those of another program.
-  const stale = protocol === 'udp' && claim !== undefined ? 'removed' : 'stale';
+  const stale = protocol === 'udp' && declared !== undefined ? 'removed' : 'stale';
   return {
     frontend: titleOf(destination),
     family,

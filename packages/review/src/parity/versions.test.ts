@@ -40,7 +40,7 @@ const caseOf = (form: Form, version: string | undefined, set = '198.51.100.1,tcp
       source: { class: form.source, address: '192.0.2.11' },
       destination: { kind: form.to ?? 'address', protocol: form.protocol ?? 'tcp' },
     },
-    claim: {
+    frontend: {
       role: form.role,
       port: { name: '' },
       destination: { kind: 'address', address: '198.51.100.1', port: 80, protocol: 'tcp' },

@@ -65,12 +65,12 @@ const reasons: readonly Reason[] = [
     isOf: before(34),
     does: 'ignores a source range of all addresses (0.0.0.0/0, ::/0) and drops clients that are in no other range',
     advice: `${accept}. If the Service has no such range, its loadBalancerSourceRanges were removed since: observe again`,
-    holds: ({ claim, observed, desired, proxy }) =>
-      claim?.role === 'load-balancer' &&
-      claim.declared.notes.sourceRanges.length === 0 &&
+    holds: ({ frontend, observed, desired, proxy }) =>
+      frontend?.role === 'load-balancer' &&
+      frontend.declared.notes.sourceRanges.length === 0 &&
       verdictOf(observed) === 'drop' &&
       verdictOf(desired) !== 'drop' &&
-      proxy.restricted.has(entryOf(claim.destination)),
+      proxy.restricted.has(entryOf(frontend.destination)),
   },
   {
     code: 'VERSION_EARLY_CHECKS',
@@ -79,11 +79,12 @@ const reasons: readonly Reason[] = [
     does: 'drops packets of the node itself to an outer address that policy Local leaves without an endpoint there',
     advice: accept,
     holds: (of) => {
-      const { claim, node } = of;
-      if (!claim || !isOfNode(of) || !['external', 'load-balancer', 'node-port'].includes(claim.role)) return false;
-      const endpoints = endpointsOf(claim);
+      const { frontend, node } = of;
+      if (!frontend || !isOfNode(of) || !['external', 'load-balancer', 'node-port'].includes(frontend.role))
+        return false;
+      const endpoints = endpointsOf(frontend);
       return (
-        claim.declared.notes.externalPolicy === 'Local' &&
+        frontend.declared.notes.externalPolicy === 'Local' &&
         localEndpoints(endpoints, node).length === 0 &&
         usable(endpoints).length > 0 &&
         verdictOf(of.observed) === 'drop' &&
@@ -99,9 +100,9 @@ const reasons: readonly Reason[] = [
     advice: accept,
     holds: (of) =>
       isOfNode(of) &&
-      of.claim?.role === 'load-balancer' &&
-      of.claim.declared.notes.sourceRanges.length > 0 &&
-      usable(endpointsOf(of.claim)).length === 0 &&
+      of.frontend?.role === 'load-balancer' &&
+      of.frontend.declared.notes.sourceRanges.length > 0 &&
+      usable(endpointsOf(of.frontend)).length === 0 &&
       verdictOf(of.observed) === 'reject' &&
       verdictOf(of.desired) === 'drop',
   },
@@ -113,9 +114,9 @@ const reasons: readonly Reason[] = [
     does: 'rejects packets to node ports on localhost',
     advice:
       'accept the difference: either way no node port answers there, and a client that is not refused may reach a program of the node that listens on this port',
-    holds: ({ row, claim, observed, desired }) =>
+    holds: ({ row, frontend, observed, desired }) =>
       row.destination.kind === 'localhost' &&
-      claim?.role === 'node-port' &&
+      frontend?.role === 'node-port' &&
       verdictOf(observed) === 'reject' &&
       verdictOf(desired) === 'pass',
   },
@@ -127,9 +128,9 @@ const reasons: readonly Reason[] = [
     does: 'serves node ports on localhost by a listener of its own, of TCP alone, which no rule shows',
     advice:
       'accept the difference: Sluice translates these packets in IPv4, for all protocols, and has a listener in IPv6; a Service without endpoints refuses. `ss -ltnp` on the node shows whether kube-proxy listens there',
-    holds: ({ row, claim, observed, desired }) =>
+    holds: ({ row, frontend, observed, desired }) =>
       row.destination.kind === 'localhost' &&
-      claim?.role === 'node-port' &&
+      frontend?.role === 'node-port' &&
       verdictOf(observed) === (row.destination.protocol === 'tcp' ? 'pass' : 'reject') &&
       verdictOf(desired) !== 'pass',
   },

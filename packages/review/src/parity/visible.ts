@@ -1,6 +1,6 @@
 import type { FlowOutcome } from '../flows/flow.ts';
 import type { FlowRow } from '../flows/flows.ts';
-import type { Claim } from '../prove/declared.ts';
+import type { DeclaredFrontend } from '../prove/declared.ts';
 import { isSameBut } from '../prove/mode-differences.ts';
 
 /**
@@ -20,10 +20,10 @@ export function visible({ branches, affinity, ...rest }: FlowOutcome): FlowOutco
 /** Packets of the node itself have one of its addresses, masqueraded or not; loopback addresses must be. */
 export function isUnobservable(
   { source, destination }: Pick<FlowRow, 'source' | 'destination'>,
-  claim: Claim | undefined,
+  frontend: DeclaredFrontend | undefined,
   observed: FlowOutcome,
   desired: FlowOutcome,
 ): boolean {
-  if (source.class !== 'node' || destination.kind === 'localhost' || claim?.role === 'cluster') return false;
+  if (source.class !== 'node' || destination.kind === 'localhost' || frontend?.role === 'cluster') return false;
   return isSameBut(observed, desired, () => true);
 }

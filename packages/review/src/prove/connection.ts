@@ -1,6 +1,6 @@
 import { cidrContains, compareText, type Family, perKey, perObject } from '@sluice/netfilter';
 import { valueOf } from '@sluice/bundle';
-import type { Claim } from './declared.ts';
+import type { DeclaredFrontend } from './declared.ts';
 import type { Branch, Destination, FlowSource } from '../flows/flow.ts';
 import type { HeaderNote, HeaderNotes } from '../bundle/header.ts';
 import { factOf, type NodeOf } from '../bundle/node.ts';
@@ -35,15 +35,15 @@ export interface ProfileTrafficPolicy {
 
 /** A connection from a source to a declared destination on one node. */
 export interface DeclaredConnection {
-  readonly claim: Claim;
+  readonly frontend: DeclaredFrontend;
   readonly node: NodeOf;
   readonly family: Family;
   readonly source: FlowSource;
   readonly trafficPolicy: ProfileTrafficPolicy;
 }
 
-/** The endpoints of the claim's port, usable or not: one list, for which others are read once for all connections. */
-export const endpointsOf = perObject(({ declared, port }: Claim): readonly HeaderNote[] =>
+/** The endpoints of the frontend's port, usable or not: one list, for which others are read once for all connections. */
+export const endpointsOf = perObject(({ declared, port }: DeclaredFrontend): readonly HeaderNote[] =>
   declared.notes.endpoints.filter((endpoint) => endpoint.port === port?.name),
 );
 

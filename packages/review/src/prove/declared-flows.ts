@@ -15,7 +15,7 @@ import type { Branch, Destination, FlowOutcome } from '../flows/flow.ts';
 import { type FlowRow, flowRows } from '../flows/flows.ts';
 import type { Distinctions } from '../flows/groups.ts';
 import type { DeclaredConnection, ExpectedOutcome, ProfileTrafficPolicy } from './connection.ts';
-import { type Claim, claimsOf, declaredIn, type ServiceDeclaration } from './declared.ts';
+import { type DeclaredFrontend, declaredFrontends, declaredIn, type ServiceDeclaration } from './declared.ts';
 import { distinctionsOf } from './distinctions.ts';
 import { provenModes } from './planes.ts';
 
@@ -32,22 +32,22 @@ export interface DeclaredFlow extends Omit<FlowRow, 'outcomes'> {
 export function* declaredFlows(view: BundleView, profile: string, family: Family): Generator<DeclaredFlow> {
   const index = view.index(profile, family);
   const all = declaredIn(view, profile, family);
-  const claims = Map.groupBy(all.flatMap(claimsOf), ({ destination }) => placeOf(destination));
+  const frontends = Map.groupBy(all.flatMap(declaredFrontends), ({ destination }) => placeOf(destination));
   const named = destinationsOf(family, [{ index, paths: index.paths }]);
   const common = commonDestinations(view, profile, family);
-  const unclaimed = common.filter((other) => !claims.has(placeOf({ ...other, kind: 'address' })));
-  const carried = carriedBy(all, claims);
-  const destinations = [...withClaims(withOtherPorts(named, all, carried, claims), claims), ...unclaimed];
+  const undeclared = common.filter((other) => !frontends.has(placeOf({ ...other, kind: 'address' })));
+  const carried = carriedBy(all, frontends);
+  const destinations = [...withDeclared(withOtherPorts(named, all, carried, frontends), frontends), ...undeclared];
   const declarations: Declarations = {
     view,
-    claimOf: new Map(destinations.map((destination) => [destination, claims.get(placeOf(destination))?.[0]])),
+    frontendOf: new Map(destinations.map((destination) => [destination, frontends.get(placeOf(destination))?.[0]])),
     trafficPolicy: provenModes[view.profiles.get(profile)!.mode].trafficPolicy(view, profile, family),
     carried,
     serviceCIDRs: namedCIDRs(view, profile),
   };
   const distinctions = (some: readonly Destination[]): Distinctions =>
     distinctionsOf(
-      some.flatMap((destination) => declarations.claimOf.get(destination) ?? []),
+      some.flatMap((destination) => declarations.frontendOf.get(destination) ?? []),
       family,
     );
   const question = { profiles: [profile], family, destinations, nodes: nodesOfProfile(view, profile), distinctions };
@@ -66,7 +66,7 @@ function namedCIDRs({ files, profiles, cluster }: BundleView, profile: string): 
 interface Declarations {
   readonly view: BundleView;
   /** By the destination itself, of those that are asked for. */
-  readonly claimOf: ReadonlyMap<Destination, Claim | undefined>;
+  readonly frontendOf: ReadonlyMap<Destination, DeclaredFrontend | undefined>;
   readonly trafficPolicy: ProfileTrafficPolicy;
   /** In mode ipvs: the Services' own addresses, which every node carries; in mode nftables their ClusterIPs. */
   readonly carried: ReadonlySet<string>;
@@ -74,14 +74,16 @@ interface Declarations {
   readonly serviceCIDRs: readonly string[];
 }
 
-type Claims = ReadonlyMap<string, readonly Claim[]>;
+type FrontendsByPlace = ReadonlyMap<string, readonly DeclaredFrontend[]>;
 
-function carriedBy(all: readonly ServiceDeclaration[], claims: Claims): ReadonlySet<string> {
+function carriedBy(all: readonly ServiceDeclaration[], frontends: FrontendsByPlace): ReadonlySet<string> {
   const [first] = all;
   if (!first) return new Set();
   const { carries } = provenModes[first.mode];
   return new Set(
-    [...claims.values()].flatMap(([claim]) => (claim && carries(claim.role) ? claim.destination.address || [] : [])),
+    [...frontends.values()].flatMap(([frontend]) =>
+      frontend && carries(frontend.role) ? frontend.destination.address || [] : [],
+    ),
   );
 }
 
@@ -90,38 +92,40 @@ function withOtherPorts(
   found: readonly Destination[],
   all: readonly ServiceDeclaration[],
   carried: ReadonlySet<string>,
-  claims: Claims,
+  frontends: FrontendsByPlace,
 ): readonly Destination[] {
   if (!all[0] || !modeFacts[all[0].mode].dropsUnallocated) return found;
   const known = new Set(found.map(placeOf));
-  const others = [...carried].map((address) => unclaimedPortOf(address, known, claims));
+  const others = [...carried].map((address) => undeclaredPortOf(address, known, frontends));
   return [...found, ...others.filter((one) => !known.has(placeOf(one)))];
 }
 
 /** The first port of an address from the discard port on that no Service or rule has. */
-function unclaimedPortOf(address: string, known: ReadonlySet<string>, claims: Claims): Destination {
+function undeclaredPortOf(address: string, known: ReadonlySet<string>, frontends: FrontendsByPlace): Destination {
   for (let port = unusedPort; ; port++) {
     const other = { ...otherPortOf(address, port), services: [] };
     const place = placeOf({ ...other, kind: 'address' });
-    if (!known.has(place) && !claims.has(place)) return other;
+    if (!known.has(place) && !frontends.has(place)) return other;
   }
 }
 
 /** Adds declared destinations that no rule names. */
-function withClaims(found: readonly Destination[], claims: Claims): readonly Destination[] {
+function withDeclared(found: readonly Destination[], frontends: FrontendsByPlace): readonly Destination[] {
   const known = new Set(found.map(placeOf));
-  const missing = [...claims].flatMap(([place, [claim]]) => (claim && !known.has(place) ? [claim.destination] : []));
+  const missing = [...frontends].flatMap(([place, [frontend]]) =>
+    frontend && !known.has(place) ? [frontend.destination] : [],
+  );
   return [...found, ...missing].toSorted(compareDestinations);
 }
 
 function expectation(
-  { view, claimOf, trafficPolicy, carried, serviceCIDRs }: Declarations,
+  { view, frontendOf, trafficPolicy, carried, serviceCIDRs }: Declarations,
   row: Omit<FlowRow, 'outcomes'>,
 ): DeclaredFlow['expected'] {
   const { destination, family, source } = row;
-  const claim = claimOf.get(destination);
+  const frontend = frontendOf.get(destination);
   const node = nodeOf(view, row.nodes.nodes[0]!);
-  if (claim) return expectedOf({ claim, node, family, source, trafficPolicy });
+  if (frontend) return expectedOf({ frontend, node, family, source, trafficPolicy });
   if (destination.address === loopback[family]) return { kind: 'drop' };
   // Ports of such an address that no Service has are rejected, unless it is the node's own address.
   const isCarried = carried.has(destination.address) && destination.address !== factOf(node, family, 'address');
@@ -172,7 +176,7 @@ function expectedOf(connection: DeclaredConnection): ExpectedOutcome {
 
 function demandedOf(connection: DeclaredConnection): ExpectedOutcome {
   const { mode } = connection.node.profile;
-  if (connection.claim.role === 'health-check')
+  if (connection.frontend.role === 'health-check')
     return { kind: modeFacts[mode].healthChecks.areAccepted ? 'accept' : 'pass' };
   return provenModes[mode].expected(connection);
 }

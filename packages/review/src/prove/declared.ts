@@ -1,5 +1,6 @@
 import { serviceOf } from '@sluice/bundle';
 import { type Family, type Mode, modeFacts, perKey } from '@sluice/netfilter';
+import { placeOf } from '../flows/destinations.ts';
 import type { Destination } from '../flows/flow.ts';
 import { type HeaderNotes, notesFor, notesOf, type PortNote } from '../bundle/header.ts';
 import { commentBlockAt } from '../bundle/files.ts';
@@ -17,7 +18,7 @@ export interface ServiceDeclaration {
 export type Role = 'cluster' | 'external' | 'load-balancer' | 'node-port' | 'health-check';
 
 /** One declared destination. */
-export interface Claim {
+export interface DeclaredFrontend {
   readonly declared: ServiceDeclaration;
   readonly role: Role;
   /** Absent for health checks, which the whole Service has. */
@@ -47,11 +48,11 @@ export function declaredIn(view: BundleView, profile: string, family: Family): r
 }
 
 /** Every destination that a Service declares. */
-export function claimsOf(declared: ServiceDeclaration): readonly Claim[] {
+export function declaredFrontends(declared: ServiceDeclaration): readonly DeclaredFrontend[] {
   const { notes, service } = declared;
   const services = [service];
-  const claims = notes.ports.flatMap((port): readonly Claim[] => {
-    const at = (role: Role, address: string): Claim => ({
+  const frontends = notes.ports.flatMap((port): readonly DeclaredFrontend[] => {
+    const at = (role: Role, address: string): DeclaredFrontend => ({
       declared,
       role,
       port,
@@ -65,8 +66,8 @@ export function claimsOf(declared: ServiceDeclaration): readonly Claim[] {
     ];
   });
   return notes.healthCheckPort === 0
-    ? claims
-    : [...claims, ...onNode(declared, 'health-check', notes.healthCheckPort, undefined)];
+    ? frontends
+    : [...frontends, ...onNode(declared, 'health-check', notes.healthCheckPort, undefined)];
 }
 
 function onNode(
@@ -74,7 +75,7 @@ function onNode(
   role: Role,
   number: number,
   port: PortNote | undefined,
-): readonly Claim[] {
+): readonly DeclaredFrontend[] {
   const services = [declared.service];
   const { healthChecks } = modeFacts[declared.mode];
   const protocols = port === undefined ? healthChecks.protocols : [port.protocol];
@@ -87,3 +88,7 @@ function onNode(
     })),
   );
 }
+
+/** By the text of the destination. */
+export const frontendsByPlace = (frontends: readonly DeclaredFrontend[]): ReadonlyMap<string, DeclaredFrontend> =>
+  new Map(frontends.map((frontend) => [placeOf(frontend.destination), frontend]));

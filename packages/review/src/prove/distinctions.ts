@@ -1,26 +1,26 @@
 import { addressOfEndpoint, cidrContains, type Family } from '@sluice/netfilter';
 import { addNode, type OwnNodes } from '../flows/own-nodes.ts';
-import type { Claim } from './declared.ts';
+import type { DeclaredFrontend } from './declared.ts';
 import { clusterEndpoints, endpointsOf } from './connection.ts';
 import type { Distinctions } from '../flows/groups.ts';
 import { factOf, type NodeOf } from '../bundle/node.ts';
 import { provenModes } from './planes.ts';
 
 /** The distinctions that Services declare: local endpoints, topology hints, source ranges. */
-export function distinctionsOf(claims: readonly Claim[], family: Family): Distinctions {
-  const traits = claims.flatMap((claim) => traitsOf(claim, family));
-  const ranges = claims.flatMap(({ role, declared }) => (role === 'load-balancer' ? sourcesOf(declared) : []));
+export function distinctionsOf(frontends: readonly DeclaredFrontend[], family: Family): Distinctions {
+  const traits = frontends.flatMap((frontend) => traitsOf(frontend, family));
+  const ranges = frontends.flatMap(({ role, declared }) => (role === 'load-balancer' ? sourcesOf(declared) : []));
   return {
     networks: [...new Set(ranges)],
     signatureOf: (node) => traits.map((trait) => trait(node)).join('\n'),
-    ownNodes: ownNodesOfClaims(claims),
+    ownNodes: ownNodesOfFrontends(frontends),
   };
 }
 
 /** The nodes whose elements masquerade hairpin traffic of endpoints. */
-function ownNodesOfClaims(claims: readonly Claim[]): OwnNodes {
+function ownNodesOfFrontends(frontends: readonly DeclaredFrontend[]): OwnNodes {
   const found = new Map<string, ReadonlySet<string>>();
-  for (const { declared } of claims)
+  for (const { declared } of frontends)
     if (provenModes[declared.mode].hairpin === 'by-own-elements')
       for (const { text, node } of declared.notes.endpoints)
         if (node !== undefined) addNode(found, addressOfEndpoint(text), node);
@@ -28,16 +28,16 @@ function ownNodesOfClaims(claims: readonly Claim[]): OwnNodes {
 }
 
 /** Source ranges, and what is distinguished beside them. */
-function sourcesOf({ mode, notes }: Claim['declared']): readonly string[] {
+function sourcesOf({ mode, notes }: DeclaredFrontend['declared']): readonly string[] {
   const { sourceRanges } = notes;
   return sourceRanges.length === 0 ? [] : [...sourceRanges, ...provenModes[mode].sourcesBeside(notes)];
 }
 
 type NodeTrait = (node: NodeOf) => string;
 
-function traitsOf(claim: Claim, family: Family): readonly NodeTrait[] {
-  const { mode, notes } = claim.declared;
-  const endpoints = endpointsOf(claim);
+function traitsOf(frontend: DeclaredFrontend, family: Family): readonly NodeTrait[] {
+  const { mode, notes } = frontend.declared;
+  const endpoints = endpointsOf(frontend);
   const traits: NodeTrait[] = [];
   if (
     provenModes[mode].hairpin === 'on-own-node' ||
@@ -54,7 +54,7 @@ function traitsOf(claim: Claim, family: Family): readonly NodeTrait[] {
         .join(' '),
     );
   }
-  if (claim.role === 'load-balancer' && notes.sourceRanges.length > 0) {
+  if (frontend.role === 'load-balancer' && notes.sourceRanges.length > 0) {
     traits.push((node) => {
       const own = factOf(node, family, 'address');
       return own !== undefined && notes.sourceRanges.some((range) => cidrContains(range, own)) ? 'in' : 'out';

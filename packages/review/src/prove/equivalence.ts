@@ -10,7 +10,7 @@ import {
   type Problem,
   TraceError,
 } from '@sluice/netfilter';
-import { type Claim, claimsOf, declaredIn } from './declared.ts';
+import { type DeclaredFrontend, frontendsByPlace, declaredFrontends, declaredIn } from './declared.ts';
 import { commonDestinations, destinationsOf, placeOf } from '../flows/destinations.ts';
 import type { Branch, Destination, FlowOutcome } from '../flows/flow.ts';
 import { flowRows, type FlowRow } from '../flows/flows.ts';
@@ -125,7 +125,7 @@ const modePairs = [
 function comparison(view: BundleView, between: readonly [string, string], family: Family, profile: string): Comparison {
   const nodes = someNodes(view, profile);
   const views = between.map((other) => withProfile(view, nodes, other));
-  const claims = claimsIn(view, between[0], family);
+  const frontends = frontendsByPlace(declaredIn(view, between[0], family).flatMap(declaredFrontends));
   const [one, other] = between.map((name) => view.profiles.get(name)!.mode) as [Mode, Mode];
   const found = new Map<ModeDifference, { flows: number; services: ReadonlySet<string>; example: FlowRow }>();
   const unexplained: FlowRow[] = [];
@@ -134,10 +134,10 @@ function comparison(view: BundleView, between: readonly [string, string], family
   for (const row of flowRows(views, { profiles: between, family, destinations, nodes })) {
     flows++;
     const [first, second] = row.outcomes as readonly [FlowOutcome, FlowOutcome];
-    if (isSameOutcome(first, second) || isUnobservable(row, views[0]!, claims)) continue;
-    const claim = claims.get(placeOf(row.destination));
+    if (isSameOutcome(first, second) || isUnobservable(row, views[0]!, frontends)) continue;
+    const frontend = frontends.get(placeOf(row.destination));
     const node = nodeOf(views[0]!, row.nodes.nodes[0]!);
-    const code = differenceOf({ row, claim, node, outcomes: { [one]: first, [other]: second } });
+    const code = differenceOf({ row, frontend, node, outcomes: { [one]: first, [other]: second } });
     const known = code && (found.get(code) ?? { flows: 0, services: new Set<string>(), example: row });
     if (!code || !known) unexplained.push(row);
     else {
@@ -155,28 +155,25 @@ function comparison(view: BundleView, between: readonly [string, string], family
  * Whether a difference cannot be observed. Packets of an endpoint start on the node that its slice names only, so hairpin masquerading matters only
  * there; modes iptables and nftables have it on every node. Packets of the node itself have one of its addresses, masqueraded or not.
  */
-function isUnobservable({ source, nodes, outcomes, destination }: FlowRow, view: BundleView, claims: Claims): boolean {
-  const claim = claims.get(placeOf(destination));
+function isUnobservable(
+  { source, nodes, outcomes, destination }: FlowRow,
+  view: BundleView,
+  frontends: ReadonlyMap<string, DeclaredFrontend>,
+): boolean {
+  const frontend = frontends.get(placeOf(destination));
   const [first, second] = outcomes as readonly [FlowOutcome, FlowOutcome];
-  if (source.class === 'node') return claim?.role !== 'cluster' && isSameBut(first, second, () => true);
+  if (source.class === 'node') return frontend?.role !== 'cluster' && isSameBut(first, second, () => true);
   if (source.class !== 'endpoint') return false;
   const isElsewhere = (to: string): boolean =>
-    claim?.declared.notes.endpoints.find(({ text }) => text === to)?.node !== nodes.nodes[0];
+    frontend?.declared.notes.endpoints.find(({ text }) => text === to)?.node !== nodes.nodes[0];
   return isSameBut(first, second, (to) => addressOfEndpoint(to) === source.address && isElsewhere(to));
 }
-
-type Claims = ReadonlyMap<string, Claim>;
 
 /** A view in which the named nodes have another profile. */
 function withProfile(view: BundleView, names: readonly string[], profile: string): BundleView {
   const nodes = new Map(view.nodes);
   for (const name of names) nodes.set(name, { ...view.nodes.get(name)!, profile });
   return { ...view, nodes };
-}
-
-function claimsIn(view: BundleView, profile: string, family: Family): Claims {
-  const all = declaredIn(view, profile, family).flatMap(claimsOf);
-  return new Map(all.map((claim) => [placeOf(claim.destination), claim]));
 }
 
 function allDestinations(

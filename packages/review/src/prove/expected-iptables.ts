@@ -16,10 +16,10 @@ import type { HeaderNote } from '../bundle/header.ts';
 
 /** kube-proxy's `syncProxyRules` in `pkg/proxy/iptables` and `CategorizeEndpoints`. */
 export function expectedIptables(connection: DeclaredConnection): ExpectedOutcome {
-  const { claim, node, family, source, trafficPolicy } = connection;
-  const { role, destination, declared } = claim;
+  const { frontend, node, family, source, trafficPolicy } = connection;
+  const { role, destination, declared } = frontend;
   const { notes } = declared;
-  const endpoints = endpointsOf(claim);
+  const endpoints = endpointsOf(frontend);
   if (usable(endpoints).length === 0) {
     // KUBE-EXTERNAL-SERVICES is in INPUT and FORWARD alone: at addresses that are not its own, the node itself is not refused.
     const isUnseen = source.class === 'node' && (role === 'external' || role === 'load-balancer');

@@ -21,8 +21,8 @@ const byWeight: ReadonlySet<string> = new Set(['wrr', 'wlc', 'lblc', 'lblcr', 's
  * `pkg/proxy/ipvs`. `differences.ts` lists the differences from mode iptables.
  */
 export function expectedIpvs(connection: DeclaredConnection): ExpectedOutcome {
-  const { claim, node, family, source, trafficPolicy } = connection;
-  const { role, destination, declared } = claim;
+  const { frontend, node, family, source, trafficPolicy } = connection;
+  const { role, destination, declared } = frontend;
   const { notes } = declared;
   // Nothing serves a closed node port, and its entries in sets go, so that nothing marks packets to it.
   if (role === 'node-port' && !isOpen(node, family, destination, trafficPolicy)) return { kind: 'pass' };
@@ -57,13 +57,13 @@ export function expectedIpvs(connection: DeclaredConnection): ExpectedOutcome {
 
 /** The source of packets: to an address that the node carries, it sends from that same address. */
 function senderOf(connection: DeclaredConnection): string {
-  const { source, claim } = connection;
-  return source.class === 'node' && carries(connection) ? claim.destination.address : source.address;
+  const { source, frontend } = connection;
+  return source.class === 'node' && carries(connection) ? frontend.destination.address : source.address;
 }
 
 /** Whether the node carries the destination's address: every one of a Service but its own. */
-function carries({ node, family, claim }: DeclaredConnection): boolean {
-  const { kind, address } = claim.destination;
+function carries({ node, family, frontend }: DeclaredConnection): boolean {
+  const { kind, address } = frontend.destination;
   return kind === 'address' && address !== factOf(node, family, 'address');
 }
 
@@ -76,13 +76,13 @@ export function withFlags(scheduler: string): string {
  * With policy Local a node without endpoints of its own forwards to other nodes (kubernetes/kubernetes#97081), unless the Service has
  * internal policy Local and no external frontend.
  */
-function servers({ claim, node }: DeclaredConnection, onlyLocal: boolean): readonly HeaderNote[] {
-  const endpoints = endpointsOf(claim);
+function servers({ frontend, node }: DeclaredConnection, onlyLocal: boolean): readonly HeaderNote[] {
+  const endpoints = endpointsOf(frontend);
   const own = localEndpoints(endpoints, node);
   if (onlyLocal && own.length > 0) return own;
-  const { notes } = claim.declared;
+  const { notes } = frontend.declared;
   const isExternal =
-    claim.port?.nodePort !== 0 || notes.externalAddresses.length + notes.loadBalancerAddresses.length > 0;
+    frontend.port?.nodePort !== 0 || notes.externalAddresses.length + notes.loadBalancerAddresses.length > 0;
   return notes.internalPolicy === 'Local' && !isExternal ? [] : clusterEndpoints(endpoints, node);
 }
 

@@ -27,8 +27,8 @@ import {
  * At addresses that the profile does not choose nothing matches node ports; on loopback addresses kube-proxy 1.38 serves or rejects them.
  */
 export function expectedNft(connection: DeclaredConnection): ExpectedOutcome {
-  const { claim, node, family, source, trafficPolicy } = connection;
-  const { role, destination, declared } = claim;
+  const { frontend, node, family, source, trafficPolicy } = connection;
+  const { role, destination, declared } = frontend;
   const { notes } = declared;
   const isLocalhost = role === 'node-port' && destination.kind === 'localhost';
   const isListened = isLocalhost && trafficPolicy.listensOnLocalhost === true && destination.protocol === 'tcp';
@@ -36,7 +36,7 @@ export function expectedNft(connection: DeclaredConnection): ExpectedOutcome {
     return { kind: isLocalhost && trafficPolicy.refusesLocalhost === true ? 'reject' : 'pass' };
   // Before translation, so that they count where nothing serves the address, too.
   if (role === 'load-balancer' && !isAllowed(notes, node, family, source)) return { kind: 'drop' };
-  const endpoints = endpointsOf(claim);
+  const endpoints = endpointsOf(frontend);
   // Without an endpoint there is no listener, and the kernel refuses what no program of the node accepts.
   const none = { kind: isListened ? 'pass' : 'reject' } as const;
   if (usable(endpoints).length === 0) return none;

@@ -1,5 +1,5 @@
 import { addressOfEndpoint, type Mode, modes, type ProblemCode } from '@sluice/netfilter';
-import type { Claim } from './declared.ts';
+import type { DeclaredFrontend } from './declared.ts';
 import { loopback } from '../flows/destinations.ts';
 import { endpointsOf, localEndpoints, usable } from './connection.ts';
 import type { FlowOutcome } from '../flows/flow.ts';
@@ -26,7 +26,7 @@ export type ModeDifference = Extract<
 interface DifferingFlow {
   readonly row: Omit<FlowRow, 'outcomes'>;
   /** The declaration of the destination; undefined for one that no Service has. */
-  readonly claim: Claim | undefined;
+  readonly frontend: DeclaredFrontend | undefined;
   readonly node: NodeOf;
   /** The two modes with their outcomes. */
   readonly outcomes: Readonly<Partial<Record<Mode, FlowOutcome>>>;
@@ -76,21 +76,21 @@ const reasons: readonly Reason[] = [
   {
     code: 'DIFFERS_CLUSTER_IPS',
     of: ['nftables'],
-    holds: ({ claim, own, other }) =>
-      claim === undefined && verdictOf(other) === 'pass' && ['reject', 'drop'].includes(verdictOf(own)),
+    holds: ({ frontend, own, other }) =>
+      frontend === undefined && verdictOf(other) === 'pass' && ['reject', 'drop'].includes(verdictOf(own)),
   },
   {
     code: 'DIFFERS_HEALTH_CHECK',
     of: ['nftables'],
-    holds: ({ claim, own, other }) =>
-      claim?.role === 'health-check' && verdictOf(own) === 'pass' && verdictOf(other) === 'accept',
+    holds: ({ frontend, own, other }) =>
+      frontend?.role === 'health-check' && verdictOf(own) === 'pass' && verdictOf(other) === 'accept',
   },
   {
     // Every node carries the addresses, and the rule for health checks matches every protocol.
     code: 'DIFFERS_OTHER_PORTS',
     of: ['ipvs'],
-    holds: ({ claim, own, other }) =>
-      claim === undefined && verdictOf(other) === 'pass' && ['reject', 'accept'].includes(verdictOf(own)),
+    holds: ({ frontend, own, other }) =>
+      frontend === undefined && verdictOf(other) === 'pass' && ['reject', 'accept'].includes(verdictOf(own)),
   },
   {
     code: 'DIFFERS_NO_ENDPOINT',
@@ -101,8 +101,8 @@ const reasons: readonly Reason[] = [
     // Rules of mode iptables that refuse packets match every address of the node, not only those with open node ports.
     code: 'DIFFERS_CLOSED_NODE_PORTS',
     of: ['ipvs', 'nftables'],
-    holds: ({ claim, own, other }) =>
-      claim?.role === 'node-port' && verdictOf(own) === 'pass' && ['reject', 'drop'].includes(verdictOf(other)),
+    holds: ({ frontend, own, other }) =>
+      frontend?.role === 'node-port' && verdictOf(own) === 'pass' && ['reject', 'drop'].includes(verdictOf(other)),
   },
   {
     // Source ranges come first, and rules for the node itself are those for all others.
@@ -120,7 +120,7 @@ const reasons: readonly Reason[] = [
     of: ['ipvs'],
     holds: (side) =>
       isLocalPolicy(side) &&
-      side.claim?.role !== 'cluster' &&
+      side.frontend?.role !== 'cluster' &&
       ['node', 'pod-here', 'pod-elsewhere', 'endpoint'].includes(side.row.source.class) &&
       isSubset(side.own, ownOf(side)),
   },
@@ -139,19 +139,21 @@ const reasons: readonly Reason[] = [
     // Without a pod CIDR mode ipvs distinguishes at least the node itself.
     code: 'DETECTOR_MISSING',
     of: ['ipvs'],
-    holds: ({ row, claim, own, other }) =>
-      row.source.class === 'node' && claim?.role === 'cluster' && isSameBut(other, own, () => true),
+    holds: ({ row, frontend, own, other }) =>
+      row.source.class === 'node' && frontend?.role === 'cluster' && isSameBut(other, own, () => true),
   },
 ];
 
 /** The same endpoints, with shares by weight or by the slots of a table, where those of the other mode are equal. */
-function isEvened({ row, claim, node, own, other }: Side): boolean {
+function isEvened({ row, frontend, node, own, other }: Side): boolean {
   const branches = own.branches.map((branch, at) => ({ ...branch, share: other.branches[at]?.share ?? 0 }));
-  const home = claim?.declared.notes.endpoints.find(({ text }) => addressOfEndpoint(text) === row.source.address)?.node;
+  const home = frontend?.declared.notes.endpoints.find(
+    ({ text }) => addressOfEndpoint(text) === row.source.address,
+  )?.node;
   // What `isUnobservable` leaves out where shares are equal.
   const mayDiffer = (host: string): boolean =>
     row.source.class === 'node'
-      ? claim?.role !== 'cluster'
+      ? frontend?.role !== 'cluster'
       : row.source.class === 'endpoint' && host === row.source.address && home !== node.name;
   return areEqual(other) && isSameBut(other, { ...own, branches }, mayDiffer);
 }
@@ -159,27 +161,28 @@ function isEvened({ row, claim, node, own, other }: Side): boolean {
 const areEqual = ({ branches }: FlowOutcome): boolean =>
   branches.every(({ share }) => Math.abs(share - branches[0]!.share) < 1e-6);
 
-function isLocalPolicy({ claim }: Side): boolean {
-  if (!claim) return false;
-  const { internalPolicy, externalPolicy } = claim.declared.notes;
-  return (claim.role === 'cluster' ? internalPolicy : externalPolicy) === 'Local';
+function isLocalPolicy({ frontend }: Side): boolean {
+  if (!frontend) return false;
+  const { internalPolicy, externalPolicy } = frontend.declared.notes;
+  return (frontend.role === 'cluster' ? internalPolicy : externalPolicy) === 'Local';
 }
 
-function ownOf({ claim, node }: Side): readonly string[] {
-  return claim ? localEndpoints(endpointsOf(claim), node).map(({ text }) => text) : [];
+function ownOf({ frontend, node }: Side): readonly string[] {
+  return frontend ? localEndpoints(endpointsOf(frontend), node).map(({ text }) => text) : [];
 }
 
-const hasNoEndpoint = ({ claim }: Side): boolean => claim !== undefined && usable(endpointsOf(claim)).length === 0;
+const hasNoEndpoint = ({ frontend }: Side): boolean =>
+  frontend !== undefined && usable(endpointsOf(frontend)).length === 0;
 
 /** External IPs and load-balancer addresses. */
-const isOuter = ({ claim }: Side): boolean => claim?.role === 'external' || claim?.role === 'load-balancer';
+const isOuter = ({ frontend }: Side): boolean => frontend?.role === 'external' || frontend?.role === 'load-balancer';
 
 /** No usable endpoint; or, with internal policy Local, none on the node and no use of endpoints of other nodes. */
 function hasNoChoice(side: Side): boolean {
-  const { claim, own } = side;
-  if (!claim) return false;
+  const { frontend, own } = side;
+  if (!frontend) return false;
   if (hasNoEndpoint(side)) return true;
-  const isAlone = claim.role === 'cluster' && isLocalPolicy(side) && ownOf(side).length === 0;
+  const isAlone = frontend.role === 'cluster' && isLocalPolicy(side) && ownOf(side).length === 0;
   return isAlone && verdictOf(own) === 'reject';
 }
 

@@ -7,7 +7,7 @@ import { Memo } from '../model/memo.ts';
 import type { Model } from '../model/model.ts';
 import { type Normalised, normalise } from '../normalise.ts';
 import { titleOf } from '../read/names.ts';
-import { claimsOf, claimsOfText } from './claims.ts';
+import { frontendsOf, frontendsOfText } from './frontends.ts';
 import { ownerOf, type Quarantined, quarantineText, Quarantine } from './quarantine.ts';
 
 export interface RenderedWithQuarantine extends Rendered {
@@ -158,17 +158,17 @@ function toolsOfProfiles(paths: Iterable<string>): ReadonlyMap<string, ReadonlyS
 
 /** Quarantines Services that claim an address or a node port of a kept file. */
 function quarantineRivals(model: Model, kept: Kept, quarantined: Quarantine): boolean {
-  const claimed = new Map<string, string>();
+  const taken = new Map<string, string>();
   for (const [title, texts] of kept)
-    for (const text of texts.values()) for (const claim of claimsOfText(text)) claimed.set(claim, title);
-  if (claimed.size === 0) return false;
+    for (const text of texts.values()) for (const frontend of frontendsOfText(text)) taken.set(frontend, title);
+  if (taken.size === 0) return false;
   let added = false;
   for (const service of [model.services, ...(model.older?.values() ?? [])].flat()) {
     const title = `Service ${service.namespace}/${service.name}`;
-    const claim = [...claimsOf(service)].find((one) => claimed.has(one));
-    if (claim === undefined) continue;
-    const message = `Cannot use ${claim} for two Services: ${claimed.get(claim)}, which is quarantined, still has it`;
-    const code = claim.startsWith('node port') ? 'NODE_PORT_CONFLICT' : 'VIP_CONFLICT';
+    const frontend = [...frontendsOf(service)].find((one) => taken.has(one));
+    if (frontend === undefined) continue;
+    const message = `Cannot use ${frontend} for two Services: ${taken.get(frontend)}, which is quarantined, still has it`;
+    const code = frontend.startsWith('node port') ? 'NODE_PORT_CONFLICT' : 'VIP_CONFLICT';
     added = quarantined.add(title, { code, object: title, message }) || added;
   }
   return added;

@@ -2,63 +2,63 @@ import { isNodePort, readFrontendKey } from '@sluice/netfilter';
 import type { Service } from '../model/model.ts';
 
 /**
- * The addresses and node ports that files of a Service claim: `10.96.0.10:80/TCP`, `node port 30080/TCP`. Read from rules, virtual
+ * The addresses and node ports of the files of a Service: `10.96.0.10:80/TCP`, `node port 30080/TCP`. Read from rules, virtual
  * servers and elements, for quarantined Services, whose objects are invalid.
  */
-export function claimsOfText(text: string): ReadonlySet<string> {
-  const claims = new Set<string>();
+export function frontendsOfText(text: string): ReadonlySet<string> {
+  const frontends = new Set<string>();
   for (const line of text.split('\n')) {
-    const claim = ruleClaim(line) ?? serverClaim(line);
-    for (const each of claim === undefined ? elementClaims(line) : [claim]) claims.add(each);
+    const single = ruleFrontend(line) ?? serverFrontend(line);
+    for (const each of single === undefined ? elementFrontends(line) : [single]) frontends.add(each);
   }
-  return claims;
+  return frontends;
 }
 
 /** The frontends of a line for map `svc`, or the ports of one for set `health`. */
-function elementClaims(line: string): readonly string[] {
+function elementFrontends(line: string): readonly string[] {
   const [, set, elements = ''] = /^(?:@\S+ )?add element inet sluice (svc|health)[46] \{ (.*) \}$/.exec(line) ?? [];
   if (set === undefined) return [];
   return elements.split(', ').map((element) => {
-    if (set === 'health') return claimOf(undefined, element, 'TCP');
+    if (set === 'health') return frontendText(undefined, element, 'TCP');
     const frontend = readFrontendKey(element.slice(0, element.indexOf(' : ')));
-    return claimOf(isNodePort(frontend) ? undefined : frontend.address, String(frontend.port), frontend.protocol);
+    return frontendText(isNodePort(frontend) ? undefined : frontend.address, String(frontend.port), frontend.protocol);
   });
 }
 
-function ruleClaim(line: string): string | undefined {
+function ruleFrontend(line: string): string | undefined {
   const [, chain] = /^(?:@\S+ )?-A KUBE-(SERVICES|EXTERNAL-SERVICES|NODEPORTS) /.exec(line) ?? [];
   const [, protocol, port] = / -p (\w+)(?= ).* --dport (\d+)/.exec(line) ?? [];
   if (chain === undefined || protocol === undefined || port === undefined) return undefined;
   const [, address] = / -d (\S+)/.exec(line) ?? [];
-  return claimOf(chain === 'NODEPORTS' ? undefined : address, port, protocol);
+  return frontendText(chain === 'NODEPORTS' ? undefined : address, port, protocol);
 }
 
 const serverFlags = { '-t': 'tcp', '-u': 'udp', '--sctp-service': 'sctp' } as const;
 
-function serverClaim(line: string): string | undefined {
+function serverFrontend(line: string): string | undefined {
   const [, flag, server = ''] = /^(?:@\S+ )?-A (-t|-u|--sctp-service) (\S+)/.exec(line) ?? [];
   if (flag === undefined) return undefined;
   const colon = server.lastIndexOf(':');
   const address = server.slice(0, colon).replaceAll(/[[\]]/g, '');
   const protocol = serverFlags[flag as keyof typeof serverFlags];
-  return claimOf(address.startsWith('$') ? undefined : address, server.slice(colon + 1), protocol);
+  return frontendText(address.startsWith('$') ? undefined : address, server.slice(colon + 1), protocol);
 }
 
-function claimOf(address: string | undefined, port: string, protocol: string): string {
+function frontendText(address: string | undefined, port: string, protocol: string): string {
   const where =
     address === undefined ? `node port ${port}` : `${address.includes(':') ? `[${address}]` : address}:${port}`;
   return `${where}/${protocol.toUpperCase()}`;
 }
 
-/** The claims of a Service of the model, in the same form. */
-export function claimsOf(service: Service): ReadonlySet<string> {
-  const claims = new Set<string>();
+/** The frontends of a Service of the model, in the same form. */
+export function frontendsOf(service: Service): ReadonlySet<string> {
+  const frontends = new Set<string>();
   for (const { protocol, port, nodePort, healthCheckNodePort, families } of service.ports) {
     for (const { clusterIP, externalIPs, loadBalancerIPs } of Object.values(families))
       for (const address of [clusterIP, ...externalIPs, ...loadBalancerIPs])
-        claims.add(claimOf(address, String(port), protocol));
-    if (nodePort > 0) claims.add(claimOf(undefined, String(nodePort), protocol));
-    if (healthCheckNodePort > 0) claims.add(claimOf(undefined, String(healthCheckNodePort), 'TCP'));
+        frontends.add(frontendText(address, String(port), protocol));
+    if (nodePort > 0) frontends.add(frontendText(undefined, String(nodePort), protocol));
+    if (healthCheckNodePort > 0) frontends.add(frontendText(undefined, String(healthCheckNodePort), 'TCP'));
   }
-  return claims;
+  return frontends;
 }
