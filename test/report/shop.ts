@@ -101,16 +101,19 @@ export function shopReport(): ChangeReport {
 
 /** The page of the report. @param name of the new bundle, which the page shows */
 export function shopPage(name = 'rendered', report = shopReport()): string {
-  return reportHtml(report, { old: { name: 'main:rendered', files: shop.old }, fresh: { name, files: shop.fresh } });
+  return reportHtml(report, {
+    old: { name: 'main:rendered', files: shop.old },
+    updated: { name, files: shop.updated },
+  });
 }
 
 const bundleOf = (stalls: readonly Stall[]): BundleFiles =>
   filesOf(JSON.stringify({ apiVersion: 'v1', kind: 'List', items: stalls.flatMap(objectsOf) }), config);
 
 /** Both bundles of a change with every severity; `old` and `fresh` have 22 Services on six nodes in three zones. */
-export const shop: { readonly old: BundleFiles; readonly fresh: BundleFiles } = {
+export const shop: { readonly old: BundleFiles; readonly updated: BundleFiles } = {
   old: bundleOf(old),
-  fresh: bundleOf(fresh),
+  updated: bundleOf(fresh),
 };
 
 function objectsOf({ name, ip, endpoints, spec = {}, balancer }: Stall): readonly object[] {

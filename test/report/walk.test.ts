@@ -117,7 +117,7 @@ describe.skipIf(chromium === undefined)('(needs chromium) the page of a report',
   test('of a change of nothing, every view says so in words', { timeout: walkMs }, async () => {
     const report = reportOn({
       old: shop.old,
-      fresh: shop.old,
+      updated: shop.old,
       policy: { settings: {}, today: '2026-11-21' },
       whatIf: [],
     });

@@ -68,8 +68,8 @@ export function sourceOf(files: BundleFiles, path: string): TextSource | undefin
 /** The paths of files that were added, removed or changed. */
 export function changedFiles(before: BundleFiles, now: BundleFiles): readonly string[] {
   if (!before.sources || !now.sources) return differing(before, now);
-  const [old, fresh] = [before.sources, now.sources];
-  return differing(old, fresh).filter((path) => old.get(path)?.key !== fresh.get(path)?.key);
+  const [old, updated] = [before.sources, now.sources];
+  return differing(old, updated).filter((path) => old.get(path)?.key !== updated.get(path)?.key);
 }
 
 /**

@@ -44,8 +44,8 @@ export function changesSince(
   const named = readSums(baseSums);
   if (typeof named === 'string') return named;
   const had = node === undefined ? named : filesOfNode(named, node.name, node.profile);
-  const fresh = [...files].filter(([path, text]) => isReleaseFile(path) || had.get(path) !== fileDigest(text));
-  return { files: new Map(fresh), base: fileDigest(baseSums) };
+  const changed = [...files].filter(([path, text]) => isReleaseFile(path) || had.get(path) !== fileDigest(text));
+  return { files: new Map(changed), base: fileDigest(baseSums) };
 }
 
 /**

@@ -32,7 +32,7 @@ export class TextsDigest {
     const [before, known] = [this.#lists, new Map(this.#segments.map((one) => [`${one.list} ${one.at}`, one]))];
     // Bytes are written over: after an error in between nothing is known.
     [this.#lists, this.#segments] = [[], []];
-    const fresh: Segment[] = [];
+    const hashed: Segment[] = [];
     let hash = createHash('sha256');
     let isSameSoFar = true;
     for (const [list, texts] of lists.entries()) {
@@ -44,12 +44,12 @@ export class TextsDigest {
         isSameSoFar &&= isSame;
         const bytes = isSame ? old.bytes : encoded(texts.slice(at, end).join(''), old?.bytes);
         hash = isSameSoFar && old ? old.until : hash.copy().update(bytes);
-        fresh.push({ list, at, end, bytes, until: hash });
+        hashed.push({ list, at, end, bytes, until: hash });
       }
       isSameSoFar &&= texts.length === before[list]?.length;
     }
     this.#lists = lists;
-    this.#segments = fresh;
+    this.#segments = hashed;
     return hash.copy().digest('hex');
   }
 }

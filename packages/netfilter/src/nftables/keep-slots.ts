@@ -41,11 +41,11 @@ function placedLines(key: string, lines: readonly string[], beside: readonly str
   if (lines === beside) return beside;
   const known = placed.get(lines);
   if (known?.beside.deref() === beside) return known.lines;
-  const [fresh, old] = [readFrontend(key, lines), readFrontend(key, beside)];
+  const [updated, old] = [readFrontend(key, lines), readFrontend(key, beside)];
   const own = frontendLines({
-    ...fresh,
-    endpoints: inPlace(fresh.endpoints, old.endpoints),
-    local: inPlace(fresh.local, old.local),
+    ...updated,
+    endpoints: inPlace(updated.endpoints, old.endpoints),
+    local: inPlace(updated.local, old.local),
   });
   // What is as it was needs no note: the active lines would stay with it.
   if (own.length === beside.length && own.every((line, at) => line === beside[at])) return beside;
@@ -55,10 +55,10 @@ function placedLines(key: string, lines: readonly string[], beside: readonly str
 }
 
 /** A list in the order of the old one as far as it goes. */
-function inPlace(fresh: readonly string[], old: readonly string[]): readonly string[] {
-  const stays = new Set(fresh);
+function inPlace(updated: readonly string[], old: readonly string[]): readonly string[] {
+  const stays = new Set(updated);
   const had = new Set(old);
-  const come = fresh.filter((one) => !had.has(one));
+  const come = updated.filter((one) => !had.has(one));
   const slots: (string | undefined)[] = old.map((one) => (stays.has(one) ? one : come.shift()));
   for (const one of come) slots.push(one);
   // Holes that no new endpoint fills get the last ones.

@@ -95,13 +95,13 @@ function readAgain(
   if (2 * differing.length > files.length) return undefined;
   const changed = differing.map(({ before: old, after }) => ({
     old: old ? fileOf(old.lines) : noFile,
-    fresh: after ? fileOf(after.lines) : noFile,
+    updated: after ? fileOf(after.lines) : noFile,
   }));
   const changes = new Map<string, readonly string[] | undefined>();
   for (const { old } of changed) for (const key of old.frontends.keys()) changes.set(key, undefined);
-  for (const { old, fresh } of changed) {
-    if (fresh.problems.length > 0 || old.settings.join('\n') !== fresh.settings.join('\n')) return undefined;
-    for (const [key, lines] of fresh.frontends) {
+  for (const { old, updated } of changed) {
+    if (updated.problems.length > 0 || old.settings.join('\n') !== updated.settings.join('\n')) return undefined;
+    for (const [key, lines] of updated.frontends) {
       const isOfAnother = changes.has(key) ? changes.get(key) !== undefined : state.frontends.has(key);
       if (isOfAnother) return undefined;
       changes.set(key, lines);
@@ -145,7 +145,7 @@ class Building {
   part(key: string, line: number): FrontendParts {
     const known = this.frontends.get(key);
     if (known) return known;
-    const fresh: FrontendParts = {
+    const updated: FrontendParts = {
       line,
       kinds: new Set(),
       choices: new Set(),
@@ -155,8 +155,8 @@ class Building {
       weights: new Map(),
       isWeightTwofold: false,
     };
-    this.frontends.set(key, fresh);
-    return fresh;
+    this.frontends.set(key, updated);
+    return updated;
   }
 }
 

@@ -68,8 +68,8 @@ export class ComparisonOfServers<S extends ForwardingState> extends ComparedStat
     const [own, other] = [ipvsOf(this.before), ipvsOf(this.after)];
     const virtualServers = new Map(own.virtualServers);
     for (const { key } of some) {
-      const [server, fresh] = [own.virtualServers.get(key), other.virtualServers.get(key)];
-      if (server && fresh) virtualServers.set(key, { ...server, real: fresh.real });
+      const [server, updated] = [own.virtualServers.get(key), other.virtualServers.get(key)];
+      if (server && updated) virtualServers.set(key, { ...server, real: updated.real });
     }
     return { ...this.before, ipvs: { ...own, virtualServers, sets: setsWith(own, other, virtualServers) } };
   }

@@ -206,8 +206,8 @@ const byPlainName = (names: readonly string[]): ReadonlyMap<string, string> =>
   new Map(names.filter(choosesEndpoint).map((name) => [withoutTag(name), name]));
 
 /** A table in layout `flat` with some chains replaced by name, without the endpoints that no rule leads to any more. */
-function replaced({ chains: before, jumps }: TableProgram, fresh: TableProgram['chains']): TableProgram {
-  const chains = new Map([...before, ...fresh]);
+function replaced({ chains: before, jumps }: TableProgram, replacements: TableProgram['chains']): TableProgram {
+  const chains = new Map([...before, ...replacements]);
   const needed = new Set<string>();
   for (const rules of chains.values()) for (const rule of rules) needed.add(rule.slice(rule.lastIndexOf(' ') + 1));
   return { chains: new Map([...chains].filter(([name]) => !isOfEndpoint(name) || needed.has(name))), jumps };

@@ -15,10 +15,10 @@ export function differingFiles(
   before: readonly ResolvedVirtualFile[],
   after: readonly ResolvedVirtualFile[],
 ): readonly DifferingFile[] {
-  const [gone, fresh] = middlesOf(before, after);
+  const [gone, added] = middlesOf(before, after);
   const old = new Map(gone.map((file) => [file.path, file]));
   const found: DifferingFile[] = [];
-  for (const file of fresh) {
+  for (const file of added) {
     const its = old.get(file.path);
     old.delete(file.path);
     if (its !== file) found.push({ path: file.path, ...(its ? { before: its } : {}), after: file });

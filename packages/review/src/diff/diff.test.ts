@@ -6,8 +6,8 @@ import { bundleOf as shortBundle } from '../policy/bundle.fixture.ts';
 import { nftBundle, nftService } from '../nft.fixture.ts';
 import { outcomeText, sourceText, verdictText } from '../report/words.ts';
 
-function diffOf(old: BundleFiles, fresh: BundleFiles): BundleDiff {
-  const diff = diffBundles(old, fresh);
+function diffOf(old: BundleFiles, updated: BundleFiles): BundleDiff {
+  const diff = diffBundles(old, updated);
   if (!('flows' in diff)) throw new Error(diff[0]?.message);
   return diff;
 }
@@ -35,8 +35,8 @@ test('a removed source range admits all external sources, on the node with the e
   const open = edited(balancer, web, (text) => text.replaceAll('-s 198.51.100.0/25', '-s 198.51.0.0/16'));
   const { flows, services } = diffOf(balancer, open);
   expect(services.map(({ service, kind }) => `${kind} ${service}`)).toEqual(['changed shop/web']);
-  const shown = flows.map(({ nodes, source, destination, old, new: fresh }) => {
-    return `${nodes.nodes.join()} ${sourceText(source)} ${destination.address}: ${outcomeText(old)} → ${outcomeText(fresh)}`;
+  const shown = flows.map(({ nodes, source, destination, old, new: updated }) => {
+    return `${nodes.nodes.join()} ${sourceText(source)} ${destination.address}: ${outcomeText(old)} → ${outcomeText(updated)}`;
   });
   expect(shown).toContain('node-1 outside 198.51.0.0/16 203.0.113.9: DROP → 10.244.1.5:8080');
   expect(new Set(flows.map(({ destination }) => destination.address))).toEqual(new Set(['203.0.113.9']));
@@ -46,7 +46,7 @@ test('reports a closed node port with the number of nodes and the new outcome', 
   const closed = edited(balancer, api, (text) => text.replace(/^-A KUBE-NODEPORTS .*\n/gm, ''));
   const diff = diffOf(balancer, closed);
   expect(verdictText(diff)).toBe('1 Service changes, 1 node port closes on 2 nodes, no port loses its last endpoint');
-  expect(new Set(diff.flows.map(({ new: fresh }) => outcomeText(fresh)))).toEqual(new Set(['no Service matches']));
+  expect(new Set(diff.flows.map(({ new: updated }) => outcomeText(updated)))).toEqual(new Set(['no Service matches']));
 });
 
 test('a removed Service is one change, with its flows', () => {
@@ -74,8 +74,8 @@ test('merges nodes that a flow treats equally, although other flows distinguish 
     text.replace(/^-A KUBE-MARK-MASQ .*\n/m, ''),
   );
   const { flows } = diffOf(bundleOf('02-node-port'), local);
-  const keys = flows.map(({ family, destination, source, alsoFrom, old, new: fresh }) =>
-    JSON.stringify([family, destination, [source, ...alsoFrom].map(sourceText), old.key, fresh.key]),
+  const keys = flows.map(({ family, destination, source, alsoFrom, old, new: updated }) =>
+    JSON.stringify([family, destination, [source, ...alsoFrom].map(sourceText), old.key, updated.key]),
   );
   expect(new Set(keys).size).toBe(keys.length);
   expect(flows.some(({ nodes }) => nodes.nodes.length > 1)).toBe(true);
@@ -145,7 +145,7 @@ COMMIT
   expect(verdictText(diff)).toBe('1 Service changes, shop/web:web loses its last endpoint');
   // Neither what its address is nor who may come has changed: the rules without endpoints just do not say so.
   const said = diff.services.flatMap(({ changes }) =>
-    changes.map(({ what, new: fresh }) => `${what} ${fresh ?? 'gone'}`),
+    changes.map(({ what, new: updated }) => `${what} ${updated ?? 'gone'}`),
   );
   expect(said).not.toContain('address external 203.0.113.9:80');
   expect(said.filter((text) => text.startsWith('source-range'))).toEqual([]);
@@ -192,8 +192,8 @@ test.each<readonly [string, string, string, string, readonly string[]]>([
   ],
   ['the verdict without endpoints', 'idle', 'goto refuse', 'drop', ['node-1,node-2 10.96.0.40: REJECT → DROP']],
 ])('flows of mode nftables change with %s', (_title, name, from, to, expected) => {
-  const fresh = edited(nftBundle, nftService(name), (text) => text.replaceAll(from, to));
-  const { flows } = diffOf(nftBundle, fresh);
+  const updated = edited(nftBundle, nftService(name), (text) => text.replaceAll(from, to));
+  const { flows } = diffOf(nftBundle, updated);
   const shown = flows.map(({ nodes, destination, old, new: after }) => {
     return `${nodes.nodes.join()} ${destination.address}: ${outcomeText(old)} → ${outcomeText(after)}`;
   });
@@ -202,10 +202,10 @@ test.each<readonly [string, string, string, string, readonly string[]]>([
 });
 
 test('facts of mode nftables change with its elements', () => {
-  const fresh = edited(nftBundle, nftService('gate'), (text) =>
+  const updated = edited(nftBundle, nftService('gate'), (text) =>
     text.replaceAll('198.51.100.0/25 }', '198.51.0.0/16 }').replaceAll('32090', '32091'),
   );
-  const [change] = diffOf(nftBundle, fresh).services;
+  const [change] = diffOf(nftBundle, updated).services;
   expect(change).toMatchObject({ service: 'shop/gate', kind: 'changed' });
   expect(change?.changes.map(({ what, old, new: after }) => [what, old, after])).toEqual([
     ['source-range', '198.51.100.0/25', undefined],
@@ -215,10 +215,10 @@ test('facts of mode nftables change with its elements', () => {
 });
 
 test('facts of mode nftables change with a scheduler and a weight', () => {
-  const fresh = edited(nftBundle, nftService('web'), (text) =>
+  const updated = edited(nftBundle, nftService('web'), (text) =>
     text.replaceAll('n${count}', 'm1009').replaceAll('${slot} : 10.244.2.7', '${slot:3} : 10.244.2.7'),
   );
-  const [change] = diffOf(nftBundle, fresh).services;
+  const [change] = diffOf(nftBundle, updated).services;
   expect(change?.changes.map(({ what, old, new: after }) => [what, old, after])).toEqual([
     ['scheduler', 'random', 'maglev 1009'],
     ['weight', '10.244.2.7:8080 1', '10.244.2.7:8080 3'],

@@ -27,9 +27,9 @@ export interface BundleDiff {
  * Compares what two bundles do to traffic. The order of rules alone makes no difference.
  * @returns the differences, or the problems for which nodes would refuse a bundle
  */
-export function diffBundles(old: BundleFiles, fresh: BundleFiles): BundleDiff | readonly Problem[] {
+export function diffBundles(old: BundleFiles, updated: BundleFiles): BundleDiff | readonly Problem[] {
   const memory = new Memory();
-  const [before, after] = [viewOf(old, memory), viewOf(fresh, memory)];
+  const [before, after] = [viewOf(old, memory), viewOf(updated, memory)];
   if (!('index' in before)) return before;
   if (!('index' in after)) return after;
   return diffViews(before, after);
@@ -37,8 +37,8 @@ export function diffBundles(old: BundleFiles, fresh: BundleFiles): BundleDiff | 
 
 /** `diffBundles` for two views, which should share one memory. */
 export function diffViews(before: BundleView, after: BundleView): BundleDiff | readonly Problem[] {
-  const [old, fresh] = [before.files, after.files];
-  const changed = changedPaths(old, fresh);
+  const [old, updated] = [before.files, after.files];
+  const changed = changedPaths(old, updated);
   return orProblems(() => {
     const settings = settingChanges(before, after, changed);
     return {
@@ -47,7 +47,7 @@ export function diffViews(before: BundleView, after: BundleView): BundleDiff | r
       settings,
       profiles: profileChanges(before, after, settings),
       nodes: nodeChanges(before, after),
-      rules: { old: countRules(old), new: countRules(fresh) },
+      rules: { old: countRules(old), new: countRules(updated) },
     };
   });
 }
@@ -57,10 +57,10 @@ export function isSame({ services, flows, settings, nodes }: BundleDiff): boolea
   return services.length + flows.length + settings.length + nodes.added.length + nodes.removed.length === 0;
 }
 
-function changedPaths(old: BundleFiles, fresh: BundleFiles): ReadonlySet<string> {
+function changedPaths(old: BundleFiles, updated: BundleFiles): ReadonlySet<string> {
   const changed = new Set<string>();
-  for (const [path, text] of fresh) if (old.get(path) !== text) changed.add(path);
-  for (const path of old.keys()) if (!fresh.has(path)) changed.add(path);
+  for (const [path, text] of updated) if (old.get(path) !== text) changed.add(path);
+  for (const path of old.keys()) if (!updated.has(path)) changed.add(path);
   return changed;
 }
 

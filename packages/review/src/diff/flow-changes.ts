@@ -68,8 +68,8 @@ function* changesOf(
 ): Generator<FlowDifference> {
   const { views, profiles, family } = pair;
   for (const row of flowRows(views, { profiles, family, destinations, nodes, withoutPlainEndpoints: true })) {
-    const [old, fresh] = row.outcomes as readonly [FlowOutcome, FlowOutcome];
-    if (isOther(pair, old, fresh)) yield changeOf(row, old, fresh);
+    const [old, updated] = row.outcomes as readonly [FlowOutcome, FlowOutcome];
+    if (isOther(pair, old, updated)) yield changeOf(row, old, updated);
   }
 }
 
@@ -81,9 +81,9 @@ interface BundlePair {
 }
 
 /** Whether outcomes differ. The scheduler does not count between modes: it follows from the mode for every Service. */
-function isOther({ views, profiles }: BundlePair, old: FlowOutcome, fresh: FlowOutcome): boolean {
+function isOther({ views, profiles }: BundlePair, old: FlowOutcome, updated: FlowOutcome): boolean {
   const [before, after] = views.map((view, at) => view.profiles.get(profiles[at]!)!.mode);
-  return before === after ? old.key !== fresh.key : withoutScheduler(old) !== withoutScheduler(fresh);
+  return before === after ? old.key !== updated.key : withoutScheduler(old) !== withoutScheduler(updated);
 }
 
 /** The key of an outcome without its last part, the scheduler. */
@@ -98,8 +98,8 @@ function sharedNodes(before: BundleView, after: BundleView): ReadonlyMap<string,
 
 /** Whether the profile or its base files differ. */
 function isBaseChanged({ views, profiles, family, changed }: BundlePair): boolean {
-  const [old, fresh] = profiles as [string, string];
-  if (old !== fresh) return true;
+  const [old, updated] = profiles as [string, string];
+  if (old !== updated) return true;
   const [tool] = modeFacts[views[0].profiles.get(old)!.mode].tools(family);
   return [profileFile(old), baseFile(old, 'first', tool), baseFile(old, 'last', tool)].some((path) =>
     changed.has(path),
@@ -149,8 +149,8 @@ function meeting(index: MatchIndex, matches: readonly FileMatches[]): readonly s
   ];
 }
 
-function changeOf({ outcomes: _outcomes, ...row }: FlowRow, old: FlowOutcome, fresh: FlowOutcome): FlowDifference {
-  return { ...row, old, new: fresh };
+function changeOf({ outcomes: _outcomes, ...row }: FlowRow, old: FlowOutcome, updated: FlowOutcome): FlowDifference {
+  return { ...row, old, new: updated };
 }
 
 /**
@@ -183,9 +183,9 @@ function isWithin({ source }: FlowDifference, others: readonly FlowDifference[])
 
 /** Merges rows that differ in nodes only. The example packet stays that of the first node: rows are in its order. */
 function foldNodes(changes: readonly ChangedFlow[]): readonly ChangedFlow[] {
-  const groups = Map.groupBy(changes, ({ nodes, family, destination, source, alsoFrom, old, new: fresh }) => {
+  const groups = Map.groupBy(changes, ({ nodes, family, destination, source, alsoFrom, old, new: updated }) => {
     const sources = [source, ...alsoFrom].map((one) => `${one.class} ${one.network ?? ''}`);
-    return JSON.stringify([nodes.profile, family, destination, sources, old.key, fresh.key]);
+    return JSON.stringify([nodes.profile, family, destination, sources, old.key, updated.key]);
   });
   return [...groups.values()].map(([first, ...others]) => {
     const { profile, nodes } = first!.nodes;

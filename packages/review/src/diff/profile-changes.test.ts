@@ -9,8 +9,8 @@ const plain = bundleOf('01-cluster-ip');
 const dual = bundleOf('05-dual-stack');
 const base = 'profiles/default/base/';
 
-function diffOf(old: BundleFiles, fresh: BundleFiles): BundleDiff {
-  const diff = diffBundles(old, fresh);
+function diffOf(old: BundleFiles, updated: BundleFiles): BundleDiff {
+  const diff = diffBundles(old, updated);
   if (!('flows' in diff)) throw new Error(diff[0]?.message);
   return diff;
 }

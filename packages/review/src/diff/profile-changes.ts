@@ -47,8 +47,8 @@ function modeText(view: BundleView, profile: string): string {
   return ipvs ? `${mode}, scheduler ${ipvs.scheduler}` : mode;
 }
 
-const modeChanges = (old: string, fresh: string): readonly ProfileChangeBody[] =>
-  old.split(',')[0] === fresh.split(',')[0] ? [] : [{ what: 'mode', old, new: fresh }];
+const modeChanges = (old: string, updated: string): readonly ProfileChangeBody[] =>
+  old.split(',')[0] === updated.split(',')[0] ? [] : [{ what: 'mode', old, new: updated }];
 
 /** A change that is the same in both families is reported once. */
 function baseChanges(before: BundleView, after: BundleView, profile: string): readonly ProfileChangeBody[] {
@@ -56,11 +56,11 @@ function baseChanges(before: BundleView, after: BundleView, profile: string): re
   const answers = shared.map((family) => ({
     family,
     old: baseTreatmentOf(before, profile, family),
-    fresh: baseTreatmentOf(after, profile, family),
+    updated: baseTreatmentOf(after, profile, family),
   }));
   return baseTreatmentKeys.flatMap((what) => {
-    const changed = answers.flatMap(({ family, old, fresh }): readonly ProfileChangeBody[] =>
-      old[what] === fresh[what] ? [] : [{ what, family, old: old[what], new: fresh[what] }],
+    const changed = answers.flatMap(({ family, old, updated }): readonly ProfileChangeBody[] =>
+      old[what] === updated[what] ? [] : [{ what, family, old: old[what], new: updated[what] }],
     );
     const texts = new Set(changed.map((change) => `${change.old} ${change.new}`));
     if (changed.length < shared.length || texts.size !== 1) return changed;
@@ -69,8 +69,8 @@ function baseChanges(before: BundleView, after: BundleView, profile: string): re
   });
 }
 
-function sysctlChanges({ old, new: fresh }: SettingChange): readonly ProfileChangeBody[] {
-  const [was, is] = [old, fresh].map((lines) => new Map(lines.map(readSetting)));
+function sysctlChanges({ old, new: updated }: SettingChange): readonly ProfileChangeBody[] {
+  const [was, is] = [old, updated].map((lines) => new Map(lines.map(readSetting)));
   const names = [...new Set([...was!.keys(), ...is!.keys()])].toSorted();
   return names.map((name) => {
     const [before, after] = [was!.get(name), is!.get(name)];

@@ -30,11 +30,11 @@ export function serviceChanges(
   const merged = new Map<string, Omit<ServiceChange, 'nodes'>>();
   for (const place of changedServices(changed)) {
     const { profile, service, family } = place;
-    const [old, fresh] = [factsIn(before, place), factsIn(after, place)];
-    const changes = factChanges(old, fresh);
+    const [old, updated] = [factsIn(before, place), factsIn(after, place)];
+    const changes = factChanges(old, updated);
     if (changes.length === 0) continue;
-    const kind = old === undefined ? 'added' : fresh === undefined ? 'removed' : 'changed';
-    const emptied = emptiedPorts(old, fresh);
+    const kind = old === undefined ? 'added' : updated === undefined ? 'removed' : 'changed';
+    const emptied = emptiedPorts(old, updated);
     // Where profiles have other endpoints, the same change may take the last one of a profile alone.
     const key = JSON.stringify([service, family, kind, changes, emptied]);
     const profiles = [...(merged.get(key)?.profiles ?? []), profile];
@@ -60,8 +60,8 @@ function changedServices(changed: ReadonlySet<string>): readonly ServicePlace[] 
   return [...places].toSorted(([a], [b]) => compareText(a, b)).map(([, place]) => place);
 }
 
-function emptiedPorts(old: ServiceFacts | undefined, fresh: ServiceFacts | undefined): readonly string[] {
-  return portPairs(old, fresh).flatMap(({ old: was, new: is }) =>
+function emptiedPorts(old: ServiceFacts | undefined, updated: ServiceFacts | undefined): readonly string[] {
+  return portPairs(old, updated).flatMap(({ old: was, new: is }) =>
     was && is && was.endpoints.length > 0 && is.endpoints.length === 0 ? [is.key] : [],
   );
 }

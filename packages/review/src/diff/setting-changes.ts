@@ -22,11 +22,11 @@ export function settingChanges(
     if (!what || what.kind === 'service' || what.kind === 'git' || what.kind === 'quarantine') continue;
     // Added and removed nodes are counted separately.
     if (what.kind === 'node' && !(before.files.has(path) && after.files.has(path))) continue;
-    const [old, fresh] = [linesOf(before.files.get(path)), linesOf(after.files.get(path))];
+    const [old, updated] = [linesOf(before.files.get(path)), linesOf(after.files.get(path))];
     const change = {
       file: path,
-      old: old.filter((line) => !fresh.includes(line)),
-      new: fresh.filter((line) => !old.includes(line)),
+      old: old.filter((line) => !updated.includes(line)),
+      new: updated.filter((line) => !old.includes(line)),
     };
     if (change.old.length + change.new.length === 0) continue;
     found.set(what.kind === 'node' ? JSON.stringify([change.old, change.new]) : path, change);

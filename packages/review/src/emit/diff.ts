@@ -72,11 +72,11 @@ const names = {
 } as const satisfies Record<FactChange['what'], string>;
 
 /** `~ endpoint 10.244.1.5:8080 → … of shop/web:http 80/TCP` */
-export function factText({ what, port, old, new: fresh }: FactChange): string {
+export function factText({ what, port, old, new: updated }: FactChange): string {
   const where = port === undefined ? '' : ` of ${port}`;
-  if (old === undefined) return `+ ${names[what]} ${fresh}${where}`;
-  if (fresh === undefined) return `- ${names[what]} ${old}${where}`;
-  return `~ ${names[what]} ${old} → ${fresh}${where}`;
+  if (old === undefined) return `+ ${names[what]} ${updated}${where}`;
+  if (updated === undefined) return `- ${names[what]} ${old}${where}`;
+  return `~ ${names[what]} ${old} → ${updated}${where}`;
 }
 
 /** Services, destinations, sources and nodes of a flow. @param to all destinations with the same change */
@@ -118,15 +118,15 @@ function printMarkdown(diff: BundleDiff): string {
 }
 
 /** Yields a unified diff for each file that differs. */
-export function* patches(old: BundleFiles, fresh: BundleFiles): Generator<{ path: string; patch: string }> {
-  for (const path of [...new Set([...old.keys(), ...fresh.keys()])].toSorted()) {
-    if (old.get(path) !== fresh.get(path)) yield { path, patch: patchOf(path, old, fresh) };
+export function* patches(old: BundleFiles, updated: BundleFiles): Generator<{ path: string; patch: string }> {
+  for (const path of [...new Set([...old.keys(), ...updated.keys()])].toSorted()) {
+    if (old.get(path) !== updated.get(path)) yield { path, patch: patchOf(path, old, updated) };
   }
 }
 
-function patchOf(path: string, old: BundleFiles, fresh: BundleFiles): string {
-  const [from, to] = [old.has(path) ? `a/${path}` : '/dev/null', fresh.has(path) ? `b/${path}` : '/dev/null'];
-  const patch = createTwoFilesPatch(from, to, old.get(path) ?? '', fresh.get(path) ?? '', undefined, undefined, {
+function patchOf(path: string, old: BundleFiles, updated: BundleFiles): string {
+  const [from, to] = [old.has(path) ? `a/${path}` : '/dev/null', updated.has(path) ? `b/${path}` : '/dev/null'];
+  const patch = createTwoFilesPatch(from, to, old.get(path) ?? '', updated.get(path) ?? '', undefined, undefined, {
     timeout: rawTimeoutMs,
     headerOptions: { includeIndex: false, includeUnderline: false, includeFileHeaders: true },
   });
@@ -144,9 +144,9 @@ interface FoldedFlow {
  * Merges flows that differ only in their destination, so that a change for all ports of ten thousand addresses is one line.
  */
 function foldDestinations(flows: readonly ChangedFlow[]): readonly FoldedFlow[] {
-  const groups = Map.groupBy(flows, ({ nodes, family, destination, source, alsoFrom, old, new: fresh }) => {
+  const groups = Map.groupBy(flows, ({ nodes, family, destination, source, alsoFrom, old, new: updated }) => {
     const sources = [source, ...alsoFrom].map((one) => `${one.class} ${one.network ?? ''}`);
-    return JSON.stringify([nodes, family, destination.kind, sources, old.key, fresh.key]);
+    return JSON.stringify([nodes, family, destination.kind, sources, old.key, updated.key]);
   });
   return [...groups.values()].map((all) => ({ flow: all[0]!, to: all.map(({ destination }) => destination) }));
 }

@@ -33,20 +33,20 @@ export const profileNames = {
 } as const satisfies Record<ProfileChange['what'], string>;
 
 /** `~ mode iptables → ipvs, scheduler rr` */
-function profileText({ what, family, old, new: fresh }: ProfileChange): string {
+function profileText({ what, family, old, new: updated }: ProfileChange): string {
   const where = family === undefined ? '' : ` (${family})`;
-  if (old === undefined) return `+ ${profileNames[what]} ${fresh}${where}`;
-  if (fresh === undefined) return `- ${profileNames[what]} ${old}${where}`;
-  return `~ ${profileNames[what]} ${old} → ${fresh}${where}`;
+  if (old === undefined) return `+ ${profileNames[what]} ${updated}${where}`;
+  if (updated === undefined) return `- ${profileNames[what]} ${old}${where}`;
+  return `~ ${profileNames[what]} ${old} → ${updated}${where}`;
 }
 
 /** Lines of `sysctl.conf` are printed with their profile. When the mode changes, all base lines differ and are only counted. */
-function linesOf({ file, old, new: fresh }: SettingChange, moved: readonly string[]): readonly string[] {
+function linesOf({ file, old, new: updated }: SettingChange, moved: readonly string[]): readonly string[] {
   if (file.endsWith('/base/sysctl.conf')) return [];
   if (moved.some((profile) => file.startsWith(`profiles/${profile}/base/`))) {
-    return [`~ ${file}: ${plural(old.length, 'line')} of one mode become ${fresh.length} of the other`];
+    return [`~ ${file}: ${plural(old.length, 'line')} of one mode become ${updated.length} of the other`];
   }
-  const lines = [...old.map((line) => `    - ${line}`), ...fresh.map((line) => `    + ${line}`)];
+  const lines = [...old.map((line) => `    - ${line}`), ...updated.map((line) => `    + ${line}`)];
   const more = lines.length > linesMax ? [`    … and ${lines.length - linesMax} more lines; --raw has all`] : [];
   return [`~ ${file}`, ...lines.slice(0, linesMax), ...more];
 }

@@ -25,28 +25,28 @@ export interface FactChange {
 }
 
 /** The changed facts of a Service; empty for equal facts. @param old absent: the Service is new */
-export function factChanges(old: ServiceFacts | undefined, fresh: ServiceFacts | undefined): readonly FactChange[] {
+export function factChanges(old: ServiceFacts | undefined, updated: ServiceFacts | undefined): readonly FactChange[] {
   return [
-    ...(old && fresh ? scalar('type', undefined, old.type, fresh.type) : []),
-    ...portPairs(old, fresh).flatMap((pair) => portChanges(pair.old, pair.new)),
+    ...(old && updated ? scalar('type', undefined, old.type, updated.type) : []),
+    ...portPairs(old, updated).flatMap((pair) => portChanges(pair.old, pair.new)),
   ];
 }
 
-function portChanges(old: PortFacts | undefined, fresh: PortFacts | undefined): readonly FactChange[] {
-  const key = (fresh ?? old)!.key;
-  const both = old !== undefined && fresh !== undefined;
+function portChanges(old: PortFacts | undefined, updated: PortFacts | undefined): readonly FactChange[] {
+  const key = (updated ?? old)!.key;
+  const both = old !== undefined && updated !== undefined;
   return [
-    ...scalar('port', undefined, old?.key, fresh?.key),
-    ...lists('address', key, old?.addresses.map(addressText), fresh?.addresses.map(addressText)),
-    ...scalar('node-port', key, portText(old?.nodePort), portText(fresh?.nodePort)),
-    ...endpointChanges(key, old?.endpoints ?? [], fresh?.endpoints ?? []),
-    ...(both ? scalar('internal-policy', key, old.internalPolicy, fresh.internalPolicy) : []),
-    ...(both ? scalar('external-policy', key, old.externalPolicy, fresh.externalPolicy) : []),
-    ...scalar('affinity', key, affinityText(old), affinityText(fresh)),
-    ...(old?.scheduler && fresh?.scheduler ? scalar('scheduler', key, old.scheduler, fresh.scheduler) : []),
-    ...(both ? weightChanges(key, old.endpoints, fresh.endpoints) : []),
-    ...(both ? rangeChanges(key, old.sourceRanges, fresh.sourceRanges) : rangesOf(key, old, fresh)),
-    ...scalar('health-check-port', key, portText(old?.healthCheckPort), portText(fresh?.healthCheckPort)),
+    ...scalar('port', undefined, old?.key, updated?.key),
+    ...lists('address', key, old?.addresses.map(addressText), updated?.addresses.map(addressText)),
+    ...scalar('node-port', key, portText(old?.nodePort), portText(updated?.nodePort)),
+    ...endpointChanges(key, old?.endpoints ?? [], updated?.endpoints ?? []),
+    ...(both ? scalar('internal-policy', key, old.internalPolicy, updated.internalPolicy) : []),
+    ...(both ? scalar('external-policy', key, old.externalPolicy, updated.externalPolicy) : []),
+    ...scalar('affinity', key, affinityText(old), affinityText(updated)),
+    ...(old?.scheduler && updated?.scheduler ? scalar('scheduler', key, old.scheduler, updated.scheduler) : []),
+    ...(both ? weightChanges(key, old.endpoints, updated.endpoints) : []),
+    ...(both ? rangeChanges(key, old.sourceRanges, updated.sourceRanges) : rangesOf(key, old, updated)),
+    ...scalar('health-check-port', key, portText(old?.healthCheckPort), portText(updated?.healthCheckPort)),
   ];
 }
 
@@ -54,10 +54,10 @@ function portChanges(old: PortFacts | undefined, fresh: PortFacts | undefined): 
 function endpointChanges(
   port: string,
   old: readonly EndpointFacts[],
-  fresh: readonly EndpointFacts[],
+  updated: readonly EndpointFacts[],
 ): readonly FactChange[] {
   const before = new Map(old.map((endpoint) => [endpoint.text, endpointText(endpoint)]));
-  const after = new Map(fresh.map((endpoint) => [endpoint.text, endpointText(endpoint)]));
+  const after = new Map(updated.map((endpoint) => [endpoint.text, endpointText(endpoint)]));
   const texts = [...new Set([...before.keys(), ...after.keys()])].toSorted();
   return texts.flatMap((text) => scalar('endpoint', port, before.get(text), after.get(text)));
 }
@@ -66,10 +66,10 @@ function endpointChanges(
 function weightChanges(
   port: string,
   old: readonly EndpointFacts[],
-  fresh: readonly EndpointFacts[],
+  updated: readonly EndpointFacts[],
 ): readonly FactChange[] {
   const before = new Map(old.map((endpoint) => [endpoint.text, endpoint.weight ?? '1']));
-  return fresh.flatMap(({ text, weight = '1' }) => {
+  return updated.flatMap(({ text, weight = '1' }) => {
     const was = before.get(text);
     return was === undefined || was === weight ? [] : scalar('weight', port, `${text} ${was}`, `${text} ${weight}`);
   });
@@ -78,14 +78,14 @@ function weightChanges(
 const openToAll = 'open to all';
 
 /** Removing the last range opens the address to all, the gravest part of such a change, so the change says it. */
-function rangeChanges(port: string, old: readonly string[], fresh: readonly string[]): readonly FactChange[] {
-  if (old.length > 0 && fresh.length > 0) return lists('source-range', port, old, fresh);
-  return scalar('source-range', port, old.join(', ') || openToAll, fresh.join(', ') || openToAll);
+function rangeChanges(port: string, old: readonly string[], updated: readonly string[]): readonly FactChange[] {
+  if (old.length > 0 && updated.length > 0) return lists('source-range', port, old, updated);
+  return scalar('source-range', port, old.join(', ') || openToAll, updated.join(', ') || openToAll);
 }
 
 /** For an added or removed port. */
-const rangesOf = (port: string, old: PortFacts | undefined, fresh: PortFacts | undefined): readonly FactChange[] =>
-  lists('source-range', port, old?.sourceRanges, fresh?.sourceRanges);
+const rangesOf = (port: string, old: PortFacts | undefined, updated: PortFacts | undefined): readonly FactChange[] =>
+  lists('source-range', port, old?.sourceRanges, updated?.sourceRanges);
 
 /** `10.244.1.5:8080 on node-a in zone-a` */
 function endpointText({ text, node, zone }: EndpointFacts): string {
@@ -101,11 +101,11 @@ function lists(
   what: FactChange['what'],
   port: string,
   old: readonly string[] = [],
-  fresh: readonly string[] = [],
+  updated: readonly string[] = [],
 ): readonly FactChange[] {
   return [
-    ...old.filter((text) => !fresh.includes(text)).map((text) => change(what, port, text, undefined)),
-    ...fresh.filter((text) => !old.includes(text)).map((text) => change(what, port, undefined, text)),
+    ...old.filter((text) => !updated.includes(text)).map((text) => change(what, port, text, undefined)),
+    ...updated.filter((text) => !old.includes(text)).map((text) => change(what, port, undefined, text)),
   ];
 }
 
@@ -113,21 +113,21 @@ function scalar(
   what: FactChange['what'],
   port: string | undefined,
   old: string | undefined,
-  fresh: string | undefined,
+  updated: string | undefined,
 ): readonly FactChange[] {
-  return old === fresh ? [] : [change(what, port, old, fresh)];
+  return old === updated ? [] : [change(what, port, old, updated)];
 }
 
 function change(
   what: FactChange['what'],
   port: string | undefined,
   old: string | undefined,
-  fresh: string | undefined,
+  updated: string | undefined,
 ): FactChange {
   return {
     what,
     ...(port === undefined ? {} : { port }),
     ...(old === undefined ? {} : { old }),
-    ...(fresh === undefined ? {} : { new: fresh }),
+    ...(updated === undefined ? {} : { new: updated }),
   };
 }

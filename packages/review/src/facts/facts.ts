@@ -78,9 +78,9 @@ interface PortPair {
  * The ports that a Service has in either bundle, by key. Clients identify a port by number and protocol, so a renamed port is the same
  * port: otherwise a lost endpoint would look like a removed and an added port.
  */
-export function portPairs(old: ServiceFacts | undefined, fresh: ServiceFacts | undefined): readonly PortPair[] {
+export function portPairs(old: ServiceFacts | undefined, updated: ServiceFacts | undefined): readonly PortPair[] {
   const before = new Map((old?.ports ?? []).map((port) => [numberAndProtocolOf(port), port]));
-  const after = new Map((fresh?.ports ?? []).map((port) => [numberAndProtocolOf(port), port]));
+  const after = new Map((updated?.ports ?? []).map((port) => [numberAndProtocolOf(port), port]));
   return [...new Set([...before.keys(), ...after.keys()])]
     .map((number): PortPair => {
       const [was, is] = [before.get(number), after.get(number)];

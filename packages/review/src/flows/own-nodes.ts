@@ -66,10 +66,10 @@ export function addNode(found: Map<string, ReadonlySet<string>>, address: string
 function alone(name: string): ReadonlySet<string> {
   const known = setsOfOne.get(name);
   if (known) return known;
-  const fresh: ReadonlySet<string> = new Set([name]);
+  const single: ReadonlySet<string> = new Set([name]);
   if (setsOfOne.size >= setsOfOneMax) setsOfOne.clear();
-  setsOfOne.set(name, fresh);
-  return fresh;
+  setsOfOne.set(name, single);
+  return single;
 }
 
 const setsOfOne = new Map<string, ReadonlySet<string>>();

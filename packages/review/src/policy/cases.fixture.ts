@@ -45,19 +45,19 @@ export const surviving = (...services: readonly Short[]): Input => ({
   settings: { levels: { SURVIVES_NODE: 'error', SURVIVES_ZONE: 'error' } },
 });
 /** A change of one Service. */
-export const from = (old: Short, fresh: Short, settings: PolicySettings = {}): Input => ({
+export const from = (old: Short, updated: Short, settings: PolicySettings = {}): Input => ({
   base: bundleOf([old]),
-  files: bundleOf([fresh]),
+  files: bundleOf([updated]),
   settings,
 });
 /** The same Services under another profile. */
-export const profile = (old: string, fresh: string, service = web): Input => ({
+export const profile = (old: string, updated: string, service = web): Input => ({
   base: bundleOf([service], old),
-  files: bundleOf([service], fresh),
+  files: bundleOf([service], updated),
 });
 /** A bundle in whose texts one address stands for another: what `sluice render` would refuse to write. */
-export const forged = (services: readonly Short[], old: string, fresh: string): Input => ({
-  files: new Map([...bundleOf(services)].map(([path, text]) => [path, text.replaceAll(old, fresh)])),
+export const forged = (services: readonly Short[], old: string, updated: string): Input => ({
+  files: new Map([...bundleOf(services)].map(([path, text]) => [path, text.replaceAll(old, updated)])),
 });
 export const waiver = (expires: string, subject = 'shop/web'): PolicySettings => ({
   waivers: [{ rule: 'EXTERNAL_IP', subject, reason: 'moved in spring', expires }],
@@ -90,14 +90,14 @@ export const annotated = (key: string, value: string, more = ''): Input => {
   return { ...rest, input: (input ?? '').replace('spec: {', `spec: { ${more === '' ? '' : `${more},`}`) };
 };
 /** Two Services with further lines of their specs, in a bundle as a merge of two changes makes it. */
-export const merged = (one: readonly string[], other: readonly string[], old: string, fresh: string): Input =>
+export const merged = (one: readonly string[], other: readonly string[], old: string, updated: string): Input =>
   forged(
     [
       { ...web, spec: one },
       { ...web, name: 'other', clusterIPs: ['10.96.0.31'], spec: other },
     ],
     old,
-    fresh,
+    updated,
   );
 export const external = spec('externalIPs: [203.0.113.50]');
 

@@ -17,10 +17,10 @@ interface ServicePair {
 function pairsOf({ services, base }: ChangeContext): readonly ServicePair[] {
   const keys = [...new Set([...base.services.keys(), ...services.keys()])].toSorted(compareText);
   return keys.flatMap((key) => {
-    const [old, fresh] = [base.services.get(key) ?? [], services.get(key) ?? []];
+    const [old, updated] = [base.services.get(key) ?? [], services.get(key) ?? []];
     const first = old[0];
-    if (fresh.length === 0) return old.slice(0, 1).map((entry) => ({ old: entry }));
-    return fresh.map((entry): ServicePair => {
+    if (updated.length === 0) return old.slice(0, 1).map((entry) => ({ old: entry }));
+    return updated.map((entry): ServicePair => {
       const before = old.find(({ profile }) => profile === entry.profile) ?? first;
       return { new: entry, ...(before === undefined ? {} : { old: before }) };
     });
@@ -29,13 +29,13 @@ function pairsOf({ services, base }: ChangeContext): readonly ServicePair[] {
 
 /** LAST_ENDPOINT and SERVICE_REMOVED */
 export function lostServices(context: ChangeContext): readonly Violation[] {
-  return pairsOf(context).flatMap(({ old, new: fresh }) => {
+  return pairsOf(context).flatMap(({ old, new: updated }) => {
     if (old === undefined) return [];
-    const served = portPairs(old.facts, fresh?.facts).filter((pair) => (pair.old?.endpoints.length ?? 0) > 0);
-    if (fresh === undefined) return served.length === 0 ? [] : [removed(old, old.facts.service)];
+    const served = portPairs(old.facts, updated?.facts).filter((pair) => (pair.old?.endpoints.length ?? 0) > 0);
+    if (updated === undefined) return served.length === 0 ? [] : [removed(old, old.facts.service)];
     return served.flatMap(({ old: was, new: is }): readonly Violation[] => {
       if (is === undefined) return [removed(old, was!.key)];
-      return is.endpoints.length > 0 ? [] : [emptied(fresh, is.key)];
+      return is.endpoints.length > 0 ? [] : [emptied(updated, is.key)];
     });
   });
 }
@@ -66,19 +66,19 @@ function removed({ facts, profile }: ServiceEntry, what: string): Violation {
 
 /** NODE_PORT_OPENED, AFFINITY_CHANGED and TRAFFIC_POLICY_CHANGED */
 export function changedFacts(context: ChangeContext): readonly Violation[] {
-  return pairsOf(context).flatMap(({ old, new: fresh }) => {
-    if (fresh === undefined) return [];
-    return factChanges(old?.facts, fresh.facts).flatMap((change) => {
+  return pairsOf(context).flatMap(({ old, new: updated }) => {
+    if (updated === undefined) return [];
+    return factChanges(old?.facts, updated.facts).flatMap((change) => {
       const code = codeOf(change, old !== undefined);
       if (code === undefined) return [];
       return [
         {
           code,
-          subject: fresh.facts.service,
-          message: messageOf(change, nodesOfProfile(context.view, fresh.profile).length),
+          subject: updated.facts.service,
+          message: messageOf(change, nodesOfProfile(context.view, updated.profile).length),
           hint: hints[code],
-          path: fresh.path,
-          line: lineOf(context.view, fresh.path, code === 'NODE_PORT_OPENED' ? `node port ${change.new}` : '#'),
+          path: updated.path,
+          line: lineOf(context.view, updated.path, code === 'NODE_PORT_OPENED' ? `node port ${change.new}` : '#'),
         },
       ];
     });
@@ -93,25 +93,25 @@ const hints = {
   TRAFFIC_POLICY_CHANGED: 'Check the flows that `sluice diff` lists',
 } as const satisfies Record<FactCode, string>;
 
-function codeOf({ what, new: fresh }: FactChange, isKnown: boolean): FactCode | undefined {
-  if (what === 'node-port') return fresh === undefined ? undefined : 'NODE_PORT_OPENED';
+function codeOf({ what, new: updated }: FactChange, isKnown: boolean): FactCode | undefined {
+  if (what === 'node-port') return updated === undefined ? undefined : 'NODE_PORT_OPENED';
   if (!isKnown) return undefined;
   if (what === 'affinity') return 'AFFINITY_CHANGED';
   return what === 'internal-policy' || what === 'external-policy' ? 'TRAFFIC_POLICY_CHANGED' : undefined;
 }
 
-function messageOf({ what, port, old, new: fresh }: FactChange, nodes: number): string {
+function messageOf({ what, port, old, new: updated }: FactChange, nodes: number): string {
   if (what === 'node-port')
-    return `Node port ${fresh} of ${port} will open on ${plural(nodes, 'node')}; review required`;
+    return `Node port ${updated} of ${port} will open on ${plural(nodes, 'node')}; review required`;
   const name = { affinity: 'Session affinity', 'internal-policy': 'internalTrafficPolicy' }[what as string];
-  return `${name ?? 'externalTrafficPolicy'} of ${port} will change from ${old ?? 'none'} to ${fresh ?? 'none'}; review required`;
+  return `${name ?? 'externalTrafficPolicy'} of ${port} will change from ${old ?? 'none'} to ${updated ?? 'none'}; review required`;
 }
 
 /** RANGES_WIDENED: sources that were blocked must stay blocked. */
 export function widenedRanges(context: ChangeContext): readonly Violation[] {
-  return pairsOf(context).flatMap(({ old, new: fresh }) => {
-    if (!old || !fresh) return [];
-    return portPairs(old.facts, fresh.facts).flatMap(({ old: was, new: port }) => {
+  return pairsOf(context).flatMap(({ old, new: updated }) => {
+    if (!old || !updated) return [];
+    return portPairs(old.facts, updated.facts).flatMap(({ old: was, new: port }) => {
       // All ports of a Service have the same ranges, so an added one is compared with the first.
       const before = (was ?? old.facts.ports[0])?.sourceRanges ?? [];
       if (port === undefined || before.length === 0 || hostsOf([port], ['load-balancer']).length === 0) return [];
@@ -121,14 +121,14 @@ export function widenedRanges(context: ChangeContext): readonly Violation[] {
       return [
         {
           code: 'RANGES_WIDENED' as const,
-          subject: fresh.facts.service,
-          message: `Cannot admit more sources to ${port.key} (${fresh.facts.family}): ${
+          subject: updated.facts.service,
+          message: `Cannot admit more sources to ${port.key} (${updated.facts.family}): ${
             isDropped
               ? 'its source ranges are removed, so that it is open to all sources'
               : `${wider.join(', ')} was not allowed before`
           }`,
           hint: 'Keep loadBalancerSourceRanges, or waive the finding with the reason for the wider ranges',
-          path: fresh.path,
+          path: updated.path,
           line: 1,
         },
       ];

@@ -35,8 +35,8 @@ export function endpointsChanged({ services, base, settings }: ChangeContext): r
           : [],
       ),
     );
-  const [old, fresh] = [textsOf(base.services, services), textsOf(services, base.services)];
-  const changed = Math.max(without(old, fresh), without(fresh, old));
+  const [old, updated] = [textsOf(base.services, services), textsOf(services, base.services)];
+  const changed = Math.max(without(old, updated), without(updated, old));
   const percent = (100 * changed) / Math.max(1, old.size);
   if (old.size === 0 || percent <= most) return [];
   return [
@@ -73,8 +73,8 @@ export function nodesChanged(context: ChangeContext): readonly Violation[] {
 }
 
 /** Paths of changed files, by profile. */
-function changedPaths(old: BundleFiles, fresh: BundleFiles): ReadonlyMap<string, readonly string[]> {
-  const paths = [...new Set([...old.keys(), ...fresh.keys()])].filter((path) => old.get(path) !== fresh.get(path));
+function changedPaths(old: BundleFiles, updated: BundleFiles): ReadonlyMap<string, readonly string[]> {
+  const paths = [...new Set([...old.keys(), ...updated.keys()])].filter((path) => old.get(path) !== updated.get(path));
   return Map.groupBy(paths, profileIn);
 }
 

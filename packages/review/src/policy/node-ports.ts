@@ -21,14 +21,14 @@ export function nodePortsWidened({ view, services, base }: ChangeContext): reado
   const ports = new Set(all.filter((port) => port !== 0));
   return [...view.profiles].flatMap(([name, profile]) => {
     const before = base.view.profiles.get(name);
-    const [old, fresh] = [before ? addressesOf(before) : [], addressesOf(profile)];
+    const [old, updated] = [before ? addressesOf(before) : [], addressesOf(profile)];
     const isIn = (cidr: string, known: string): boolean =>
       known === cidr || (cidr === ownAddress ? known.endsWith('/0') : covers(known, cidr));
     // An empty list means every address.
-    const isWider = fresh.length === 0 || fresh.some((cidr) => !old.some((known) => isIn(cidr, known)));
+    const isWider = updated.length === 0 || updated.some((cidr) => !old.some((known) => isIn(cidr, known)));
     if (old.length === 0 || !isWider || ports.size === 0) return [];
     const path = profileFile(name);
-    const now = fresh.length === 0 ? 'every address' : fresh.join(', ');
+    const now = updated.length === 0 ? 'every address' : updated.join(', ');
     return [
       {
         code: 'NODE_PORT_OPENED',

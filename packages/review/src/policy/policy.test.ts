@@ -19,13 +19,13 @@ const balanced = (ranges: readonly string[]): Short => ({
 });
 
 function check(
-  fresh: readonly Short[],
+  updated: readonly Short[],
   old: readonly Short[] | undefined,
   settings: PolicySettings = {},
   today = '2026-11-21',
 ): PolicyResult {
   const base = old === undefined ? {} : { base: bundleOf(old) };
-  const result = checkPolicy({ files: bundleOf(fresh), ...base, settings, today });
+  const result = checkPolicy({ files: bundleOf(updated), ...base, settings, today });
   if (!('findings' in result)) throw new Error(result[0]?.message);
   return result;
 }
@@ -140,8 +140,8 @@ test.each([
     ]),
     ['RULE_GROWTH profile default'],
   ],
-] as const)('of a change: %s', (_title, old, fresh, expected) => {
-  expect(brief(check(fresh as readonly Short[], old as readonly Short[]))).toEqual(expected);
+] as const)('of a change: %s', (_title, old, updated, expected) => {
+  expect(brief(check(updated as readonly Short[], old as readonly Short[]))).toEqual(expected);
 });
 
 test('settings permit their networks and change levels', () => {
@@ -155,8 +155,8 @@ test('settings permit their networks and change levels', () => {
 
 test('counts changed nodes by the rules that each one gets', () => {
   // With policy Local a node alone learns of its own endpoint only when guards part them.
-  const fresh = { ...web, endpoints: [...both, '10.244.1.6 node-a z1'] };
-  expect(brief(check([fresh], [web], { nodesChangedPercent: 50 }))).toEqual(['NODES_CHANGED bundle']);
+  const updated = { ...web, endpoints: [...both, '10.244.1.6 node-a z1'] };
+  expect(brief(check([updated], [web], { nodesChangedPercent: 50 }))).toEqual(['NODES_CHANGED bundle']);
   const local = (endpoints: readonly string[]): Short => ({
     ...web,
     spec: ['internalTrafficPolicy: Local'],

@@ -95,9 +95,9 @@ function sysctlsChanged(context: ChangeContext): readonly Violation[] {
   return [...view.profiles.keys()].flatMap((name) => {
     const path = sysctlFile(name);
     if (!base.view.profiles.has(name)) return [];
-    const [old, fresh] = [sysctlsIn(base.view.files, path), sysctlsIn(view.files, path)];
-    return [...new Set([...old.keys(), ...fresh.keys()])].toSorted().flatMap((key) => {
-      const change = changeOf(context, name, old.get(key), fresh.get(key));
+    const [old, updated] = [sysctlsIn(base.view.files, path), sysctlsIn(view.files, path)];
+    return [...new Set([...old.keys(), ...updated.keys()])].toSorted().flatMap((key) => {
+      const change = changeOf(context, name, old.get(key), updated.get(key));
       if (change === undefined) return [];
       return [
         {
@@ -105,8 +105,8 @@ function sysctlsChanged(context: ChangeContext): readonly Violation[] {
           subject: `profile ${name}`,
           message: `Sysctl ${key} will change ${change}; review required`,
           hint: 'A sysctl applies to everything on the nodes of the profile; one that is no longer set keeps its last value',
-          path: fresh.has(key) ? path : profileFile(name),
-          line: fresh.has(key) ? lineOf(view, path, key) : 1,
+          path: updated.has(key) ? path : profileFile(name),
+          line: updated.has(key) ? lineOf(view, path, key) : 1,
         },
       ];
     });
@@ -120,10 +120,10 @@ function changeOf(
   { view, base }: ChangeContext,
   profile: string,
   old: string | undefined,
-  fresh: string | undefined,
+  updated: string | undefined,
 ): string | undefined {
-  if (old !== fresh) return `from ${old ?? 'not set'} to ${fresh ?? 'not set'}`;
-  const name = nodeVariable.exec(fresh ?? '')?.[1];
+  if (old !== updated) return `from ${old ?? 'not set'} to ${updated ?? 'not set'}`;
+  const name = nodeVariable.exec(updated ?? '')?.[1];
   if (name === undefined) return undefined;
   const values = nodesOfProfile(view, profile).flatMap((node) => {
     const [was, is] = [base.view.nodes.get(node), view.nodes.get(node)!];

@@ -21,10 +21,10 @@ const balanced = (ranges: readonly string[], address = true): Short => ({
 /** `severity: sentence: names`, worst first. */
 function effects(
   old: readonly Short[],
-  fresh: readonly Short[],
+  updated: readonly Short[],
   profiles: readonly [string, string] = ['', ''],
 ): readonly string[] {
-  const report = reportOn({ old: bundleOf(old, profiles[0]), fresh: bundleOf(fresh, profiles[1]) });
+  const report = reportOn({ old: bundleOf(old, profiles[0]), updated: bundleOf(updated, profiles[1]) });
   if (!('effects' in report)) throw new Error(report[0]?.message);
   return report.effects.map(
     ({ severity, sentence, subjects }) => `${severity}: ${sentence}: ${subjects.map(({ name }) => name).join(', ')}`,
@@ -96,8 +96,8 @@ test.each([
   ],
 ] satisfies readonly (readonly [string, readonly Short[], readonly Short[], string])[])(
   'when %s',
-  (_title, old, fresh, worst) => {
-    expect(effects(old, fresh)[0]).toBe(worst);
+  (_title, old, updated, worst) => {
+    expect(effects(old, updated)[0]).toBe(worst);
   },
 );
 
@@ -136,7 +136,7 @@ test('a sentence that holds for twenty Services is there once, with all of them'
       clusterIPs: [`10.96.0.${at + 10}`],
       endpoints: [both[0]!, `10.244.2.${last} node-b z2`],
     }));
-  const report = reportOn({ old: bundleOf(many(7)), fresh: bundleOf(many(8)) });
+  const report = reportOn({ old: bundleOf(many(7)), updated: bundleOf(many(8)) });
   if (!('effects' in report)) throw new Error(report[0]?.message);
   expect(report.effects.map(({ sentence, subjects }) => [sentence, subjects.length])).toEqual([
     ['exchanges endpoints', 20],
@@ -145,7 +145,7 @@ test('a sentence that holds for twenty Services is there once, with all of them'
 });
 
 test('the worst severity is that of the Service', () => {
-  const report = reportOn({ old: bundleOf([web]), fresh: bundleOf([{ ...web, type: 'NodePort', endpoints: [] }]) });
+  const report = reportOn({ old: bundleOf([web]), updated: bundleOf([{ ...web, type: 'NodePort', endpoints: [] }]) });
   if (!('effects' in report)) throw new Error(report[0]?.message);
   expect(report.services[0]?.severity).toBe('last-endpoint');
   expect(report.effects.map(({ severity }) => severity)).toEqual(
@@ -161,7 +161,7 @@ test('shares of endpoints are one for each port and family, before and after', (
   };
   const report = reportOn({
     old: bundleOf([dual]),
-    fresh: bundleOf([{ ...dual, endpoints: dual.endpoints!.slice(1) }]),
+    updated: bundleOf([{ ...dual, endpoints: dual.endpoints!.slice(1) }]),
   });
   if (!('effects' in report)) throw new Error(report[0]?.message);
   expect(report.services[0]?.endpoints.map(({ text, fate, before, after }) => [text, fate, before, after])).toEqual([

@@ -20,9 +20,9 @@ function profileEffects({ profiles, nodes, settings }: BundleDiff): readonly Sin
     ...own.map(profileEffect),
     ...nodes.added.map((node) => other('adds', 'joins the cluster', node)),
     ...nodes.removed.map((node) => other('closes', 'leaves the cluster', node)),
-    ...files.map(({ file, old, new: fresh }) => {
+    ...files.map(({ file, old, new: updated }) => {
       const lines = [
-        fresh.length > 0 ? `${plural(fresh.length, 'line')} added` : '',
+        updated.length > 0 ? `${plural(updated.length, 'line')} added` : '',
         old.length > 0 ? `${plural(old.length, 'line')} removed` : '',
       ];
       return other('settings', 'has other settings', file, lines.filter(Boolean).join(', '));
@@ -37,11 +37,11 @@ function covers({ profile, what }: ProfileChange, file: string): boolean {
   return what === 'sysctl' ? isSysctl : !isSysctl && file.startsWith(`profiles/${profile}/base/`);
 }
 
-function profileEffect({ profile, nodes, what, old, new: fresh }: ProfileChange): SingleEffect {
+function profileEffect({ profile, nodes, what, old, new: updated }: ProfileChange): SingleEffect {
   const [name, on] = [`profile ${profile}`, plural(nodes, 'node')];
-  const turn = `${old ?? 'none'} → ${fresh ?? 'none'}, on ${on}`;
+  const turn = `${old ?? 'none'} → ${updated ?? 'none'}, on ${on}`;
   if (what === 'mode') {
-    const mode = fresh?.split(',')[0] ?? '';
+    const mode = updated?.split(',')[0] ?? '';
     return other('connections', `changes to mode ${mode}: established connections break`, name, turn);
   }
   if (what === 'sysctl') return other('settings', 'changes a sysctl of its nodes', name, turn);
@@ -131,11 +131,11 @@ function judge(flow: ChangedFlow, outside: ReadonlySet<string>): readonly [Sever
 }
 
 /** What happens to packets that are served neither before nor after a change; undefined for others. */
-function refusalTurn({ branches: old }: FlowOutcome, { branches: fresh }: FlowOutcome): string | undefined {
-  const isUnserved = [...old, ...fresh].every(({ verdict }) => verdict !== 'dnat' && verdict !== 'accept');
+function refusalTurn({ branches: old }: FlowOutcome, { branches: updated }: FlowOutcome): string | undefined {
+  const isUnserved = [...old, ...updated].every(({ verdict }) => verdict !== 'dnat' && verdict !== 'accept');
   if (!isUnserved) return undefined;
   const passes = (branches: FlowOutcome['branches']): boolean => branches.some(({ verdict }) => verdict === 'pass');
-  const [did, does] = [passes(old), passes(fresh)];
+  const [did, does] = [passes(old), passes(updated)];
   if (did === does) return 'refuses packets in another way';
   return does ? 'lets packets pass that it refused' : 'refuses packets that matched no Service';
 }
@@ -152,11 +152,11 @@ function isFromOutside({ source, alsoFrom, destination }: ChangedFlow, outside: 
  * Whether masquerading starts or ends: for the endpoints of both sides, or, if there are none, for all of either. Masquerading replaces the
  * client's address with one of the node.
  */
-function maskOf(old: FlowOutcome, fresh: FlowOutcome): 'on' | 'off' | undefined {
+function maskOf(old: FlowOutcome, updated: FlowOutcome): 'on' | 'off' | undefined {
   const was = new Map(
     old.branches.flatMap(({ to, masquerade }) => (to === undefined ? [] : [[to, masquerade] as const])),
   );
-  const is = fresh.branches.flatMap(({ to, masquerade }) => (to === undefined ? [] : [[to, masquerade] as const]));
+  const is = updated.branches.flatMap(({ to, masquerade }) => (to === undefined ? [] : [[to, masquerade] as const]));
   const both = is.filter(([to]) => was.has(to));
   const turned = both.find(([to, masked]) => was.get(to) !== masked);
   if (turned) return turned[1] ? 'on' : 'off';

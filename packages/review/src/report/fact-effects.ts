@@ -77,34 +77,34 @@ function factSayings(fact: FactChange, change: ServiceChange): readonly Saying[]
 }
 
 function sayingsOf(fact: FactChange, { changes, kind, nodes }: ServiceChange): readonly Saying[] {
-  const { what, old, new: fresh } = fact;
+  const { what, old, new: updated } = fact;
   const port = fact.port === undefined ? '' : portPart(fact.port);
-  const turn = `${old ?? 'none'} → ${fresh ?? 'none'}`;
+  const turn = `${old ?? 'none'} → ${updated ?? 'none'}`;
   switch (what) {
     case 'type':
       return [['settings', 'changes its type', turn]];
     case 'port':
-      if (old === undefined) return [['adds', 'gets a port', portPart(fresh!)]];
-      if (fresh === undefined) return [['closes', 'loses a port', portPart(old)]];
-      return [['settings', 'renames a port', `${portPart(old)} → ${portPart(fresh)}`]];
+      if (old === undefined) return [['adds', 'gets a port', portPart(updated!)]];
+      if (updated === undefined) return [['closes', 'loses a port', portPart(old)]];
+      return [['settings', 'renames a port', `${portPart(old)} → ${portPart(updated)}`]];
     case 'address':
       return [
-        ...(fresh === undefined ? [] : [opened(fresh)]),
+        ...(updated === undefined ? [] : [opened(updated)]),
         ...(old === undefined ? [] : [['closes', `loses ${addressKind(old)}`, addressPart(old)] as const]),
       ];
     case 'node-port':
       return [
-        ...(fresh === undefined
+        ...(updated === undefined
           ? []
-          : [['opens', `opens a node port on ${plural(nodes, 'node')}`, `${fresh} for ${port}`] as const]),
+          : [['opens', `opens a node port on ${plural(nodes, 'node')}`, `${updated} for ${port}`] as const]),
         ...(old === undefined ? [] : [['closes', 'closes a node port', `${old} for ${port}`] as const]),
       ];
     case 'endpoint':
       return []; // counted for all families and profiles at once
     case 'internal-policy':
-      return [['moves', `changes internalTrafficPolicy to ${fresh}`, port]];
+      return [['moves', `changes internalTrafficPolicy to ${updated}`, port]];
     case 'external-policy':
-      return [['moves', `changes externalTrafficPolicy to ${fresh}`, port]];
+      return [['moves', `changes externalTrafficPolicy to ${updated}`, port]];
     case 'affinity':
       return [['connections', 'changes its session affinity: clients may lose their endpoint', `${turn}, ${port}`]];
     case 'scheduler':
@@ -120,12 +120,16 @@ function sayingsOf(fact: FactChange, { changes, kind, nodes }: ServiceChange): r
 
 /** Ranges of a port that was not there widen nothing. */
 const isNewPort = ({ port }: FactChange, changes: readonly FactChange[]): boolean =>
-  changes.some(({ what, old, new: fresh }) => what === 'port' && old === undefined && fresh === port);
+  changes.some(({ what, old, new: updated }) => what === 'port' && old === undefined && updated === port);
 
-function rangeSaying({ old, new: fresh }: FactChange, port: string): Saying {
-  if (fresh === 'open to all') return ['opens', 'is opened to all sources', port];
-  if (old === undefined) return ['opens', 'accepts further sources', `${fresh}, ${port}`];
-  return ['closes', 'accepts fewer sources', `${fresh === undefined ? `without ${old}` : `only ${fresh}`}, ${port}`];
+function rangeSaying({ old, new: updated }: FactChange, port: string): Saying {
+  if (updated === 'open to all') return ['opens', 'is opened to all sources', port];
+  if (old === undefined) return ['opens', 'accepts further sources', `${updated}, ${port}`];
+  return [
+    'closes',
+    'accepts fewer sources',
+    `${updated === undefined ? `without ${old}` : `only ${updated}`}, ${port}`,
+  ];
 }
 
 const addressKinds = {

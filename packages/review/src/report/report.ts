@@ -36,7 +36,7 @@ interface ReportNode {
 /** The input of a report. */
 interface ReportInput {
   readonly old: BundleFiles;
-  readonly fresh: BundleFiles;
+  readonly updated: BundleFiles;
   /** Present: check the policy too. */
   readonly policy?: { readonly settings: PolicySettings; readonly today: string };
   /** Single failures of the new bundle, computed elsewhere. */
@@ -44,9 +44,9 @@ interface ReportInput {
 }
 
 /** Compares two bundles for a report. @returns the report, or the problems for which nodes would refuse a bundle */
-export function reportOn({ old, fresh, policy, whatIf }: ReportInput): ChangeReport | readonly Problem[] {
+export function reportOn({ old, updated, policy, whatIf }: ReportInput): ChangeReport | readonly Problem[] {
   const memory = new Memory();
-  const [before, after] = [viewOf(old, memory), viewOf(fresh, memory)];
+  const [before, after] = [viewOf(old, memory), viewOf(updated, memory)];
   if (!('index' in before)) return before;
   if (!('index' in after)) return after;
   const diff = diffViews(before, after);

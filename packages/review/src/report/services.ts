@@ -44,10 +44,10 @@ export interface ReportEndpoint {
 /** The Services of both bundles, by name. */
 export function servicesOf(
   old: ServiceEntries,
-  fresh: ServiceEntries,
+  updated: ServiceEntries,
   changed: ReadonlySet<string>,
 ): readonly ReportService[] {
-  const [before, after] = [byName(old), byName(fresh)];
+  const [before, after] = [byName(old), byName(updated)];
   const names = [...new Set([...before.keys(), ...after.keys()])].toSorted(compareText);
   return names.map((service) => {
     const [was, is] = [before.get(service), after.get(service)];
@@ -79,9 +79,9 @@ const kinds = [
 ] as const satisfies readonly ReportFrontend['kind'][];
 
 function frontendsOf(was: Side, is: Side): readonly ReportFrontend[] {
-  const [old, fresh] = [frontendsIn(was), frontendsIn(is)];
-  return [...new Map([...old, ...fresh])]
-    .map(([key, frontend]) => ({ ...frontend, fate: statusOf(old.has(key), fresh.has(key)) }))
+  const [old, updated] = [frontendsIn(was), frontendsIn(is)];
+  return [...new Map([...old, ...updated])]
+    .map(([key, frontend]) => ({ ...frontend, fate: statusOf(old.has(key), updated.has(key)) }))
     .toSorted((a, b) => kinds.indexOf(a.kind) - kinds.indexOf(b.kind) || compareText(a.text, b.text));
 }
 
@@ -101,10 +101,10 @@ const portsIn = (side: Side): readonly PortFacts[] => (side ?? []).flatMap(({ fa
 type PlacedEndpoint = EndpointFacts & { readonly port: string; readonly share: number };
 
 function endpointsOf(was: Side, is: Side): readonly ReportEndpoint[] {
-  const [old, fresh] = [endpointsIn(was), endpointsIn(is)];
-  const keys = [...new Set([...old.keys(), ...fresh.keys()])];
+  const [old, updated] = [endpointsIn(was), endpointsIn(is)];
+  const keys = [...new Set([...old.keys(), ...updated.keys()])];
   return keys.toSorted(compareText).map((key) => {
-    const [before, after] = [old.get(key), fresh.get(key)];
+    const [before, after] = [old.get(key), updated.get(key)];
     const { text, port, node, zone } = (after ?? before)!;
     return {
       text,

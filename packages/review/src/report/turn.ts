@@ -4,8 +4,8 @@ import type { FlowOutcome } from '../flows/flow.ts';
 export type FlowEffect = 'opens' | 'closes' | 'moves';
 
 /** The effect of a changed outcome. */
-export function effectOf(old: FlowOutcome, fresh: FlowOutcome): FlowEffect {
-  const [was, is] = [reaches(old), reaches(fresh)];
+export function effectOf(old: FlowOutcome, updated: FlowOutcome): FlowEffect {
+  const [was, is] = [reaches(old), reaches(updated)];
   return was === is ? 'moves' : is ? 'opens' : 'closes';
 }
 

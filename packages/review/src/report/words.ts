@@ -91,8 +91,10 @@ export function countsText(diff: BundleDiff): string {
     removed === 0 ? '' : `${plural(removed, 'Service')} removed`,
     changed === 0 ? '' : `${plural(changed, 'Service')} ${changed === 1 ? 'changes' : 'change'}`,
     nodePortsText(diff),
-    ...diff.profiles.flatMap(({ profile, nodes, what, new: fresh = '' }) =>
-      what === 'mode' ? [`profile ${profile} changes to mode ${fresh.split(',')[0]} on ${plural(nodes, 'node')}`] : [],
+    ...diff.profiles.flatMap(({ profile, nodes, what, new: updated = '' }) =>
+      what === 'mode'
+        ? [`profile ${profile} changes to mode ${updated.split(',')[0]} on ${plural(nodes, 'node')}`]
+        : [],
     ),
     settingsText(diff),
     diff.nodes.added.length === 0 ? '' : `${plural(diff.nodes.added.length, 'node')} added`,

@@ -35,7 +35,7 @@ export interface TableState {
 /** A changed file. */
 interface Replaced {
   readonly old: FileUnits;
-  readonly fresh: FileUnits;
+  readonly relinked: FileUnits;
 }
 
 /** With more changed files than this, all files are linked. */
@@ -67,10 +67,10 @@ export function relink(
   const replaced: Replaced[] = [];
   for (const at of places) {
     const old = units[at] as FileUnits;
-    const fresh = placeUnits(files[at] as FileSections, scope, namers, memory);
-    if (!tableNames.every((table) => sameShape(table, old[table], fresh[table]))) return undefined;
-    units[at] = fresh;
-    replaced.push({ old, fresh });
+    const relinked = placeUnits(files[at] as FileSections, scope, namers, memory);
+    if (!tableNames.every((table) => sameShape(table, old[table], relinked[table]))) return undefined;
+    units[at] = relinked;
+    replaced.push({ old, relinked });
   }
   const nat = relinkTable('nat', last, replaced, namers.nat);
   const filter = nat && relinkTable('filter', last, replaced, namers.filter);
@@ -83,7 +83,7 @@ export function relink(
 function haveDistinctChains(replaced: readonly Replaced[]): boolean {
   return tableNames.every((table) => {
     // One file may have a group twice: SVC and SVL of a Service whose endpoints are all on this node.
-    const names = replaced.flatMap(({ fresh }) => [...new Set(fresh[table].chains.map(({ name }) => name))]);
+    const names = replaced.flatMap(({ relinked }) => [...new Set(relinked[table].chains.map(({ name }) => name))]);
     return new Set(names).size === names.length;
   });
 }
@@ -153,9 +153,11 @@ function relinkTable(
 ): { readonly table: TableState; readonly program: TableProgram } | undefined {
   const { dispatched: before, inner: innerBefore } = tables[name];
   const swap: Swap = new Map(
-    replaced.flatMap(({ old, fresh }) => old[name].base.map((rule, at) => [rule, fresh[name].base[at] as LinkedRule])),
+    replaced.flatMap(({ old, relinked }) =>
+      old[name].base.map((rule, at) => [rule, relinked[name].base[at] as LinkedRule]),
+    ),
   );
-  if (replaced.every(({ old, fresh }) => old[name] === fresh[name]))
+  if (replaced.every(({ old, relinked }) => old[name] === relinked[name]))
     return { table: tables[name], program: program[name] };
   const dispatched = redispatched(name, before, swap, namer);
   if (!dispatched || limitProblems(name, options.family, dispatched).length > 0) return undefined;

@@ -32,12 +32,12 @@ export function replaceChains(
     if (renamed.has(name) || !before) continue;
     const rules = before.map((rule) => retargeted(rule, names));
     const stem = stemOf(name);
-    const fresh =
+    const replacement =
       stem === undefined
         ? { name, rules }
         : namedAs(stem, name, rules, (one, lines) => isTaken(one, lines) || differs(table, one, lines));
-    names.set(name, fresh.name);
-    changes.set(name, undefined).set(fresh.name, fresh.rules);
+    names.set(name, replacement.name);
+    changes.set(name, undefined).set(replacement.name, replacement.rules);
   }
   const whole = Layered.of(table.chains).with(addedChains(chains, table));
   const stays = reachableFrom([...chains.keys()], whole);
@@ -132,8 +132,8 @@ function unreachable(
 
 function retargeted(rule: string, names: ReadonlyMap<string, string>): string {
   const callee = calleeOf(rule);
-  const fresh = callee === undefined ? undefined : names.get(callee);
-  return callee === undefined || fresh === undefined ? rule : `${rule.slice(0, -callee.length)}${fresh}`;
+  const replacement = callee === undefined ? undefined : names.get(callee);
+  return callee === undefined || replacement === undefined ? rule : `${rule.slice(0, -callee.length)}${replacement}`;
 }
 
 /** Returns the rules under the first name of `namesFor` that is free. */

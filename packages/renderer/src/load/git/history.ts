@@ -129,8 +129,8 @@ export class BundleHistory {
   }
 
   #read(entries: readonly BlobEntry[]): BundleFiles {
-    const fresh = new Set(entries.flatMap(({ blob }) => (this.#texts.has(blob) ? [] : [blob])));
-    for (const [blob, text] of readBlobs(this.place, [...fresh])) {
+    const unread = new Set(entries.flatMap(({ blob }) => (this.#texts.has(blob) ? [] : [blob])));
+    for (const [blob, text] of readBlobs(this.place, [...unread])) {
       this.#texts.set(blob, text);
       this.#characters += text.length;
     }

@@ -70,15 +70,15 @@ function grantAll(
     nodePorts: ports.all,
     ...(health.all !== undefined && { healthCheckNodePort: health.all }),
   };
-  if (addresses.fresh.length === 0 && Object.keys(ports.fresh).length === 0 && health.fresh === undefined)
+  if (addresses.added.length === 0 && Object.keys(ports.added).length === 0 && health.added === undefined)
     return { all };
-  const healthCheckNodePort = health.fresh ?? old?.healthCheckNodePort;
+  const healthCheckNodePort = health.added ?? old?.healthCheckNodePort;
   const file: Allocation = {
     namespace,
     name,
     ...(old?.file !== undefined && { file: old.file }),
-    clusterIPs: [...(old?.clusterIPs ?? []), ...addresses.fresh],
-    nodePorts: { ...old?.nodePorts, ...ports.fresh },
+    clusterIPs: [...(old?.clusterIPs ?? []), ...addresses.added],
+    nodePorts: { ...old?.nodePorts, ...ports.added },
     ...(healthCheckNodePort !== undefined && { healthCheckNodePort }),
   };
   return { all, file };
@@ -88,18 +88,18 @@ function grantAddresses(
   run: AllocationRun,
   request: AllocationRequest,
   old: Allocation | undefined,
-): { all: string[]; fresh: string[] } {
+): { all: string[]; added: string[] } {
   const all: string[] = [];
-  const fresh: string[] = [];
+  const added: string[] = [];
   for (const family of request.families) {
     const ofFamily = (address: string): boolean => familyOfAddress(address) === family;
     const known = request.clusterIPs.find(ofFamily) ?? old?.clusterIPs.find(ofFamily);
     const address = known ?? newAddress(run, request, family);
     if (address === undefined) continue;
     all.push(address);
-    if (known === undefined) fresh.push(address);
+    if (known === undefined) added.push(address);
   }
-  return { all, fresh };
+  return { all, added };
 }
 
 function newAddress(run: AllocationRun, request: AllocationRequest, family: Family): string | undefined {
@@ -126,13 +126,13 @@ function grantNodePorts(
   run: AllocationRun,
   request: AllocationRequest,
   old: Allocation | undefined,
-): { all: NodePorts; fresh: NodePorts } {
+): { all: NodePorts; added: NodePorts } {
   const all: NodePorts = {};
-  const fresh: NodePorts = {};
+  const added: NodePorts = {};
   const known = (port: AllocationPort): number =>
     port.nodePort || (request.wantsNodePorts ? (old?.nodePorts[portKey(port)] ?? 0) : 0);
   for (const port of request.ports) if (known(port) > 0) all[portKey(port)] = known(port);
-  if (!request.wantsNodePorts) return { all, fresh };
+  if (!request.wantsNodePorts) return { all, added };
   for (const port of request.ports) {
     const key = portKey(port);
     if (all[key] !== undefined) continue;
@@ -144,22 +144,22 @@ function grantNodePorts(
       shared ?? take(run, request, [run.ranges.ports], seedOf.nodePort(serviceName(request), key), ['spec', 'ports']);
     if (number === undefined) continue;
     all[key] = number;
-    fresh[key] = number;
+    added[key] = number;
   }
-  return { all, fresh };
+  return { all, added };
 }
 
 function grantHealthPort(
   run: AllocationRun,
   request: AllocationRequest,
   old: Allocation | undefined,
-): { all?: number; fresh?: number } {
+): { all?: number; added?: number } {
   if (request.healthCheckNodePort === 'none') return {};
   if (request.healthCheckNodePort !== 'wanted') return { all: request.healthCheckNodePort };
   if (old?.healthCheckNodePort !== undefined) return { all: old.healthCheckNodePort };
   const seed = seedOf.healthCheckNodePort(serviceName(request));
-  const fresh = take(run, request, [run.ranges.ports], seed, ['spec', 'healthCheckNodePort']);
-  return fresh === undefined ? {} : { all: fresh, fresh };
+  const added = take(run, request, [run.ranges.ports], seed, ['spec', 'healthCheckNodePort']);
+  return added === undefined ? {} : { all: added, added };
 }
 
 /** One free number, entered under the request's name; a problem when there is none. */

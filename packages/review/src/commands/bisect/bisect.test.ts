@@ -365,24 +365,24 @@ describe('sluice trace --at', () => {
     const old = versionNow();
     repository.endpoints();
     const second = repository.commit();
-    const fresh = versionNow();
+    const updated = versionNow();
     const given = ['--receipts', receipts, '--allowed-receipts', allowed];
     say(1, repository.secondsOf(1) + 5, old);
     expect((await at(first, ...given)).stdout).toContain(
       `node-1 ran these rules, version ${old}: first in its receipt of 2027-01-15T08:01:05Z (receipt 1, confirmed) and ran them in its newest receipt`,
     );
     expect((await bisect(first, ...given)).stdout).toContain(
-      `no receipt says that node-1 ran these rules, version ${fresh}: at that time it ran version ${old}`,
+      `no receipt says that node-1 ran these rules, version ${updated}: at that time it ran version ${old}`,
     );
-    say(2, repository.secondsOf(2) + 90, fresh);
+    say(2, repository.secondsOf(2) + 90, updated);
     expect((await at(first, ...given)).stdout).toContain(
-      `; at 2027-01-15T08:03:30Z (receipt 2, confirmed) it ran version ${fresh}`,
+      `; at 2027-01-15T08:03:30Z (receipt 2, confirmed) it ran version ${updated}`,
     );
     expect((await bisect(first, ...given)).stdout).toContain(
-      `node-1 ran these rules, version ${fresh}: first in its receipt of 2027-01-15T08:03:30Z (receipt 2, confirmed)`,
+      `node-1 ran these rules, version ${updated}: first in its receipt of 2027-01-15T08:03:30Z (receipt 2, confirmed)`,
     );
     execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', `${key}2`]);
-    say(2, repository.secondsOf(2) + 90, fresh, `${key}2`);
+    say(2, repository.secondsOf(2) + 90, updated, `${key}2`);
     expect((await at(second, ...given)).stdout, 'a receipt with a foreign signature').toContain('no receipt says');
     expect(await at(second, '--receipts', receipts)).toMatchObject({
       status: 2,

@@ -145,9 +145,9 @@ const mergeBaseOf = (history: BundleHistory, { parents: [first, second] }: Commi
 
 /** The files of the node that differ between two steps, in byte order. */
 function differing(history: BundleHistory, { options }: TraceWords, a: HistoryStep, b: HistoryStep): readonly string[] {
-  const [old, fresh] = [a, b].map((step) => orStop<BundleFiles>(history.filesOf(options.node, step)));
-  const paths = [...new Set([...old!.keys(), ...fresh!.keys()])].toSorted(compareText);
-  return paths.filter((path) => old!.get(path) !== fresh!.get(path));
+  const [old, updated] = [a, b].map((step) => orStop<BundleFiles>(history.filesOf(options.node, step)));
+  const paths = [...new Set([...old!.keys(), ...updated!.keys()])].toSorted(compareText);
+  return paths.filter((path) => old!.get(path) !== updated!.get(path));
 }
 
 function noDifference(from: HistoryStep, to: HistoryStep): Problem {

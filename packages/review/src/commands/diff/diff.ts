@@ -103,11 +103,11 @@ interface DiffOptions extends SideOptions {
 }
 
 /** `sluice diff`: prints the differences of two bundles, or of two directories of manifests, and their effect on traffic. */
-export async function diffCommand(old: string, fresh: string, options: DiffOptions): Promise<number> {
+export async function diffCommand(old: string, updated: string, options: DiffOptions): Promise<number> {
   progress(`reading ${old}`);
   const before = await sideAt(old, options);
-  progress(`reading ${fresh}`);
-  const after = await sideAt(fresh, options);
+  progress(`reading ${updated}`);
+  const after = await sideAt(updated, options);
   if (isRefused(before) || isRefused(after)) {
     // Both sides share one sluice.yaml: its problems are printed once.
     reportProblems([before, after].filter(isRefused).flat());
@@ -120,7 +120,7 @@ export async function diffCommand(old: string, fresh: string, options: DiffOptio
   }
   progress('comparing');
   if (options.output === 'html') {
-    return printPage({ old: { name: old, files: before }, fresh: { name: fresh, files: after } });
+    return printPage({ old: { name: old, files: before }, updated: { name: updated, files: after } });
   }
   const diff = diffBundles(before, after);
   if (!('flows' in diff)) {
@@ -139,7 +139,7 @@ async function printPage(sides: ReportSides): Promise<number> {
     import('../../report/report.ts'),
     import('../../emit/report/html.ts'),
   ]);
-  const report = reportOn({ old: sides.old.files, fresh: sides.fresh.files });
+  const report = reportOn({ old: sides.old.files, updated: sides.updated.files });
   if (!('diff' in report)) {
     reportProblems(report);
     return exitCodes.problem;

@@ -35,13 +35,13 @@ interface ReportOptions {
 }
 
 /** `sluice report`: prints a page, or a comment, on the effect of a change. */
-export async function reportCommand(old: string, fresh: string, options: ReportOptions): Promise<number> {
+export async function reportCommand(old: string, updated: string, options: ReportOptions): Promise<number> {
   const today = dayOf(options.today);
   const settings = policyIn(options.config);
   if (settings === undefined) return exitCodes.problem;
   progress('reading');
   const before = { name: old, files: bundleAt(old) };
-  const after = { name: fresh, files: bundleAt(fresh) };
+  const after = { name: updated, files: bundleAt(updated) };
   progress('comparing');
   const policy = options.config === undefined ? {} : { policy: { settings, today } };
   const judged = options.whatIf === true ? judge(after.files, settings, today) : undefined;
@@ -50,14 +50,14 @@ export async function reportCommand(old: string, fresh: string, options: ReportO
     return exitCodes.problem;
   }
   const whatIfs = judged === undefined ? {} : { whatIf: reportedFailures(judged) };
-  const report = reportOn({ old: before.files, fresh: after.files, ...policy, ...whatIfs });
+  const report = reportOn({ old: before.files, updated: after.files, ...policy, ...whatIfs });
   if (!('diff' in report)) {
     reportProblems(report);
     return exitCodes.problem;
   }
   progress('writing');
   const config = options.config === undefined ? {} : { config: options.config };
-  print(await printed(report, { old: before, fresh: after, ...config }, options));
+  print(await printed(report, { old: before, updated: after, ...config }, options));
   return isSame(report.diff) ? exitCodes.done : exitCodes.different;
 }
 
@@ -70,22 +70,22 @@ function judge(files: BundleFiles, settings: PolicySettings, today: string): Ret
 
 async function printed(report: ChangeReport, sides: ReportSides, options: ReportOptions): Promise<string> {
   const link = options.reportUrl === undefined ? {} : { reportUrl: options.reportUrl };
-  if (options.summary === true) return reportSummary(report, { bundle: sides.fresh.name, ...link });
+  if (options.summary === true) return reportSummary(report, { bundle: sides.updated.name, ...link });
   if (options.output === 'json') return document('ChangeReport', report);
   if (options.output === 'text') return `${printDiff(report.diff, 'text')}${policyText(report, sides)}`;
   if (options.output === 'html') return (await import('../../emit/report/html.ts')).reportHtml(report, sides);
   return reportMarkdown(report, {
-    size: diffSize(sides.old.files, sides.fresh.files),
+    size: diffSize(sides.old.files, sides.updated.files),
     ...(options.comment === true ? { charactersMax: commentCharactersMax } : {}),
     ...link,
   });
 }
 
 /** The results of the policy for the new bundle; empty without a config. */
-function policyText({ policy }: ChangeReport, { fresh, config }: ReportSides): string {
+function policyText({ policy }: ChangeReport, { updated, config }: ReportSides): string {
   if (policy === undefined) return '';
   const settings = config === undefined ? {} : { config };
-  return `\n${printPolicy({ result: policy, bundle: fresh.name, ...settings }, 'text')}`;
+  return `\n${printPolicy({ result: policy, bundle: updated.name, ...settings }, 'text')}`;
 }
 
 /** The failures that a report shows: those that take something from clients or break a rule, the worst first. */

@@ -25,7 +25,7 @@ export function addDiff(program: Command): void {
     .option('--base <SNAPSHOT>', 'with manifests: the base of both; may be repeated', collect)
     .addOption(outputOption('markdown', 'html'))
     .option('--raw', 'print a unified diff of the files instead')
-    .action(run(async (options, old, fresh) => (await import('../diff/diff.ts')).diffCommand(old, fresh, options)));
+    .action(run(async (options, old, updated) => (await import('../diff/diff.ts')).diffCommand(old, updated, options)));
 }
 
 /** Adds `sluice report`. */
@@ -57,7 +57,7 @@ export function addReport(program: Command): void {
     .option('--report-url <URL>', 'with markdown: a link to the full report', notEmpty)
     .addOption(outputOption('html', 'markdown').default('html'))
     .action(
-      run(async (options, old, fresh) => (await import('../report/report.ts')).reportCommand(old, fresh, options)),
+      run(async (options, old, updated) => (await import('../report/report.ts')).reportCommand(old, updated, options)),
     );
 }
 

@@ -16,9 +16,9 @@ export interface DiffSize {
 const webLimits = { files: 300, lines: 20_000, bytes: 1_000_000 } as const satisfies DiffSize;
 
 /** Measures the diff of two bundles in Git's format. */
-export function diffSize(old: BundleFiles, fresh: BundleFiles): DiffSize {
+export function diffSize(old: BundleFiles, updated: BundleFiles): DiffSize {
   const size = { files: 0, lines: 0, bytes: 0 };
-  for (const { patch } of patches(old, fresh)) {
+  for (const { patch } of patches(old, updated)) {
     size.files++;
     size.bytes += Buffer.byteLength(patch);
     for (let at = patch.indexOf('\n'); at >= 0; at = patch.indexOf('\n', at + 1)) size.lines++;

@@ -42,8 +42,8 @@ export function pageFlow(flow: ChangedFlow): PageFlow {
 }
 
 /** The ends of connections of both sides: those that leave, then those that come, then those that stay. */
-function branchesOf(old: FlowOutcome, fresh: FlowOutcome): readonly PageBranch[] {
-  const [before, after] = [byEnd(old), byEnd(fresh)];
+function branchesOf(old: FlowOutcome, updated: FlowOutcome): readonly PageBranch[] {
+  const [before, after] = [byEnd(old), byEnd(updated)];
   const ends = [...new Set([...before.keys(), ...after.keys()])].toSorted(compareText);
   const order = ({ before: was, after: is }: PageBranch): number => (is === undefined ? 0 : was === undefined ? 1 : 2);
   return ends
@@ -63,7 +63,7 @@ const byEnd = ({ branches }: FlowOutcome): ReadonlyMap<string, Branch> =>
   new Map(branches.map((branch) => [endText(branch), branch]));
 
 /** `− 10.244.3.6:9000; 2 stay, 33.3333 % → 50 %; masquerading ends` */
-function whatText(branches: readonly PageBranch[], old: FlowOutcome, fresh: FlowOutcome): string {
+function whatText(branches: readonly PageBranch[], old: FlowOutcome, updated: FlowOutcome): string {
   const [leave, come, stay] = [
     branches.filter(({ after }) => after === undefined),
     branches.filter(({ before }) => before === undefined),
@@ -73,9 +73,9 @@ function whatText(branches: readonly PageBranch[], old: FlowOutcome, fresh: Flow
     leave.length === 0 ? '' : `− ${some(leave)}`,
     come.length === 0 ? '' : `+ ${some(come)}`,
     stay.length === 0 ? '' : `${stay.length} ${stay.length === 1 ? 'stays' : 'stay'}${sharesText(stay)}`,
-    maskText(old, fresh),
-    old.affinity === fresh.affinity ? '' : `affinity ${old.affinity ?? 'none'} → ${fresh.affinity ?? 'none'}`,
-    old.scheduler === fresh.scheduler ? '' : `scheduler ${old.scheduler ?? 'none'} → ${fresh.scheduler ?? 'none'}`,
+    maskText(old, updated),
+    old.affinity === updated.affinity ? '' : `affinity ${old.affinity ?? 'none'} → ${updated.affinity ?? 'none'}`,
+    old.scheduler === updated.scheduler ? '' : `scheduler ${old.scheduler ?? 'none'} → ${updated.scheduler ?? 'none'}`,
   ];
   return parts.filter(Boolean).join('; ');
 }
@@ -96,13 +96,13 @@ function sharesText(stay: readonly PageBranch[]): string {
 
 const shortPercent = (share: number): string => percentText(Math.round(share * 1000) / 1000);
 
-function maskText(old: FlowOutcome, fresh: FlowOutcome): string {
+function maskText(old: FlowOutcome, updated: FlowOutcome): string {
   const masked = ({ branches }: FlowOutcome): boolean | undefined => {
     const ends = branches.filter(({ to }) => to !== undefined);
     if (ends.length === 0) return undefined;
     return ends.every(({ masquerade }) => masquerade);
   };
-  const [was, is] = [masked(old), masked(fresh)];
+  const [was, is] = [masked(old), masked(updated)];
   if (was === undefined || is === undefined || was === is) return '';
   return is ? 'masquerading starts' : 'masquerading ends';
 }

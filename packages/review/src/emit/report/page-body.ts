@@ -68,7 +68,7 @@ export function pageBody(report: ChangeReport, data: PageData, sides: ReportSide
   return [
     shapeSymbols(),
     '<a class="skip" href="#changes">To what changes</a>\n<header>\n',
-    `<p class="sides"><b>Sluice</b> compares <code>${html(sides.old.name)}</code> with <code>${html(sides.fresh.name)}</code></p>\n`,
+    `<p class="sides"><b>Sluice</b> compares <code>${html(sides.old.name)}</code> with <code>${html(sides.updated.name)}</code></p>\n`,
     ...headOf(report),
     severityTiles(report.effects),
     `</header>\n<nav aria-label="Views"><ul>${views.map(navItem).join('')}</ul></nav>\n<main>\n`,
@@ -93,7 +93,7 @@ function headOf(report: ChangeReport): readonly string[] {
 
 function viewsOf(report: ChangeReport, data: PageData, sides: ReportSides): readonly View[] {
   const { policy, whatIf, effects, diff } = report;
-  const names = { bundle: sides.fresh.name, ...(sides.config === undefined ? {} : { config: sides.config }) };
+  const names = { bundle: sides.updated.name, ...(sides.config === undefined ? {} : { config: sides.config }) };
   const settings = settingLines(diff);
   const files = data.raw.files.length + data.raw.cut;
   return [

@@ -17,7 +17,7 @@ const rawCharactersMax = 600_000;
 /** The two bundles of a report with their names, and the config for the findings of its policy. */
 export interface ReportSides {
   readonly old: { readonly name: string; readonly files: BundleFiles };
-  readonly fresh: { readonly name: string; readonly files: BundleFiles };
+  readonly updated: { readonly name: string; readonly files: BundleFiles };
   readonly config?: string;
 }
 
@@ -84,11 +84,11 @@ function pageService(
   };
 }
 
-function rawOf({ old, fresh }: ReportSides): PageRaw {
+function rawOf({ old, updated }: ReportSides): PageRaw {
   const files: { path: string; patch: string }[] = [];
   let characters = 0;
   let cut = 0;
-  for (const { path, patch } of patches(old.files, fresh.files)) {
+  for (const { path, patch } of patches(old.files, updated.files)) {
     characters += characters > rawCharactersMax ? 0 : patch.length;
     if (characters > rawCharactersMax) cut++;
     else files.push({ path, patch });
