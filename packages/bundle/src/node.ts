@@ -144,11 +144,11 @@ function resolveVirtualFiles(
     return resolved.files;
   };
   const [ipset, ipvs, nft] = [resolve('ipset'), resolve('ipvs'), resolve('nft')];
-  return besideRules[profile.mode]({ ipset, ipvs, nft });
+  return extraFiles[profile.mode]({ ipset, ipvs, nft });
 }
 
 /** What a node of each mode has beside rules. */
-const besideRules = {
+const extraFiles = {
   iptables: () => ({}),
   ipvs: ({ ipset, ipvs }) => ({ ipvs: { ipset, ipvs } }),
   nftables: ({ nft }) => ({ nft }),

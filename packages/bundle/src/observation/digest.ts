@@ -41,7 +41,7 @@ export function observedDigest(state: ObservedState & Pick<Observation, 'missing
  * The digest of what was observed but for kube-proxy's own rules, sets, virtual servers and table: equal for two states between which
  * kube-proxy alone changed something.
  */
-export function digestBesideProxy(state: ObservedState & Pick<Observation, 'missing'>): string {
+export function digestWithoutProxy(state: ObservedState & Pick<Observation, 'missing'>): string {
   const { rules, sets, nftTables } = state;
   return observedDigest({
     ...state,

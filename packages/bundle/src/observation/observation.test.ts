@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { digestBesideProxy, observedDigest } from './digest.ts';
+import { digestWithoutProxy, observedDigest } from './digest.ts';
 import type { Observation } from './observation.ts';
 import { printObservation } from './print.ts';
 import { readObservation } from './read.ts';
@@ -262,7 +262,7 @@ test.each<[string, string, string, boolean]>([
 ])('in %s a change of %s to %s is one of kube-proxy alone: %s', (name, from, to, isProxys) => {
   const changed = seenOf(new Map(files).set(name, (files.get(name) ?? '').replace(from, to)));
   expect(observedDigest(changed)).not.toBe(observedDigest(seen));
-  expect(digestBesideProxy(changed) === digestBesideProxy(seen)).toBe(isProxys);
+  expect(digestWithoutProxy(changed) === digestWithoutProxy(seen)).toBe(isProxys);
 });
 
 test.each<[string, (text: string) => string, string]>([

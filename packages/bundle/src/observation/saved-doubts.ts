@@ -45,8 +45,8 @@ function emptyFamilies({ rules }: ReadParts, texts: Texts): readonly MissingPart
       .map((one): RulePart => `rules-${store}-${one}`);
     const [text, full] = [part && texts[part], other && texts[other]];
     if (!part || !isEmptyFile(text) || !lines.some(isOfProxy)) return [];
-    const beside = full && 'text' in full ? full.file : other;
-    return [{ part, why: `${text.file}: it is empty, and ${beside} has rules of Services: save it as root` }];
+    const otherFile = full && 'text' in full ? full.file : other;
+    return [{ part, why: `${text.file}: it is empty, and ${otherFile} has rules of Services: save it as root` }];
   });
 }
 

@@ -35,7 +35,7 @@ export interface Signed {
 }
 
 /** `SHA256SUMS` may be signed for both namespaces; one signature counts for one of them. */
-const besides: Readonly<Partial<Record<SignatureNamespace, SignatureNamespace>>> = {
+const alternatives: Readonly<Partial<Record<SignatureNamespace, SignatureNamespace>>> = {
   [releaseNamespace]: endpointsNamespace,
   [endpointsNamespace]: releaseNamespace,
 };
@@ -90,7 +90,7 @@ function inOrder(
 function claimedBy(signature: string, signers: readonly Signer[], namespace: SignatureNamespace): Signer | string {
   const claim = readSignature(signature, namespace);
   if (typeof claim === 'string') {
-    const other = besides[namespace];
+    const other = alternatives[namespace];
     const isOther = other !== undefined && typeof readSignature(signature, other) !== 'string';
     return isOther ? `it is for namespace ${other}` : claim;
   }

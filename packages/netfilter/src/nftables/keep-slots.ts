@@ -9,7 +9,7 @@ import type { NftState } from './state.ts';
  */
 const placed = new WeakMap<
   readonly string[],
-  { readonly beside: WeakRef<readonly string[]>; readonly lines: readonly string[] }
+  { readonly activeLines: WeakRef<readonly string[]>; readonly lines: readonly string[] }
 >();
 
 /** What the frontends were before they got their places: a frontend that has the same lines again has the same places. */
@@ -24,8 +24,8 @@ export function keepSlots(state: NftState, active: NftState | undefined): NftSta
   if (!active) return state;
   const before = unplaced.get(active.frontends) ?? active.frontends;
   const changes = differing(before, state.frontends).map((key) => {
-    const [lines, beside] = [state.frontends.get(key), active.frontends.get(key)];
-    return [key, lines && beside ? placedLines(key, lines, beside) : lines] as const;
+    const [lines, activeLines] = [state.frontends.get(key), active.frontends.get(key)];
+    return [key, lines && activeLines ? placedLines(key, lines, activeLines) : lines] as const;
   });
   const frontends = Layered.of(active.frontends).with(changes);
   unplaced.set(frontends, state.frontends);
@@ -37,20 +37,20 @@ export function keepSlots(state: NftState, active: NftState | undefined): NftSta
   };
 }
 
-function placedLines(key: string, lines: readonly string[], beside: readonly string[]): readonly string[] {
-  if (lines === beside) return beside;
+function placedLines(key: string, lines: readonly string[], activeLines: readonly string[]): readonly string[] {
+  if (lines === activeLines) return activeLines;
   const known = placed.get(lines);
-  if (known?.beside.deref() === beside) return known.lines;
-  const [updated, old] = [readFrontend(key, lines), readFrontend(key, beside)];
+  if (known?.activeLines.deref() === activeLines) return known.lines;
+  const [updated, old] = [readFrontend(key, lines), readFrontend(key, activeLines)];
   const own = frontendLines({
     ...updated,
     endpoints: inPlace(updated.endpoints, old.endpoints),
     local: inPlace(updated.local, old.local),
   });
   // What is as it was needs no note: the active lines would stay with it.
-  if (own.length === beside.length && own.every((line, at) => line === beside[at])) return beside;
+  if (own.length === activeLines.length && own.every((line, at) => line === activeLines[at])) return activeLines;
   const next = own.map(inOnePiece);
-  placed.set(lines, { beside: new WeakRef(beside), lines: next });
+  placed.set(lines, { activeLines: new WeakRef(activeLines), lines: next });
   return next;
 }
 

@@ -24,10 +24,10 @@ export interface ResolvedVirtual {
 export const isServerLine = (text: string): boolean => text.startsWith('-A ');
 
 /** Whether the files of a tool are read with the `.ipvs` file beside them: both have the comment block of the Service. */
-export const isBesideServers = (tool: BundleTool): tool is 'ipset' => tool === 'ipset';
+export const isSetsTool = (tool: BundleTool): tool is 'ipset' => tool === 'ipset';
 
 /** The `.ipvs` file beside an `.ipset` file. */
-export const serversBeside = (path: string): string => path.replace(/ipset$/, 'ipvs');
+export const serversFileOf = (path: string): string => path.replace(/ipset$/, 'ipvs');
 
 /** The family of a line, by its addresses: those of IPv6 are in brackets, or in sets of their own; in `.nft` files by the name of the set. */
 export function lineFamily(tool: VirtualTool | 'nft', text: string): Family {

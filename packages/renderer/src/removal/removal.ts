@@ -5,7 +5,7 @@ import {
   families,
   familyOf,
   hasLines,
-  isBesideServers,
+  isSetsTool,
   type Removal,
   type RemovalBound,
   removalOf,
@@ -76,7 +76,7 @@ export class RemovalFinder {
   /** The number of addresses of endpoints; of a file that cannot be read 1: it may have some. */
   #count(path: string, text: string): number {
     const what = readPath(path);
-    if (what?.kind !== 'service' || isBesideServers(what.tool)) return 0;
+    if (what?.kind !== 'service' || isSetsTool(what.tool)) return 0;
     const count = this.#counts.get(text) ?? countIn(path, text, what.tool);
     this.#counts.set(text, count);
     return count;

@@ -4,7 +4,7 @@ import {
   type BundleTool,
   type Family,
   hasLines,
-  isBesideServers,
+  isSetsTool,
   modeFacts,
   perObject,
   compareText,
@@ -44,7 +44,7 @@ export function familiesOf(tool: BundleTool): readonly Family[] {
  */
 export function factsAt(view: ViewedFiles, path: string): readonly ServiceFacts[] {
   const what = readPath(path);
-  if (what?.kind !== 'service' || isBesideServers(what.tool)) return [];
+  if (what?.kind !== 'service' || isSetsTool(what.tool)) return [];
   return familiesOf(what.tool).map((family) => factsOfFile(view, path, family));
 }
 

@@ -2,9 +2,9 @@ import { readPath } from '@sluice/bundle';
 import {
   compareText,
   type Family,
-  isBesideServers,
+  isSetsTool,
   printEndpoint,
-  serversBeside,
+  serversFileOf,
   type TrafficPolicy,
 } from '@sluice/netfilter';
 import {
@@ -49,7 +49,7 @@ export function declaredPorts(view: BundleView): readonly DeclaredPort[] {
   for (const path of [...view.files.keys()].toSorted(compareText)) {
     const what = readPath(path);
     if (what?.kind !== 'service') continue;
-    if (isBesideServers(what.tool) && view.files.has(serversBeside(path))) continue;
+    if (isSetsTool(what.tool) && view.files.has(serversFileOf(path))) continue;
     const lines = commentBlockOf(view.files.get(path) ?? '');
     const isOnLocalhost = opensLocalhostAlone(view, what.profile);
     const block = [`localhost ${isOnLocalhost}`, ...lines].join('\n');

@@ -122,7 +122,7 @@ function affinityOf(
       const names = recentNames(outcome.path, 'set');
       const kept = [
         ...names.map((name) => affinityText(outcome, traceClient(name), name)),
-        ...keptBesideRules(traceClient, outcome, program),
+        ...keptOutsideRules(traceClient, outcome, program),
       ];
       return outcome.verdict === 'dnat' || kept.length > 0
         ? [[outcome.to ?? outcome.verdict, [...new Set(kept)].join(' and ') || none] as const]
@@ -138,7 +138,7 @@ function affinityOf(
 }
 
 /** What virtual servers and frontends keep: the path of a connection names them. */
-function keptBesideRules(traceClient: TraceClient, outcome: Outcome, program: NodeProgram): readonly string[] {
+function keptOutsideRules(traceClient: TraceClient, outcome: Outcome, program: NodeProgram): readonly string[] {
   if (outcome.verdict !== 'dnat') return [];
   const seconds = planesOf(program).flatMap((plane) => plane.secondsOn(outcome, program));
   return seconds.map((one) => keptText(outcome, traceClient(outcome.to), `${one} s`));

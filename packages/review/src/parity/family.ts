@@ -25,7 +25,7 @@ import {
   unseenListener,
 } from './packets.ts';
 import { Settings } from './settings.ts';
-import { otherAddresses, type ParitySubject, type Sides, sidesOf, unicastBesides } from './sides.ts';
+import { otherAddresses, type ParitySubject, type Sides, sidesOf, otherUnicast } from './sides.ts';
 import type { TrackedFrontends } from './tracked.ts';
 import { isUnobservable, visible } from './visible.ts';
 
@@ -192,6 +192,6 @@ function secondSource(sides: Sides, { frontend }: FrontendAt): FlowSource | unde
   const isEndpoint =
     frontend?.role === 'cluster' &&
     frontend.declared.notes.endpoints.some(({ text }) => addressOfEndpoint(text) === own);
-  const [second] = isEndpoint ? unicastBesides(sides) : [];
+  const [second] = isEndpoint ? otherUnicast(sides) : [];
   return second === undefined ? undefined : { class: 'node', address: second };
 }

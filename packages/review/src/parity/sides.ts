@@ -98,7 +98,7 @@ function endpointNodesOf(declaredAt: Iterable<DeclaredFrontend>): Sides['endpoin
 }
 
 /** The addresses of a node besides its own, without loopback ones, and link-local ones: a packet to one names an interface as well. */
-export const unicastBesides = ({ observed, own }: Sides): readonly string[] =>
+export const otherUnicast = ({ observed, own }: Sides): readonly string[] =>
   observed.addresses.filter((text) => parseAddress(text) && text !== own && !/^(?:127\.|::1$|fe[89ab])/.test(text));
 
 /** Up to so many each one is tried with each node port. Nodes have a few: of the bridge of pods, of tunnels, of a DNS cache. */
@@ -119,7 +119,7 @@ export function otherAddresses(
   const { family, observed, tracer, programAt } = sides;
   const samples = destinations.filter(({ kind }) => kind === 'node-port').slice(0, samplesMax);
   if (!outside || samples.length === 0) return [];
-  const others = unicastBesides(sides);
+  const others = otherUnicast(sides);
   if (others.length <= addressesMax) return others;
   const treatmentAt = (destination: string): string =>
     samples

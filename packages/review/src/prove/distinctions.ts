@@ -30,7 +30,7 @@ function ownNodesOfFrontends(frontends: readonly DeclaredFrontend[]): OwnNodes {
 /** Source ranges, and what is distinguished beside them. */
 function sourcesOf({ mode, notes }: DeclaredFrontend['declared']): readonly string[] {
   const { sourceRanges } = notes;
-  return sourceRanges.length === 0 ? [] : [...sourceRanges, ...provenModes[mode].sourcesBeside(notes)];
+  return sourceRanges.length === 0 ? [] : [...sourceRanges, ...provenModes[mode].additionalSources(notes)];
 }
 
 type NodeTrait = (node: NodeOf) => string;

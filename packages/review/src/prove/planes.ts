@@ -30,7 +30,7 @@ interface ProvenMode {
   /** Where an endpoint's connections to itself are masqueraded: on every node, or by its own node's lines alone. */
   readonly hairpin: 'everywhere' | 'on-own-node' | 'by-own-elements';
   /** Networks that are distinguished besides the source ranges of a load balancer, where it has any. */
-  readonly sourcesBeside: (notes: HeaderNotes) => readonly string[];
+  readonly additionalSources: (notes: HeaderNotes) => readonly string[];
 }
 
 export const provenModes: Readonly<Record<Mode, ProvenMode>> = {
@@ -39,14 +39,14 @@ export const provenModes: Readonly<Record<Mode, ProvenMode>> = {
     trafficPolicy: iptablesPolicy,
     carries: () => false,
     hairpin: 'everywhere',
-    sourcesBeside: () => [],
+    additionalSources: () => [],
   },
   ipvs: {
     expected: expectedIpvs,
     trafficPolicy: ipvsPolicy,
     carries: () => true,
     hairpin: 'on-own-node',
-    sourcesBeside: () => [],
+    additionalSources: () => [],
   },
   nftables: {
     expected: expectedNft,
@@ -54,7 +54,7 @@ export const provenModes: Readonly<Record<Mode, ProvenMode>> = {
     carries: (role) => role === 'cluster',
     hairpin: 'by-own-elements',
     // From such an address a node inside of the ranges connects.
-    sourcesBeside: ({ loadBalancerAddresses }) => loadBalancerAddresses,
+    additionalSources: ({ loadBalancerAddresses }) => loadBalancerAddresses,
   },
 };
 

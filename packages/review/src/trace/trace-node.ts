@@ -6,7 +6,7 @@ import {
   type Family,
   flatName,
   hasLines,
-  isBesideServers,
+  isSetsTool,
   isRuleError,
   namesNear,
   type Outcome,
@@ -42,7 +42,7 @@ function ownersOf(view: BundleView, family: Family, paths: readonly string[]): (
   const servers: (readonly [path: string, exact: ReadonlySet<string>, ports: ReadonlySet<string>])[] = [];
   for (const path of paths) {
     const { tool } = toolAt(path);
-    if (isBesideServers(tool)) continue;
+    if (isSetsTool(tool)) continue;
     const text = view.files.get(path)!;
     if (hasLines(tool)) {
       const { exact, ports } = view.memory.matches(path, text, family);

@@ -1,6 +1,6 @@
 import {
   certificateMisfit,
-  digestBesideProxy,
+  digestWithoutProxy,
   isProblem,
   makeCertificate,
   type Observation,
@@ -90,7 +90,7 @@ const comparisonsMax = 3;
 
 /** Why a node is not taken over that another program changed during the last comparison; what changed before was compared. */
 const restless = (compared: Observation, after: Observation): string | undefined =>
-  digestBesideProxy(after) === digestBesideProxy(compared)
+  digestWithoutProxy(after) === digestWithoutProxy(compared)
     ? undefined
     : `rules of another program changed during the last of ${comparisonsMax} comparisons; run the same command again`;
 

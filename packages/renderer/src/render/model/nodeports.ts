@@ -77,8 +77,8 @@ export function nodePortScope(profile: Profile, family: Family): NodePortScope {
   const cidrs = wanted.flatMap((text) => cidrsOf(text, family));
   if (cidrs.some((text) => parseCidr(text)?.prefix === 0)) return { kind: 'any' };
   if (!wanted.includes(primary)) return cidrs.length === 0 ? { kind: 'any' } : { kind: 'cidrs', cidrs };
-  const besides = usable(profile, family, cidrs);
-  return besides.length === 0 ? { kind: 'primary' } : { kind: 'cidrs', cidrs: [...besides, primary] };
+  const others = usable(profile, family, cidrs);
+  return others.length === 0 ? { kind: 'primary' } : { kind: 'cidrs', cidrs: [...others, primary] };
 }
 
 /** kube-proxy's `SetDefaults_KubeProxyConfiguration`. */
@@ -104,8 +104,8 @@ const sharesVariable = ({ mode }: Profile): boolean => modeFacts[mode].nodePorts
 /** Whether rules can use `${node.address}`, because node ports are open on no other address. */
 export function isPrimaryAlone(profile: Profile): boolean {
   const kinds = profile.families.map((family) => nodePortScope(profile, family).kind);
-  const besides = modeFacts[profile.mode].nodePorts.addresses === 'by-family' ? 'any' : 'primary';
-  return kinds.includes('primary') && kinds.every((kind) => kind === 'primary' || kind === besides);
+  const otherKind = modeFacts[profile.mode].nodePorts.addresses === 'by-family' ? 'any' : 'primary';
+  return kinds.includes('primary') && kinds.every((kind) => kind === 'primary' || kind === otherKind);
 }
 
 /** The selectors of `${host.nodePortAddresses}` in a family: CIDRs, and `primary` beside CIDRs. */
@@ -124,12 +124,12 @@ export function hostCidrs(profile: Profile, family: Family): readonly string[] {
 /** What names every address of a family. In mode nftables an empty list is the node's own address. */
 const wholeOf = {
   'by-family': () => [],
-  'by-one-variable': wholeBesideOthers,
+  'by-one-variable': explicitWhole,
   'as-elements': (_profile, family) => [whole[family]],
 } as const satisfies Record<string, typeof hostCidrs>;
 
 /** With one variable an empty list opens every address, so a family without CIDRs needs an explicit one beside a family with CIDRs. */
-function wholeBesideOthers(profile: Profile, family: Family): readonly string[] {
+function explicitWhole(profile: Profile, family: Family): readonly string[] {
   const isAny = (other: Family): boolean => nodePortScope(profile, other).kind === 'any';
   return profile.families.every(isAny) ? [] : [whole[family]];
 }
@@ -187,8 +187,8 @@ function without(cidr: Cidr, hole: Cidr): readonly string[] {
   const parts: string[] = [];
   for (let prefix = cidr.prefix + 1; prefix <= hole.prefix; prefix++) {
     const [word, bit] = [(prefix - 1) >> 4, 0x8000 >> ((prefix - 1) & 15)];
-    const beside = hole.words.map((bits, index) => (index === word ? bits ^ bit : bits));
-    parts.push(parseCidr(`${printWords(beside)}/${prefix}`)!.text);
+    const sibling = hole.words.map((bits, index) => (index === word ? bits ^ bit : bits));
+    parts.push(parseCidr(`${printWords(sibling)}/${prefix}`)!.text);
   }
   return parts;
 }

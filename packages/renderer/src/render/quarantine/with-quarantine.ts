@@ -1,4 +1,4 @@
-import { addAll, compareText, isBesideServers, type Problem, type BundleTool } from '@sluice/netfilter';
+import { addAll, compareText, isSetsTool, type Problem, type BundleTool } from '@sluice/netfilter';
 import { nodeFile, quarantineFile, readPath, serviceFile } from '@sluice/bundle';
 import { assembleModel, isError, ranked, refused, type Rendered, type RenderInput, sorted } from '../render.ts';
 import type { SluiceConfig } from '../model/config.ts';
@@ -150,7 +150,7 @@ function toolsOfProfiles(paths: Iterable<string>): ReadonlyMap<string, ReadonlyS
     if (what?.kind !== 'base') continue;
     const list = tools.get(what.profile) ?? new Set();
     list.add(what.tool);
-    if (isBesideServers(what.tool)) list.add('ipvs');
+    if (isSetsTool(what.tool)) list.add('ipvs');
     tools.set(what.profile, list);
   }
   return tools;

@@ -10,7 +10,7 @@ const subjectsMax = 500;
 /** Severities in the headline. */
 const headlineMax = 3;
 /** A longer list stands below its sentence. */
-const besideMax = 6;
+const inlineMax = 6;
 /** Lists are open, worst first, until they have this many subjects together, and the first one always; the others are folded. */
 const openMax = 150;
 
@@ -84,7 +84,7 @@ function effectHtml({ sentence, subjects }: Effect, isOpen: boolean): string {
     `<ul class="subjects">${subjects.slice(0, subjectsMax).map(subjectHtml).join('')}</ul>`,
     cut > 0 ? `<p class="quiet">${cut} more; the list of Services has all</p>` : '',
   ].join('');
-  if (subjects.length <= besideMax) return `<div class="card effect beside"><p>${count} ${title}</p>${list}</div>\n`;
+  if (subjects.length <= inlineMax) return `<div class="card effect beside"><p>${count} ${title}</p>${list}</div>\n`;
   return `<details class="card effect"${isOpen ? ' open' : ''}><summary>${count} ${title}</summary>${list}</details>\n`;
 }
 
