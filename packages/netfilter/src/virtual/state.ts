@@ -141,8 +141,8 @@ function addSetLine({ sets }: IpvsBuilder, value: SetLine): string | undefined {
   const set = sets.get(value.name);
   if (!set) return `set ${value.name} is not created before`;
   set.entries.add(value.entry);
-  const room = set.maxElements ?? Number.POSITIVE_INFINITY;
-  return set.entries.size === room + 1 ? `set ${value.name} exceeds its limit of ${room} entries` : undefined;
+  const capacity = set.maxElements ?? Number.POSITIVE_INFINITY;
+  return set.entries.size === capacity + 1 ? `set ${value.name} exceeds its limit of ${capacity} entries` : undefined;
 }
 
 function addServerLine(building: IpvsBuilder, value: ServerLine): string | undefined {

@@ -14,12 +14,12 @@ export function boundServices(
   services: readonly PageService[],
   { characters, endpoints }: { readonly characters: number; readonly endpoints: number } = wholeMaxima,
 ): { readonly services: readonly PageService[]; readonly brief: readonly string[] } {
-  let room: number = characters;
+  let charactersLeft: number = characters;
   const whole: PageService[] = [];
   for (const service of services) {
     const bounded = boundEndpoints(service, endpoints);
-    room -= JSON.stringify(bounded).length;
-    if (room < 0) break;
+    charactersLeft -= JSON.stringify(bounded).length;
+    if (charactersLeft < 0) break;
     whole.push(bounded);
   }
   return { services: whole, brief: services.slice(whole.length).map(printBrief) };

@@ -55,8 +55,8 @@ export function reportMarkdown(report: ChangeReport, options: MarkdownOptions): 
   const link = options.reportUrl === undefined ? '' : ` [The full report](<${urlOf(options.reportUrl)}>)`;
   const bottom = [webText(options.size), ...(link === '' ? [] : [`${link.trim()} has all of it.`])];
   const fixed = [...top, ...bottom, ...parts.flatMap(({ head, tail }) => [...head, ...tail])];
-  const room = (options.charactersMax ?? Number.POSITIVE_INFINITY) - lengthOf(fixed) - reserve;
-  const { kept, cut } = fit(parts, room);
+  const charactersLeft = (options.charactersMax ?? Number.POSITIVE_INFINITY) - lengthOf(fixed) - reserve;
+  const { kept, cut } = fit(parts, charactersLeft);
   const notice =
     cut.length === 0
       ? []
@@ -73,10 +73,10 @@ const reserve = 1_000;
 const lengthOf = (lines: readonly string[]): number => lines.reduce((sum, line) => sum + line.length + 1, 0);
 
 /** Gives each section an equal share of the room; later sections may use what is left over. */
-function fit(parts: readonly MarkdownSection[], room: number): { kept: readonly string[]; cut: readonly string[] } {
+function fit(parts: readonly MarkdownSection[], characters: number): { kept: readonly string[]; cut: readonly string[] } {
   const kept: string[] = [];
   const cut: string[] = [];
-  let left = room;
+  let left = characters;
   for (const [at, { head, rows, tail, what }] of parts.entries()) {
     const share = left / (parts.length - at);
     let used = 0;
