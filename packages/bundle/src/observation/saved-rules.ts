@@ -28,24 +28,24 @@ function originIn(line: string): Origin | undefined {
   const [, tool = '', major, minor, patch, suffix] = headerForm.exec(line) ?? [];
   if (tool === '') return undefined;
   // 1.8.9 is the first version that all tools of nf_tables are known to say so in: without it, it is the other store.
-  const isTold = Number(major) * 1e6 + Number(minor) * 1e3 + Number(patch ?? 0) >= 1_008_009;
+  const namesStore = Number(major) * 1e6 + Number(minor) * 1e3 + Number(patch ?? 0) >= 1_008_009;
   const isNft = suffix !== undefined || /\bnft\b|^xtables-/.test(tool);
-  const store = isNft ? 'nft' : tool.includes('legacy') || isTold ? 'legacy' : undefined;
+  const store = isNft ? 'nft' : tool.includes('legacy') || namesStore ? 'legacy' : undefined;
   return { family: tool.startsWith('ip6') ? 'ipv6' : 'ipv4', store };
 }
 
 /** The lines of a file by part, with the others blank, so that their numbers stay. */
-function partsOf(text: string, part: RulePart, isStoreTold: boolean): ReadonlyMap<RulePart, string> {
+function partsOf(text: string, part: RulePart, isStoreKnown: boolean): ReadonlyMap<RulePart, string> {
   const lines = text.split('\n');
   const origins = lines.map(originIn);
-  const told = new Set(origins.flatMap((origin) => (origin?.store === 'nft' ? [origin.family] : [])));
+  const nftFamilies = new Set(origins.flatMap((origin) => (origin?.store === 'nft' ? [origin.family] : [])));
   const found = new Map<RulePart, string[]>();
   let at = part;
   for (const [index, line] of lines.entries()) {
     const origin = origins[index];
     if (origin) {
-      const usual = told.has(origin.family) ? 'legacy' : 'nft';
-      const store = origin.store ?? (isStoreTold ? storeOf(part) : usual);
+      const usual = nftFamilies.has(origin.family) ? 'legacy' : 'nft';
+      const store = origin.store ?? (isStoreKnown ? storeOf(part) : usual);
       at = `rules-${store}-${origin.family}`;
     }
     // A comment is no rule of a store: with nothing else of it in the file, that store was not saved.

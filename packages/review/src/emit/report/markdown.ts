@@ -73,7 +73,10 @@ const reserve = 1_000;
 const lengthOf = (lines: readonly string[]): number => lines.reduce((sum, line) => sum + line.length + 1, 0);
 
 /** Gives each section an equal share of the room; later sections may use what is left over. */
-function fit(parts: readonly MarkdownSection[], characters: number): { kept: readonly string[]; cut: readonly string[] } {
+function fit(
+  parts: readonly MarkdownSection[],
+  characters: number,
+): { kept: readonly string[]; cut: readonly string[] } {
   const kept: string[] = [];
   const cut: string[] = [];
   let left = characters;
