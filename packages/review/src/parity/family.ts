@@ -1,6 +1,6 @@
-import { addressOfEndpoint, type Family, type Packet } from '@sluice/netfilter';
+import { addressOfEndpoint, type Packet } from '@sluice/netfilter';
 import { addressOf, loopback, placeOf } from '../flows/destinations.ts';
-import type { Destination, FlowOutcome, FlowSource } from '../flows/flow.ts';
+import type { Destination, FlowSource } from '../flows/flow.ts';
 import type { NodeProgram } from '../flows/planes/plane.ts';
 import { namedInRules, sourcesOf } from '../flows/sources.ts';
 import { unreadParts } from '../observed/parts.ts';
