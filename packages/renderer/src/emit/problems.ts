@@ -60,9 +60,3 @@ export function countProblems(problems: readonly Problem[]): string {
     .map(({ level, count }) => `${count} ${words[level][count === 1 ? 0 : 1]}`)
     .join(', ');
 }
-
-/** Prints problems as a versioned JSON document. */
-export function problemsJson(problems: readonly Problem[]): string {
-  const items = problems.toSorted(compareProblems);
-  return `${JSON.stringify({ apiVersion: 'sluice.dev/v1alpha1', kind: 'ProblemList', items }, null, 2)}\n`;
-}

@@ -1,4 +1,4 @@
-import { columns } from '@sluice/cli';
+import { columns, document } from '@sluice/cli';
 import type { Budgets, ExceededBudget } from '../cost/budgets.ts';
 import type { NodeCost } from '../cost/cost.ts';
 
@@ -9,16 +9,7 @@ export function printCost(
   spent: readonly ExceededBudget[],
   format: 'text' | 'json',
 ): string {
-  if (format === 'json') {
-    const document = {
-      apiVersion: 'sluice.dev/v1alpha1',
-      kind: 'BundleCost',
-      profiles: costs,
-      budgets,
-      overspent: spent,
-    };
-    return `${JSON.stringify(document, null, 2)}\n`;
-  }
+  if (format === 'json') return document('BundleCost', { profiles: costs, budgets, overspent: spent });
   const shown = {
     virtual: costs.some(({ virtual }) => virtual !== undefined),
     elements: costs.some(({ elements }) => elements !== undefined),

@@ -1,3 +1,4 @@
+import { document } from '@sluice/cli';
 import type { BundleFiles } from '@sluice/bundle';
 import { compareText, plural } from '@sluice/netfilter';
 import { createTwoFilesPatch } from 'diff';
@@ -18,12 +19,8 @@ const rawTimeoutMs = 5_000;
 
 /** Prints a comparison. The last line of text and Markdown is the verdict. */
 export function printDiff(diff: BundleDiff, format: DiffFormat): string {
-  if (format === 'json') return `${JSON.stringify(documentOf(diff), null, 2)}\n`;
+  if (format === 'json') return document('BundleDiff', { verdict: verdictText(diff), ...diff });
   return format === 'markdown' ? printMarkdown(diff) : printText(diff);
-}
-
-function documentOf(diff: BundleDiff): object {
-  return { apiVersion: 'sluice.dev/v1alpha1', kind: 'BundleDiff', verdict: verdictText(diff), ...diff };
 }
 
 function printText(diff: BundleDiff): string {

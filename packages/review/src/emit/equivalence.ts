@@ -1,3 +1,4 @@
+import { document } from '@sluice/cli';
 import { problemCodes, plural } from '@sluice/netfilter';
 import type { Comparison, FoundDifference } from '../prove/equivalence.ts';
 import type { FlowRow } from '../flows/flows.ts';
@@ -9,10 +10,7 @@ const shownMax = 100;
 /** Prints comparisons of modes and layouts; the last line says whether they are equivalent. */
 export function printComparisons(comparisons: readonly Comparison[], format: 'text' | 'json'): string {
   const wrong = comparisons.reduce((sum, { unexplained }) => sum + unexplained.length, 0);
-  if (format === 'json') {
-    const head = { apiVersion: 'sluice.dev/v1alpha1', kind: 'Comparisons', alike: wrong === 0 };
-    return `${JSON.stringify({ ...head, comparisons }, null, 2)}\n`;
-  }
+  if (format === 'json') return document('Comparisons', { alike: wrong === 0, comparisons });
   const last = wrong === 0 ? 'All modes and layouts are equivalent' : plural(wrong, 'unexplained flow');
   return [...comparisons.map(printComparison), `${last}\n`].join('');
 }

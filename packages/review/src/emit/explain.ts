@@ -1,3 +1,4 @@
+import { document } from '@sluice/cli';
 import { plural } from '@sluice/netfilter';
 import type { Place } from '@sluice/netfilter';
 import type { Blame } from '@sluice/renderer/load/git/blame.ts';
@@ -11,9 +12,7 @@ export interface Explained extends Explanation {
 
 /** Prints the Service of a chain, a rule or an address, then the details. */
 export function printExplained(explained: Explained, format: 'text' | 'json'): string {
-  if (format === 'json') {
-    return `${JSON.stringify({ apiVersion: 'sluice.dev/v1alpha1', kind: 'Explanation', ...explained }, null, 2)}\n`;
-  }
+  if (format === 'json') return document('Explanation', explained);
   const { ports = [], meaning, manifest, blame, places } = explained;
   return [
     `${owner(explained)}: ${meaning}\n`,

@@ -1,3 +1,4 @@
+import { document } from '@sluice/cli';
 import { plural } from '@sluice/netfilter';
 import type { Report, NodeRan } from '@sluice/delivery/fleet/ran.ts';
 import type { Commit } from '@sluice/renderer/load/git/commit.ts';
@@ -17,7 +18,7 @@ interface TraceAt {
 
 /** Prints a trace with the commit whose bundle was traced. */
 export function printTraceAt({ commit, trace, ran }: TraceAt, format: 'text' | 'json'): string {
-  if (format === 'json') return printJson('TraceAt', { commit: commitOf(commit), trace, ...(ran && { ran }) });
+  if (format === 'json') return document('TraceAt', { commit: commitOf(commit), trace, ...(ran && { ran }) });
   return `commit ${commitText(commit)}\n${ran ? ranText(ran) : ''}${printTrace(trace, 'text')}`;
 }
 
@@ -58,7 +59,7 @@ export function printBisection(found: Bisection, format: 'text' | 'json'): strin
   if (format === 'json') {
     const { before, after, between, ran, ...rest } = found;
     const at = ({ commit, outcome }: OutcomeAt): object => ({ commit: commitOf(commit), ends: outcome.ends });
-    return printJson('Bisection', {
+    return document('Bisection', {
       ...rest,
       before: at(before),
       after: at(after),
@@ -146,6 +147,3 @@ function ranText({ node, version, since, until, atThatTime }: NodeRan): string {
     : 'there is no receipt of that time';
   return `no receipt says that ${node} ran these rules, version ${version}: ${was}\n`;
 }
-
-const printJson = (kind: string, fields: object): string =>
-  `${JSON.stringify({ apiVersion: 'sluice.dev/v1alpha1', kind, ...fields }, null, 2)}\n`;

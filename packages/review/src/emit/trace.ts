@@ -1,3 +1,4 @@
+import { document } from '@sluice/cli';
 import { printEndpoint, terminalText } from '@sluice/netfilter';
 import type { NodeTrace, TracedPath } from '../trace/trace-node.ts';
 import type { LiveTrace } from '../trace/trace-live.ts';
@@ -5,9 +6,7 @@ import { percentText } from '../report/words.ts';
 
 /** Prints the paths of a packet: one block per outcome, rule by rule with its Service. */
 export function printTrace(traced: NodeTrace, format: 'text' | 'json'): string {
-  if (format === 'json') {
-    return `${JSON.stringify({ apiVersion: 'sluice.dev/v1alpha1', kind: 'Trace', ...traced }, null, 2)}\n`;
-  }
+  if (format === 'json') return document('Trace', traced);
   const { packet, node, profile, ways, layout, assumed } = traced;
   const by = packet.in === undefined ? 'sent by the node' : `in by ${packet.in}`;
   const to = printEndpoint(packet.destination, packet.port);
@@ -18,8 +17,7 @@ export function printTrace(traced: NodeTrace, format: 'text' | 'json'): string {
 
 /** Prints the paths through an observed node, then the rules that were not understood. */
 export function printLiveTrace(traced: LiveTrace, format: 'text' | 'json'): string {
-  if (format === 'json')
-    return `${JSON.stringify({ apiVersion: 'sluice.dev/v1alpha1', kind: 'LiveTrace', ...traced }, null, 2)}\n`;
+  if (format === 'json') return document('LiveTrace', traced);
   const { packet, node, ways, assumed, unread, missing } = traced;
   const by = packet.in === undefined ? 'sent by the node' : `in by ${packet.in}`;
   const to = printEndpoint(packet.destination, packet.port);

@@ -1,4 +1,4 @@
-import { columns } from '@sluice/cli';
+import { columns, document } from '@sluice/cli';
 import { plural } from '@sluice/netfilter';
 import type { PortEffect } from '../failures/effect.ts';
 import { passes } from '../failures/effect.ts';
@@ -13,17 +13,15 @@ const shownMax = { rows: 30, ports: 100 } as const;
  * @param bundle as the command line names it
  */
 export function printWhatIf(judged: WhatIf, bundle: string, format: 'text' | 'json'): string {
-  if (format === 'json') return `${JSON.stringify(documentOf(judged), null, 2)}\n`;
+  if (format === 'json') return documentOf(judged);
   const [only] = judged.rows;
   const unplaced = unplacedText(judged.unplaced);
   if (judged.rows.length === 1 && only) return `${detailsOf(only, judged)}${unplaced}`;
   return `${tableOf(judged)}\n${summaryOf(judged, bundle)}${unplaced}`;
 }
 
-function documentOf({ rows, ...rest }: WhatIf): object {
-  return {
-    apiVersion: 'sluice.dev/v1alpha1',
-    kind: 'WhatIf',
+function documentOf({ rows, ...rest }: WhatIf): string {
+  return document('WhatIf', {
     ...rest,
     rows: rows.map(({ places, effects, rules, ...numbers }) => ({
       without: places,
@@ -31,7 +29,7 @@ function documentOf({ rows, ...rest }: WhatIf): object {
       effects: effects.map(effectOf),
       rules,
     })),
-  };
+  });
 }
 
 /** Without the declaration, which the bundle has. */

@@ -1,6 +1,7 @@
-import type { Format } from '@sluice/cli';
+import { document, type Format } from '@sluice/cli';
+import { compareProblems } from '@sluice/netfilter';
 import { ignoredText } from '../../emit/ignored.ts';
-import { countProblems, printProblems, problemsJson } from '../../emit/problems.ts';
+import { countProblems, printProblems } from '../../emit/problems.ts';
 import { exitCodes } from '../../exit.ts';
 import { render } from '../../render/render.ts';
 import { type InputOptions, readInput } from '../input/input.ts';
@@ -23,7 +24,11 @@ export async function validateCommand(
   const rendered = render(input);
   const found = joinProblems(problems, rendered.problems);
   const format = options.report ?? options.output;
-  print(format === 'json' ? problemsJson(found) : printProblems(found, options.verbose ?? false));
+  print(
+    format === 'json'
+      ? document('ProblemList', { items: found.toSorted(compareProblems) })
+      : printProblems(found, options.verbose ?? false),
+  );
   const objects = input.base.length + input.change.length;
   say(`${objects} objects read: ${countProblems(found) || 'no problems'}\n${ignoredText(ignored)}`);
   return isStopped(found, options.strict) ? exitCodes.problem : exitCodes.done;

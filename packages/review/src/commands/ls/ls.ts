@@ -1,4 +1,4 @@
-import { columns } from '@sluice/cli';
+import { columns, document } from '@sluice/cli';
 import { addAll, compareText, type Problem } from '@sluice/netfilter';
 import { nodesOf, ResolveCache, summariseNode } from '@sluice/bundle';
 import { exitCodes } from '@sluice/renderer/exit.ts';
@@ -66,8 +66,7 @@ function json(cluster: string, rows: readonly NodeRow[]): string {
   const profiles = [...Map.groupBy(rows, (row) => row.profile)]
     .toSorted(([a], [b]) => compareText(a, b))
     .map(([name, of]) => ({ name, nodes: of.length }));
-  const document = { apiVersion: 'sluice.dev/v1alpha1', kind: 'BundleList', cluster, profiles, nodes: rows };
-  return `${JSON.stringify(document, null, 2)}\n`;
+  return document('BundleList', { cluster, profiles, nodes: rows });
 }
 
 function text(rows: readonly NodeRow[]): string {
