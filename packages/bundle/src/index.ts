@@ -5,14 +5,7 @@ export * from './documents.ts';
 export * from './eligibility.ts';
 export * from './node.ts';
 export { ResolveCache, ruleFiles } from './resolve-cache.ts';
-export {
-  type BundleFiles,
-  changedFiles,
-  SourceFiles,
-  sourceOf,
-  type TextSource,
-  withFilesOf,
-} from './source.ts';
+export * from './source.ts';
 export * from './file-scope.ts';
 export * from './resolve.ts';
 export * from './machine.ts';

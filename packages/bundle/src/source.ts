@@ -8,7 +8,7 @@ export interface TextSource {
 }
 
 /** Files whose texts are not all in memory: path → text, with keys to recognise unchanged texts. */
-export interface SourcedFiles extends ReadonlyMap<string, string> {
+interface SourcedFiles extends ReadonlyMap<string, string> {
   /** By path. An unchanged file keeps the identity of its source. */
   readonly sources: ReadonlyMap<string, TextSource>;
 }

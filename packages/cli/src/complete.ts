@@ -4,7 +4,7 @@ import type { Argument, Command, Option } from 'commander';
 export type KnownNames = Readonly<Record<string, (operands: readonly string[]) => readonly string[]>>;
 
 /** A completion of a word. */
-export interface Completion {
+interface Completion {
   readonly value: string;
   /** One line, for shells that show descriptions. */
   readonly description: string;

@@ -1,5 +1,5 @@
 /** The part of a problem that an error document contains. */
-export interface ErrorProblem {
+interface ErrorProblem {
   readonly code: string;
   readonly level: string;
   readonly message: string;

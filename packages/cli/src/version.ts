@@ -10,7 +10,7 @@ declare const builtVersion: string | undefined;
 export const version = typeof builtVersion === 'undefined' ? '0.2.0-dev' : builtVersion;
 
 /** The version of a program: enough to distinguish two installations, and to tell whether they read each other's files. */
-export interface VersionReport {
+interface VersionReport {
   readonly version: string;
   /** The `format` of cluster.yaml that is read and written. */
   readonly bundleFormats: readonly number[];
@@ -23,7 +23,7 @@ export interface VersionReport {
 }
 
 /** What a program reads, as `@sluice/bundle` has it. */
-export type SupportedFormats = Pick<VersionReport, 'bundleFormats' | 'releaseFeatures'>;
+type SupportedFormats = Pick<VersionReport, 'bundleFormats' | 'releaseFeatures'>;
 
 /** Makes the report. It contains no time, and of the machine only the platform that the executable was built for. */
 export function versionReport({ bundleFormats, releaseFeatures }: SupportedFormats): VersionReport {

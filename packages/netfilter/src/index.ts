@@ -48,7 +48,7 @@ export * from './link/tree/link.ts';
 export * from './link/tree/linker.ts';
 export * from './link/tree/memory.ts';
 export * from './link/tree/program.ts';
-export { replaceChains, type Replacement } from './link/tree/replace.ts';
+export { replaceChains } from './link/tree/replace.ts';
 export {
   addressOfEndpoint,
   affinitySeconds,
@@ -64,23 +64,11 @@ export {
 } from './services/of-rule.ts';
 export { choosesEndpoint } from './services/chain-names.ts';
 export { onAllNodes, type ServiceLines } from './services/all-nodes.ts';
-export type { DescribedEndpoint, DescribedFrontend, TrafficPolicy } from './services/described.ts';
+export type { DescribedFrontend, TrafficPolicy } from './services/described.ts';
 export { planeNameOf, planeOf, serviceChanges } from './services/planes.ts';
-export {
-  type EndpointCounts,
-  type Removal,
-  type RemovalBound,
-  removalBetween,
-  removalOf,
-  printRemoval,
-} from './services/removal.ts';
+export * from './services/removal.ts';
 export * from './services/services.ts';
-export {
-  type AddressReader,
-  addressesOfChains,
-  addressesOfFrontends,
-  addressesOfServers,
-} from './services/addresses.ts';
+export * from './services/addresses.ts';
 export { healthCheckPortIn, localChoicesIn, localChoicesOf, opensOwnAddressAlone } from './services/local-endpoints.ts';
 export * from './packet/packet.ts';
 export * from './trace/world.ts';
@@ -94,7 +82,7 @@ export type { Effort, Judge } from './live/judge.ts';
 export { walkBase } from './live/walk.ts';
 export { wordsOf } from './live/iptables-options.ts';
 export { printStatements } from './live/nft-print.ts';
-export { canonical, type Elements, elementsOf, type Json, objectOf } from './live/nft-values.ts';
+export { type Elements, elementsOf, type Json, objectOf } from './live/nft-values.ts';
 export { conntrackPriority, matchesInterface, networkIn, portsIn } from './live/tests.ts';
 export { type ListedTable, placesInTable, readLiveTable } from './live/nft.ts';
 export { readLiveSets } from './live/sets.ts';

@@ -55,7 +55,7 @@ export const certificateLimits = {
 } as const;
 
 /** Seconds since 1970 of an instant. */
-export const secondsOf = (instant: string): number => new Date(instant).getTime() / 1000;
+const secondsOf = (instant: string): number => new Date(instant).getTime() / 1000;
 
 /** `YYYY-MM-DDTHH:MM:SSZ` */
 const instantOf = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`;

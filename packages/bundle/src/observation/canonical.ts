@@ -49,7 +49,7 @@ export function canonicalSysctls(text: string): Readonly<Record<string, string>>
 }
 
 /** Whether a sysctl decides what becomes of a packet of a Service. Those of single interfaces come and go with pods. */
-export const isOfServicePath = (name: string): boolean =>
+const isOfServicePath = (name: string): boolean =>
   /^net\.(?:ipv[46]\.(?:ip_forward|vs\.\w+|conf\.(?:all|default)\.(?:forwarding|rp_filter|route_localnet|arp_ignore|arp_announce))|bridge\.bridge-nf-call-ip6?tables|netfilter\.nf_conntrack_(?:max|buckets|tcp_be_liberal|\w+_timeout(?:_\w+)?))$/.test(
     name,
   );

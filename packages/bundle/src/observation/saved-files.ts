@@ -1,5 +1,5 @@
 import { canonicalAddress, compareText, type Family, type Json, objectOf } from '@sluice/netfilter';
-import { canonicalRoutes, canonicalServers, canonicalSets, canonicalSysctls, isOfServicePath } from './canonical.ts';
+import { canonicalRoutes, canonicalServers, canonicalSets, canonicalSysctls } from './canonical.ts';
 import { tablesOf } from './nft-objects.ts';
 import { serverLines, setLines } from './listings.ts';
 import { readNftText } from './nft-tables.ts';
@@ -276,5 +276,3 @@ function fromText(text: string): readonly (readonly [string, string])[] {
   });
   return found;
 }
-
-export { isOfServicePath };

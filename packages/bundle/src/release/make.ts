@@ -94,7 +94,7 @@ function profilesOf(files: BundleFiles): {
 }
 
 /** The version of each node, as its applier computes it. */
-export function versionsOf(files: BundleFiles): {
+function versionsOf(files: BundleFiles): {
   readonly nodes: Record<string, { profile: string; version: string }>;
   readonly problems: Problem[];
 } {

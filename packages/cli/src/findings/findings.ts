@@ -30,7 +30,7 @@ export interface FindingRule {
   readonly level?: FindingLevel | 'none';
 }
 
-export type FindingLevel = 'error' | 'warning' | 'note';
+type FindingLevel = 'error' | 'warning' | 'note';
 
 export interface Finding {
   /** The id of one of the rules. */

@@ -10,7 +10,7 @@ type Names = Readonly<Record<TableName, ReadonlySet<string>>>;
  * `syncProxyRules` in `pkg/proxy/iptables/proxier.go`). Other chains that start with KUBE- belong to network policy controllers
  * (KUBE-ROUTER-…, KUBE-POD-FW-…) or to the kubelet.
  */
-export const baseChains: Names = {
+const baseChains: Names = {
   filter: new Set([
     'KUBE-SERVICES',
     'KUBE-EXTERNAL-SERVICES',

@@ -53,7 +53,7 @@ export const hasBits = (field: BitField, mask: number, wanted: number, isNegated
   });
 
 /** At least one of some bits is set. */
-export const hasAnyBit = (field: BitField, mask: number, isNegated = false): LiveTest =>
+const hasAnyBit = (field: BitField, mask: number, isNegated = false): LiveTest =>
   bitTest(field, isNegated, ({ value, known }) => {
     if ((value & known & mask) !== 0) return true;
     return (mask & ~known) === 0 ? false : undefined;

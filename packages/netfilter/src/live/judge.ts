@@ -1,7 +1,7 @@
 import type { TraceFlow } from '../packet/flow.ts';
 import type { Effect, LiveRule } from './rule.ts';
 
-export type Decision = 'accept' | 'drop' | 'translate' | 'notrack';
+type Decision = 'accept' | 'drop' | 'translate' | 'notrack';
 
 /**
  * Who follows a packet of which not everything is known, at one hook. Comparisons follow packets that are known entirely, and take a

@@ -121,7 +121,7 @@ function partOf(value: unknown): ElementPart {
 }
 
 /** Addresses in one spelling. */
-export const canonical = (text: string): string =>
+const canonical = (text: string): string =>
   text.includes(':') ? (parseAddress(withoutDots(text))?.text ?? text) : text;
 
 /** Numbers, or addresses by their words. */

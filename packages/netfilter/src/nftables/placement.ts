@@ -30,7 +30,7 @@ export interface Placement {
 }
 
 /** `serving` decides about packets; `lists` are what verdicts lead to; `shared` elements belong to several frontends. */
-export type Part = keyof FrontendElements;
+type Part = keyof FrontendElements;
 
 export interface PlacedElement {
   readonly part: Part;

@@ -27,7 +27,7 @@ export interface DescribedFrontend extends Omit<ServiceFrontend, 'protocol'> {
 }
 
 /** An endpoint of a `DescribedFrontend`: `10.244.1.5:8080`. */
-export interface DescribedEndpoint {
+interface DescribedEndpoint {
   readonly text: string;
   readonly weight: number;
 }

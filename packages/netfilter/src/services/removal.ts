@@ -4,7 +4,7 @@ import { planeOf } from './planes.ts';
 import type { ForwardingState } from './services.ts';
 
 /** The number of endpoints of each Service that has some, by any name that a Service keeps. */
-export type EndpointCounts = ReadonlyMap<string, number>;
+type EndpointCounts = ReadonlyMap<string, number>;
 
 /** From which size on a change is a removal. */
 export interface RemovalBound {

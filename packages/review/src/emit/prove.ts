@@ -16,7 +16,7 @@ import { type CounterExample, isProved, type ProfileFault, type Proof, type Unju
 export type ProofFormat = FindingsFormat | 'json';
 
 /** The first file of a Service (`shop/web`) or of a profile (`default`), relative to the current directory. */
-export type FileOf = (name: string) => string | undefined;
+type FileOf = (name: string) => string | undefined;
 
 /** The maximum number of counter-examples in the text; it counts the rest, and JSON has all. */
 const shownMax = 100;

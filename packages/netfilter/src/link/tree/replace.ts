@@ -3,7 +3,7 @@ import type { TableProgram } from '../program.ts';
 import { digestOf, namesFor, sameLines, stemOf } from './names.ts';
 
 /** A replacement of chains in a table outside of probation. */
-export interface Replacement {
+interface Replacement {
   /** Old name → new name of each replaced chain. */
   readonly renamed: ReadonlyMap<string, string>;
   /** The added chains by name, with their rules. */

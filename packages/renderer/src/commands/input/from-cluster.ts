@@ -39,7 +39,7 @@ export async function readCluster(options: ClusterOptions): Promise<Snapshot> {
 }
 
 /** Runs a call to a cluster; its failure ends the command. */
-export async function stopping<T>(call: () => Promise<T>): Promise<T> {
+async function stopping<T>(call: () => Promise<T>): Promise<T> {
   try {
     return await call();
   } catch (error) {

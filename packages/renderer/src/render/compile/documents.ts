@@ -67,7 +67,7 @@ export function nodeText(node: Node, profile: Profile): string {
 const scaledMax = 1_048_576;
 
 /** The size of the conntrack table and of its hash, if the number of cores is known. */
-export function conntrackValues(
+function conntrackValues(
   { cores }: Node,
   { conntrack: { maxPerCore, min }, kubeProxyVersion }: Profile,
 ): VariableValues {

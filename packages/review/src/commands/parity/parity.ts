@@ -10,7 +10,7 @@ import { observationAt, placesIn } from '../input/observation.ts';
 import { reportProblems } from '@sluice/renderer/commands/output/output.ts';
 import { print, progress, say } from '@sluice/renderer/commands/output/progress.ts';
 
-export interface ParityOptions {
+interface ParityOptions {
   readonly node?: string;
   readonly output: ParityFormat;
   /** Another bundle, whose own differences are left out. */

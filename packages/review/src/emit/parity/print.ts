@@ -118,7 +118,7 @@ function pairLines({ after, frontend, services, endpoint, count }: ParityConnect
 }
 
 /** A report with the names of its files. */
-export interface PrintedParity {
+interface PrintedParity {
   readonly report: ParityReport;
   /** The observation as the user named it. */
   readonly observed: string;
