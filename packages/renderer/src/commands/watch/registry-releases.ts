@@ -63,7 +63,7 @@ export class RegistryReleases implements Recorder {
     if (pauseMs > 0) await sleep(pauseMs);
     const { client, tag, key } = this.#target;
     try {
-      const newest = await this.newest();
+      const newest = await this.#newest();
       const made = nextRelease(this.#files, newest, key);
       if (typeof made === 'string') return this.#rejected(made);
       if (made === undefined) return { kind: 'pushed' };
@@ -83,7 +83,7 @@ export class RegistryReleases implements Recorder {
    * @returns undefined where there is none yet
    * @throws RegistryFailure
    */
-  async newest(): Promise<Newest | undefined> {
+  async #newest(): Promise<Newest | undefined> {
     const content = registryContent(this.#target.client);
     let digest: string;
     try {
@@ -111,7 +111,7 @@ export class RegistryReleases implements Recorder {
  * Makes the release after the newest one.
  * @returns its files; undefined where the newest one has this content; or why there is none, in words
  */
-export function nextRelease(
+function nextRelease(
   files: BundleFiles,
   newest: Newest | undefined,
   key: string | undefined,
