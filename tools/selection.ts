@@ -27,7 +27,9 @@ const patterns: Readonly<Record<ProjectName, readonly string[]>> = {
     'test/{cluster,demo,docs,fetch,fuzz,registry,review,report,pipeline}/*.test.ts',
     'tools/*.test.ts',
   ],
-  kernel: ['test/{doctor,field,netns,nft,runbooks,faults,surroundings,parity,monitoring,deploy,conformance,servers}/*.test.ts'],
+  kernel: [
+    'test/{doctor,field,netns,nft,runbooks,faults,surroundings,parity,monitoring,deploy,conformance,servers}/*.test.ts',
+  ],
   // test/vm/where.ts says which of them boot a guest that runs the files of `inside`.
   vm: ['test/vm/*.test.ts', 'test/vm/inside/*.test.ts'],
   package: ['test/package/*.test.ts'],

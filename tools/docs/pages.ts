@@ -75,7 +75,11 @@ const howTo: Section = {
       'what to point them at, what never to let them apply, drift and health',
     ),
     page('docs/release.md', 'Release', 'make, sign, verify, open waves'),
-    page('docs/ten-nodes.md', 'Ten nodes from a registry', 'from nothing to nodes that fetch, in ten minutes; also from a web server, S3 and Git'),
+    page(
+      'docs/ten-nodes.md',
+      'Ten nodes from a registry',
+      'from nothing to nodes that fetch, in ten minutes; also from a web server, S3 and Git',
+    ),
     page('docs/fetch.md', 'Fetch', 'a node reads its releases from a registry, a web server, Git or a directory'),
     page('docs/apply.md', 'Apply', 'a node takes a bundle, by hand or by the daemon'),
     page('docs/runbooks/first-install.md', 'First install on a node', 'from signed rules to a node that runs them'),
