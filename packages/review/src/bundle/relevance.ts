@@ -44,7 +44,8 @@ export function indexMatches(
     byAddress.set(address, (byAddress.get(address) ?? new Set<string>()).add(path));
   };
   const byPath = new Map<string, FileMatches>();
-  const matches = (path: string): FileMatches => byPath.get(path) ?? memory.matches(path, files.get(path) ?? '', family);
+  const matches = (path: string): FileMatches =>
+    byPath.get(path) ?? memory.matches(path, files.get(path) ?? '', family);
   for (const path of paths) {
     const own = matches(path);
     byPath.set(path, own);

@@ -1,5 +1,5 @@
 import { printEndpoint } from '@sluice/netfilter';
-import { LineSplitter } from '../../line-splitter.ts';
+import { LineSplitter } from '@sluice/cli';
 import { limits } from '../../limits.ts';
 import type { ServiceAt } from './frontends.ts';
 

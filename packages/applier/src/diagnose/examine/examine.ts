@@ -1,5 +1,5 @@
 import { compareText, type ExaminedTarget, families, type Unread } from '@sluice/netfilter';
-import { LineSplitter } from '../../line-splitter.ts';
+import { LineSplitter } from '@sluice/cli';
 import type { SluicedConfig } from '../../config.ts';
 import { decidingRules } from '../doctor/checks/diagnose-node.ts';
 import type { ConntrackFacts, Facts, Frontend, InterfaceFacts, RouteFacts, SluicedFacts } from '../doctor/facts.ts';
