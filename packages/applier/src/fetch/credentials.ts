@@ -1,9 +1,9 @@
 import { join } from 'node:path';
+import { reasonOf } from '@sluice/cli';
 import type { CredentialsConfig } from '../config-source.ts';
 import { linksMax, readTrusted } from '../inbox/descend.ts';
 import { type Trust, trustOf } from '../inbox/trust.ts';
 import type { Run } from '../kernel/command.ts';
-import { messageOf } from '../message.ts';
 import type { Credentials } from '@sluice/transport/http/client.ts';
 import { fetchLimits } from './limits.ts';
 import { SourceFailure } from './source.ts';
@@ -68,7 +68,7 @@ function readOwn(path: string, subject: string, bytesMax: number): string {
   try {
     return readTrusted(path, trust(subject), bytesMax, linksMax).toString('utf8');
   } catch (error) {
-    throw unusable(path, messageOf(error));
+    throw unusable(path, reasonOf(error));
   }
 }
 

@@ -1,9 +1,9 @@
 import { fileDigest, isReleaseFile } from '@sluice/bundle';
+import { reasonOf } from '@sluice/cli';
 import { compareText } from '@sluice/netfilter';
 import { InboxError } from '../inbox/trust.ts';
 import { descend } from '../inbox/descend.ts';
 import { walk } from '../inbox/walk.ts';
-import { messageOf } from '../message.ts';
 import { type FoundRelease, type Source, SourceFailure, type SourceFiles } from './source.ts';
 
 /** A release in a directory that others write: a stick, a shared file system. Who wrote it does not matter: its signatures decide. */
@@ -42,7 +42,7 @@ export class DirectorySource implements Source {
     } catch (error) {
       if (!(error instanceof InboxError) && (error as NodeJS.ErrnoException).code === undefined) throw error;
       const hint = 'Check that it is mounted, and readable for user sluice-fetch';
-      throw new SourceFailure('SOURCE_UNREACHABLE', `Cannot read ${this.name}: ${messageOf(error)}`, hint);
+      throw new SourceFailure('SOURCE_UNREACHABLE', `Cannot read ${this.name}: ${reasonOf(error)}`, hint);
     }
   }
 

@@ -1,8 +1,8 @@
 import { fileDigest, type Release } from '@sluice/bundle';
+import { reasonOf } from '@sluice/cli';
 import type { Problem } from '@sluice/netfilter';
 import { RegistryFailure } from '@sluice/transport/http/failure.ts';
 import type { ReleaseGate } from '../inbox/release-gate.ts';
-import { messageOf } from '../message.ts';
 import type { FetchMemory } from './memory.ts';
 import { type CheckedRelease, checkTop, RefusedRelease } from './check.ts';
 import type { Digests, PlacedRelease } from './placed.ts';
@@ -101,7 +101,7 @@ function problemOf(error: unknown, nowMs: number): Problem {
   return {
     code: 'OUTPUT_UNWRITABLE',
     level: 'error',
-    message: `Cannot place the release: ${messageOf(error)}`,
+    message: `Cannot place the release: ${reasonOf(error)}`,
     hint: 'Check the free space and the permissions of the fetch directory; the release before is still in place',
   };
 }

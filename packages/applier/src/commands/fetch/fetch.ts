@@ -5,7 +5,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { printProblem, type Problem } from '@sluice/netfilter';
 import { stateError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
-import type { SourceConfig } from '../../config-source.ts';
 import { attemptAndTell, fetchLoop, type LoopParts } from '../../fetch/loop.ts';
 import { fetchLimits } from '../../fetch/limits.ts';
 import { FetchMemory } from '../../fetch/memory.ts';
@@ -24,6 +23,8 @@ import { takeLock } from '../../state/lock.ts';
 import { StateError } from '../../state/state-error.ts';
 import { gateOf } from '../session/gate.ts';
 import { answer, type CommonOptions, loadConfig, logSettings, type Terminal } from '../terminal/terminal.ts';
+
+type SourceConfig = NonNullable<SluicedConfig['source']>;
 
 interface FetchOptions extends CommonOptions {
   readonly once?: boolean;

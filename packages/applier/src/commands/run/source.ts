@@ -1,4 +1,4 @@
-import type { SourceConfig } from '../../config-source.ts';
+import type { SluicedConfig } from '../../config.ts';
 import type { DaemonLog } from '../../daemon/reports.ts';
 import { readSourceStatus, type SourceStatus } from '../../fetch/status-file.ts';
 import { trustOf } from '../../inbox/trust.ts';
@@ -6,7 +6,7 @@ import type { Status } from '../../observe/status/status.ts';
 import { lastingAlarm } from './alarms.ts';
 
 interface SourceParts {
-  readonly config: { readonly source?: SourceConfig | undefined };
+  readonly config: Pick<SluicedConfig, 'source'>;
   readonly log: DaemonLog;
   readonly status: Status;
 }
