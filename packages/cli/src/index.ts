@@ -22,7 +22,6 @@ export { type BatchObject, isRegular, objectsIn, readBatch, readTreeLines, type 
 export { examples } from './help.ts';
 export { type LogFormat, logFormats, type LogLevel, logLevels, type LogSettings, withLog } from './log-options.ts';
 export { isJournal, withPriorities } from './journal.ts';
-export { LineSplitter } from './line-splitter.ts';
 export { newProgram, usageProblem } from './program.ts';
 export { escaped, printable } from './printable.ts';
 export { isFileError, reasonOf } from './reason.ts';

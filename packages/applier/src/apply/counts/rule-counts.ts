@@ -1,5 +1,5 @@
-import { LineSplitter } from '@sluice/cli';
 import { calleeOf, choosesEndpoint, destinationOf, isOwnChain, serviceKeyOf } from '@sluice/netfilter';
+import { LineSplitter } from '../../message.ts';
 
 /** What a rule counted that translates to an endpoint. nat sees the first packet of a connection alone, so these are new connections. */
 export interface RuleCount {

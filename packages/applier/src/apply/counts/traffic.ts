@@ -1,5 +1,5 @@
 import { printEndpoint } from '@sluice/netfilter';
-import { LineSplitter } from '@sluice/cli';
+import { LineSplitter } from '../../message.ts';
 import { limits } from '../../limits.ts';
 import type { ServiceAt } from './frontends.ts';
 

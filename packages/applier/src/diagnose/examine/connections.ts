@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { canonicalAddress, type Family, printEndpoint } from '@sluice/netfilter';
-import { LineSplitter } from '@sluice/cli';
+import { LineSplitter } from '../../message.ts';
 import type { ConntrackFacts, EndpointConnections } from '../doctor/facts.ts';
 import type { Run } from '../../kernel/command.ts';
 import { findTool } from '../../kernel/tools.ts';

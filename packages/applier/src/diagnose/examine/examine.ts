@@ -1,5 +1,4 @@
 import { compareText, type ExaminedTarget, families, type Unread } from '@sluice/netfilter';
-import { LineSplitter } from '@sluice/cli';
 import type { SluicedConfig } from '../../config.ts';
 import { decidingRules } from '../doctor/checks/diagnose-node.ts';
 import type { ConntrackFacts, Facts, Frontend, InterfaceFacts, RouteFacts, SluicedFacts } from '../doctor/facts.ts';
@@ -10,7 +9,7 @@ import type { Run } from '../../kernel/command.ts';
 import { readTrackedPaths } from '../../kernel/conntrack/conntrack.ts';
 import { processesNamed } from '../../kernel/facts.ts';
 import { findTool, type RuleStore } from '../../kernel/tools.ts';
-import { messageOf } from '../../message.ts';
+import { LineSplitter, messageOf } from '../../message.ts';
 import { staleFlows } from '../../apply/plan/flows.ts';
 import type { NodeState } from '../../ports/node-state.ts';
 import { bounds } from './bounds.ts';

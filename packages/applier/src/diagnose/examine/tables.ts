@@ -1,5 +1,5 @@
 import { type Family, isRuleLine } from '@sluice/netfilter';
-import { LineSplitter } from '@sluice/cli';
+import { LineSplitter } from '../../message.ts';
 import type { SavedTable } from '../doctor/facts.ts';
 import type { Run } from '../../kernel/command.ts';
 import { findTool, type RuleStore } from '../../kernel/tools.ts';

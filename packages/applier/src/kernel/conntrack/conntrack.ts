@@ -1,4 +1,4 @@
-import { LineSplitter } from '@sluice/cli';
+import { LineSplitter } from '../../message.ts';
 import type { KernelError } from '../../ports/failure.ts';
 import { failed } from '../failure.ts';
 import { canonicalAddress, compareText, type Family, printEndpoint } from '@sluice/netfilter';
