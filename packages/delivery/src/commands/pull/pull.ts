@@ -40,8 +40,8 @@ type PulledFiles = ReadonlyMap<string, string>;
 
 /** `sluice pull`: fetches a release from a registry or an image layout by its digest and writes it to a directory. */
 export async function pullCommand(spec: string, { output, report, node, plainHttp }: PullOptions): Promise<number> {
-  progress(`fetching ${spec}`);
   const { content, digest } = await atRegistry(async () => contentOf(spec, plainHttp === true));
+  progress(`fetching ${spec}`);
   const part =
     node === undefined ? undefined : { node, profileOf: (shared: PulledFiles) => profileIn(spec, shared, node) };
   const { files: pulled, passedOver } = await atRegistry(() => pullRelease(content, digest, part));
