@@ -88,14 +88,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
     'cli/log',
   ],
   // Beside the daemon, in a process of its own: releases in, from a source.
-  'applier/fetch': [
-    'applier/config-source',
-    'applier/inbox',
-    'applier/kernel',
-    'applier/paces',
-    'transport',
-    'cli',
-  ],
+  'applier/fetch': ['applier/config-source', 'applier/inbox', 'applier/kernel', 'applier/paces', 'transport', 'cli'],
   'applier/daemon': [
     'applier/apply',
     'applier/command-error',

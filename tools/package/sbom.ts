@@ -17,9 +17,17 @@ export interface Native {
   readonly sha256: string;
 }
 
-const workspace = ['netfilter', 'bundle', 'cli', 'transport', 'renderer', 'delivery', 'review', 'sluice', 'applier'].map(
-  (name) => `packages/${name}`,
-);
+const workspace = [
+  'netfilter',
+  'bundle',
+  'cli',
+  'transport',
+  'renderer',
+  'delivery',
+  'review',
+  'sluice',
+  'applier',
+].map((name) => `packages/${name}`);
 
 /**
  * @param lockfile the text of pnpm-lock.yaml
