@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { fetchLimits } from './limits.ts';
 import { pauseAfterAttempt } from './loop.ts';
-import { readSourceStatus, type SourceStatus, statusAfter, writeSourceStatus } from './status-file.ts';
+import { readSourceStatus, type SourceStatus, statusAfter, tellReceipts, writeSourceStatus } from './status-file.ts';
 
 const scratch = mkdtempSync(join(tmpdir(), 'sluiced-loop-'));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
@@ -45,6 +45,14 @@ test('the status counts attempts, bytes and failures in a row, and keeps the las
   expect(third.problem?.code).toBe('SOURCE_UNREACHABLE');
   writeSourceStatus(scratch, third);
   expect(readSourceStatus(scratch)).toEqual(third);
+});
+
+test('an attempt keeps what the status says of receipts, and a file of an older version says nothing of them', () => {
+  const { receipts: _receipts, ...older } = failed();
+  writeFileSync(join(scratch, 'status.json'), JSON.stringify(older));
+  expect(readSourceStatus(scratch)).toEqual({ ...older, receipts: null });
+  tellReceipts(scratch, problem);
+  expect(failed(readSourceStatus(scratch))).toMatchObject({ attempts: 2, receipts: { message: 'Cannot reach it' } });
 });
 
 test.each([

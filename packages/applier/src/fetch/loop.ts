@@ -47,11 +47,12 @@ export async function attemptAndTell(
   request?: string,
 ): Promise<{ readonly attempt: Attempt; readonly status: SourceStatus }> {
   const { directory, log, node, open } = parts;
-  const before = readSourceStatus(directory);
-  if (request !== undefined && request !== before?.request) node.memory.forgetRefusal();
+  if (request !== undefined && request !== readSourceStatus(directory)?.request) node.memory.forgetRefusal();
   const source = open();
   const attempt = await fetchOnce(source, node);
   const now = new Date(node.nowMs()).toISOString();
+  // Not earlier: receipts may have been sent meanwhile.
+  const before = readSourceStatus(directory);
   const status = statusAfter(before, { attempt, source: source.name, bytes: source.bytes, now, request });
   tell(log, attempt, status, before);
   try {

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { printable } from '@sluice/cli';
-import { problemCodes } from '@sluice/netfilter';
+import { type Problem, problemCodes } from '@sluice/netfilter';
 import * as v from 'valibot';
 import type { Trust } from '../inbox/trust.ts';
 import type { Attempt } from './fetch.ts';
@@ -10,6 +10,8 @@ import { readRecord, writeRecord } from './records.ts';
 const number = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(Number.MAX_SAFE_INTEGER));
 const time = v.pipe(v.string(), v.isoTimestamp());
 const text = v.pipe(v.string(), v.maxLength(fetchLimits.messageCharactersMax), v.transform(printable));
+
+const problem = v.strictObject({ code: v.picklist(Object.keys(problemCodes)), message: text, hint: text });
 
 const schema = v.strictObject({
   schema: v.literal(1),
@@ -27,7 +29,9 @@ const schema = v.strictObject({
   /** Of the placed release; null before the first one. */
   serial: v.nullable(number),
   revision: v.nullable(number),
-  problem: v.nullable(v.strictObject({ code: v.picklist(Object.keys(problemCodes)), message: text, hint: text })),
+  problem: v.nullable(problem),
+  /** Why the newest receipts are not sent to `receipts.push`; null: they are, or need not be. */
+  receipts: v.optional(v.nullable(problem), null),
   /** The request of an operator that this attempt answers. */
   request: v.nullable(text),
 });
@@ -65,7 +69,7 @@ export function statusAfter(
 ): SourceStatus {
   const isGood = attempt.kind === 'same' || attempt.kind === 'placed';
   const placed = attempt.kind === 'placed' ? attempt.release : undefined;
-  const problem =
+  const why =
     attempt.kind === 'failed' ? attempt.problem : attempt.kind === 'refused' ? attempt.problems[0] : undefined;
   return {
     schema: 1,
@@ -78,9 +82,22 @@ export function statusAfter(
     outcome: attempt.kind,
     serial: placed?.serial ?? before?.serial ?? null,
     revision: placed ? (placed.revision ?? null) : (before?.revision ?? null),
-    problem: problem ? { code: problem.code, message: cut(problem.message), hint: cut(problem.hint) } : null,
+    problem: why ? told(why) : null,
+    receipts: before?.receipts ?? null,
     request: request === undefined ? null : cut(request),
   };
 }
 
+/**
+ * Says in the status whether receipts are sent. Before the first attempt of all there is no status, and nothing is written.
+ * @param why undefined: they are
+ * @throws the error of the file system
+ */
+export function tellReceipts(directory: string, why: Problem | undefined): void {
+  const status = readSourceStatus(directory);
+  const receipts = why ? told(why) : null;
+  if (status && status.receipts?.message !== receipts?.message) writeSourceStatus(directory, { ...status, receipts });
+}
+
+const told = ({ code, message, hint }: Problem) => ({ code, message: cut(message), hint: cut(hint) });
 const cut = (words: string): string => printable(words).slice(0, fetchLimits.messageCharactersMax);

@@ -10,10 +10,10 @@ import { fetchLimits } from '../../fetch/limits.ts';
 import { FetchMemory } from '../../fetch/memory.ts';
 import { sourceOf } from '../../fetch/open.ts';
 import { PlacedRelease } from '../../fetch/placed.ts';
-import { type ReceiptLoopParts, receiptLoop, sendAndTell, sentBefore } from '../../fetch/receipts/loop.ts';
+import { type ReceiptLoopParts, receiptLoop, remember, sendAndTell, sentBefore } from '../../fetch/receipts/loop.ts';
 import type { SendOutcome } from '../../fetch/receipts/send.ts';
 import { receiptStoreOf } from '../../fetch/receipts/store.ts';
-import { readSourceStatus, type SourceStatus } from '../../fetch/status-file.ts';
+import { readSourceStatus, type SourceStatus, tellReceipts } from '../../fetch/status-file.ts';
 import { trustOf } from '../../inbox/trust.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { limits } from '../../limits.ts';
@@ -55,7 +55,13 @@ export async function fetchCommand(
   const lock = open(source);
   try {
     const parts = await partsOf(config, source, options, terminal, environment);
-    if (options.once) return tell((await attemptAndTell(parts)).status, options, terminal);
+    const receipts = receiptsOf(config, parts, environment);
+    if (options.once) {
+      const { status } = await attemptAndTell(parts);
+      if (receipts) printReceipts(await sendAndTell(receipts, sentBefore(source.directory)), terminal);
+      return tell(status, options, terminal);
+    }
+    if (!receipts) remember(parts.log, () => tellReceipts(source.directory, undefined));
     const heap = smallHeap();
     heap.settle();
     await fetchLoop(parts, new AbortController().signal, () => heap.collect());
@@ -128,7 +134,7 @@ function receiptsOf(
 }
 
 /** A failure to send receipts does not change the exit code: the release is what was asked for. */
-function tellReceipts({ outcome }: { readonly outcome: SendOutcome }, terminal: Terminal): void {
+function printReceipts({ outcome }: { readonly outcome: SendOutcome }, terminal: Terminal): void {
   if (outcome.kind !== 'failed') return;
   terminal.problems?.push(outcome.problem);
   terminal.err(printProblem(outcome.problem));

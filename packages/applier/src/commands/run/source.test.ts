@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import * as v from 'valibot';
 import { afterAll, beforeEach, expect, test } from 'vitest';
 import { sourceSchema } from '../../config-source.ts';
-import { statusAfter, writeSourceStatus } from '../../fetch/status-file.ts';
+import { statusAfter, tellReceipts, writeSourceStatus } from '../../fetch/status-file.ts';
 import { Status } from '../../observe/status/status.ts';
 import { sourceRound } from './source.ts';
 
@@ -73,6 +73,24 @@ test('a release that the node must not take is an alarm at once', () => {
   expect(alarms()).toEqual({
     SOURCE_REFUSED: 'registry.example.com/shop:1: RELEASE_SERIAL: Cannot accept it: older',
   });
+});
+
+test('receipts that cannot be sent are in the status and a metric, until they are sent', async () => {
+  const good = statusAfter(undefined, { ...ended(begin), attempt: { kind: 'same' } });
+  tellReceipts(scratch, down);
+  expect(alarms()).toEqual({});
+  expect(status.report().source).toBeNull();
+  writeSourceStatus(scratch, good);
+  for (const [why, unsent] of [
+    [down, 1],
+    [undefined, 0],
+  ] as const) {
+    tellReceipts(scratch, why);
+    expect(alarms()).toEqual({});
+    const { level: _level, ...told } = down;
+    expect(status.report().source).toEqual({ ...good, receipts: why ? told : null });
+    expect(await status.registry.metrics()).toMatch(new RegExp(`^sluice_receipts_unsent ${unsent}$`, 'm'));
+  }
 });
 
 test('a status file with anything else in it counts as none', () => {

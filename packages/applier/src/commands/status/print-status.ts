@@ -60,6 +60,7 @@ function daemonRows(daemon: DaemonStatus | null): readonly Row[] {
   return [
     ['waits', waits ? `for wave ${waits.wave} (${waits.name}) to open` : undefined],
     ['source', source ? describeSource(source) : undefined],
+    ['receipts', source?.receipts ? `not sent: ${source.receipts.message}` : undefined],
     ['draining', draining ? describeDrain(draining) : undefined],
     ['eligible', ineligible ? `no: load balancers are told to send elsewhere (${ineligible})` : undefined],
     ['table', protection ? describeProtection(protection) : undefined],

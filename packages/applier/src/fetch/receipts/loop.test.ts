@@ -1,9 +1,10 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { receiptFile } from '@sluice/bundle';
 import { directoryReceipts } from '@sluice/transport/receipts/directory.ts';
 import { afterAll, beforeEach, expect, test, vi } from 'vitest';
+import { readSourceStatus, statusAfter, writeSourceStatus } from '../status-file.ts';
 import { type ReceiptLoopParts, receiptLoop, sendAndTell, sentBefore } from './loop.ts';
 
 const scratch = mkdtempSync(join(tmpdir(), 'sluiced-receipt-loop-'));
@@ -46,6 +47,26 @@ test('a new process does not send again what the one before has sent', async () 
   expect((await sendAndTell(parts, sentBefore(at('own')))).outcome.kind).toBe('unchanged');
   writeFileSync(join(at('own'), 'receipts.json'), '{');
   expect((await sendAndTell(parts, sentBefore(at('own')))).outcome.kind).toBe('sent');
+});
+
+const told = () => readSourceStatus(at('own'))?.receipts?.message;
+
+test('the status says why receipts are not sent, until they are, or need not be', async () => {
+  const ended = { source: 'x', bytes: 0, now: '2026-12-01T12:00:00.000Z', request: undefined };
+  writeSourceStatus(at('own'), statusAfter(undefined, { ...ended, attempt: { kind: 'same' } }));
+  write(1);
+  let { record } = await sendAndTell(parts, sentBefore(at('own')));
+  expect(told()).toBeUndefined();
+  // Others could write it: it is not sent.
+  chmodSync(at('receipts'), 0o777);
+  ({ record } = await sendAndTell(parts, { ...record, notBeforeMs: 0 }));
+  expect(told()).toMatch(/writable by other users/);
+  const before = told();
+  expect((await sendAndTell(parts, { ...record, notBeforeMs: Infinity })).outcome.kind).toBe('waiting');
+  expect(told()).toBe(before);
+  chmodSync(at('receipts'), 0o755);
+  expect((await sendAndTell(parts, { ...record, notBeforeMs: 0 })).outcome.kind).toBe('unchanged');
+  expect(told()).toBeUndefined();
 });
 
 test('a lasting failure is logged once, and the end of it', async () => {

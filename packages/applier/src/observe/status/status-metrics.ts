@@ -161,13 +161,14 @@ export class StatusMetrics {
     this.#gauges.expires.set(expires === undefined ? 0 : Date.parse(expires) / 1000);
   }
 
-  source({ attempted, succeeded, failures, bytes, serial }: SourceStatus): void {
-    const { sourceAttempt, sourceSuccess, sourceFailures, sourceBytes, sourceSerial } = this.#gauges;
+  source({ attempted, succeeded, failures, bytes, serial, receipts }: SourceStatus): void {
+    const { sourceAttempt, sourceSuccess, sourceFailures, sourceBytes, sourceSerial, unsent } = this.#gauges;
     sourceAttempt.set(Date.parse(attempted) / 1000);
     sourceSuccess.set(succeeded === null ? 0 : Date.parse(succeeded) / 1000);
     sourceFailures.set(failures);
     sourceBytes.set(bytes);
     sourceSerial.set(serial ?? 0);
+    unsent.set(receipts === null ? 0 : 1);
   }
 
   /** @param wave 0: none */
@@ -273,6 +274,7 @@ function gauges(report: () => Told) {
     sourceFailures: gauge('sluice_source_failures', 'Attempts since then that failed, or found a release to refuse'),
     sourceBytes: gauge('sluice_source_bytes', 'Bytes that all attempts got over the network'),
     sourceSerial: gauge('sluice_source_serial', 'The serial of the release that was placed last; 0 before the first'),
+    unsent: gauge('sluice_receipts_unsent', '1 while the fetch process cannot send receipts to receipts.push; else 0'),
     leftOut: gauge(
       'sluice_services_left_out',
       'Services that the active generation lacks of its release, because their probes failed: they stay as before; 0 for none',
