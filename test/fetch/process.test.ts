@@ -1,5 +1,6 @@
 // @module-tag test
 import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -94,6 +95,22 @@ test('follows the source at its interval, and at once when an operator asks', { 
   }
 });
 
+test('ends when it is asked to, also as the first process of a container', { timeout: 120_000 }, async (context) => {
+  if (whyNot !== '') return context.skip(whyNot);
+  writeConfig(`source: { dir: { path: ${release} }, directory: ${fetched}, intervalSeconds: 3600 }`);
+  publish({ serial: 5 });
+  const outside = spawn('/usr/bin/unshare', ['--pid', '--fork', '--kill-child', '--', ...sluiced('fetch')]);
+  const ended = once(outside, 'exit');
+  try {
+    await once(outside.stderr, 'data');
+    const first = Number(readFileSync(`/proc/${outside.pid}/task/${outside.pid}/children`, 'utf8'));
+    process.kill(first, 'SIGTERM');
+    expect(await Promise.race([ended, sleep(10_000)])).toEqual([0, null]);
+  } finally {
+    outside.kill('SIGKILL');
+  }
+});
+
 test('ends at once without a source, and says so', () => {
   writeConfig('');
   const [file = '', ...args] = sluiced('fetch');
@@ -124,16 +141,16 @@ test('sends receipts where the config says, and tells why it cannot, once the re
   );
   publish({ serial: 5 });
   const [file = '', ...args] = sluiced('fetch', '--once');
-  const once = () => spawnSync(file, args, { encoding: 'utf8' });
+  const fetchOnce = () => spawnSync(file, args, { encoding: 'utf8' });
   writeFileSync(store, 'a file');
-  const failed = once();
+  const failed = fetchOnce();
   expect(failed).toMatchObject({
     status: 0,
     stdout: expect.stringContaining('placed; release 5 is in place') as string,
   });
   expect(failed.stderr).toContain(`Cannot send receipts to ${store}: a part of the path is not a directory`);
   rmSync(store);
-  expect(once()).toMatchObject({ status: 0, stderr: '' });
+  expect(fetchOnce()).toMatchObject({ status: 0, stderr: '' });
   const archive = readFileSync(join(store, archivePath(sampleNode)));
   expect(unpackReceipts('sent', sampleNode, archive)).toEqual([{ number: 7, text: 'receipt', signature: 'signature' }]);
 });

@@ -62,6 +62,8 @@ export async function fetchCommand(
       return tell(status, options, terminal);
     }
     if (!receipts) remember(parts.log, () => tellReceipts(source.directory, undefined));
+    // The first process of a container ignores it without a listener. What is half placed is finished by the next one.
+    process.once('SIGTERM', () => process.exit(exitCodes.done));
     const heap = smallHeap();
     heap.settle();
     await fetchLoop(parts, new AbortController().signal, () => heap.collect());
