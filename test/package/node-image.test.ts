@@ -85,6 +85,15 @@ test('for arm64, programs start with their own libraries, and tools of netfilter
   }
 });
 
+test('ssh, and ssh-keygen for signatures, know the users that deploy/ has', (context) => {
+  if (noRoot) return context.skip(noRoot);
+  const known = `for id in 65531 65532; do
+    setpriv --reuid $id --regid $id --clear-groups -- sh -ec 'ssh -G host >/dev/null; ssh-keygen -Y find-principals 2>&1 || true'
+  done`;
+  const said = runIn(image.unpack('amd64'), image.config('amd64').config.Env, known);
+  expect(said).not.toContain('No user exists');
+});
+
 test('its sluice renders, and names what it lacks', (context) => {
   if (noRoot) return context.skip(noRoot);
   const said = runIn(

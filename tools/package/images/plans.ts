@@ -42,6 +42,14 @@ export const packageNames = [
 
 /** The user of `sluice`; deploy/watch.yaml and deploy/node-watch.yaml have the same. */
 export const sluiceId = 65_532;
+/** The user of `sluiced fetch` in deploy/node-fetch.yaml: not that of `sluice watch`, which may run on the same node. */
+export const fetchId = 65_531;
+
+/** `/etc/passwd` of both images: ssh and ssh-keygen refuse a user without a name. */
+export const passwd = `root:x:0:0::/root:/bin/sh
+sluice:x:${sluiceId}:${sluiceId}::/work:/bin/sh
+sluice-fetch:x:${fetchId}:${fetchId}::/tmp:/bin/sh
+`;
 
 const inBin = (name: string): string => `usr/bin/${name}`;
 

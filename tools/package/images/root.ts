@@ -13,7 +13,7 @@ import {
 import { dirname, join } from 'node:path';
 import { type Arch, architectures } from '../node.ts';
 import type { DebianPackage } from './fetch.ts';
-import { type ImagePlan, sluiceId } from './plans.ts';
+import { fetchId, type ImagePlan, passwd, sluiceId } from './plans.ts';
 import { copyFiles, librariesOf, type Pool } from './pool.ts';
 
 /** In every image; those of a plan come on top. Maintainer scripts of Debian, which do not run, make some of them elsewhere. */
@@ -52,9 +52,8 @@ export function layOutRoot(
   }
   copyFiles(pool, globSync('usr/share/common-licenses/*', { cwd: pool.root }).toSorted(), folder, copied);
   write(folder, 'etc/ssl/certs/ca-certificates.crt', certificates(pool));
-  // ssh refuses a user without a name.
-  write(folder, 'etc/passwd', `root:x:0:0::/root:/bin/sh\nsluice:x:${sluiceId}:${sluiceId}::/work:/bin/sh\n`);
-  write(folder, 'etc/group', `root:x:0:\nsluice:x:${sluiceId}:\n`);
+  write(folder, 'etc/passwd', passwd);
+  write(folder, 'etc/group', `root:x:0:\nsluice:x:${sluiceId}:\nsluice-fetch:x:${fetchId}:\n`);
   write(folder, 'etc/nsswitch.conf', 'passwd: files\ngroup: files\nhosts: files dns\n');
   const library64 = existsSync(join(folder, 'usr/lib64')) ? { lib64: 'usr/lib64' } : {};
   for (const [path, target] of Object.entries({ ...links, ...plan.links, ...library64 })) link(folder, path, target);
