@@ -1,38 +1,26 @@
 // @module-tag all
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { execaSync } from 'execa';
-import { afterEach, expect, test, type TestContext } from 'vitest';
-import { parse, parseAllDocuments } from 'yaml';
+import { expect, test, type TestContext } from 'vitest';
+import { parse } from 'yaml';
 import { readConfig, type SluicedConfig } from '../../packages/applier/src/config.ts';
 import type { TestApi } from '../cluster/api.fixture.ts';
 import { realApi } from '../cluster/real-api.fixture.ts';
 import { apiServerPrograms } from '../parity/binaries.ts';
+import {
+  byKey,
+  daemonSetIn,
+  deploy,
+  folder,
+  keyOf,
+  type Manifest,
+  type NodeContainer,
+  objectsIn,
+  rendered,
+} from './chart.fixture.ts';
 import { need, needSchemas } from './programs.ts';
-
-const deploy = join(import.meta.dirname, '..', '..', 'deploy');
-const folder = mkdtempSync(join(tmpdir(), 'sluice-chart-'));
-afterEach(() => rmSync(join(folder, 'values.yaml'), { force: true }));
-
-interface Metadata {
-  readonly name: string;
-  readonly namespace?: string;
-  readonly labels?: Readonly<Record<string, string>>;
-}
-interface Manifest {
-  readonly kind: string;
-  readonly metadata: Metadata;
-  readonly spec?: unknown;
-  readonly data?: Readonly<Record<string, string>>;
-}
-
-const objectsIn = (text: string): readonly Manifest[] =>
-  parseAllDocuments(text, { merge: true }).flatMap((document) => (document.toJS() as Manifest | null) ?? []);
-const keyOf = ({ kind, metadata: { namespace = '', name } }: Manifest): string => `${kind} ${namespace}/${name}`;
-const byKey = (objects: readonly Manifest[]): ReadonlyMap<string, Manifest> =>
-  new Map(objects.map((one) => [keyOf(one), one] as const).toSorted(([a], [b]) => (a < b ? -1 : 1)));
 
 /** An object without the labels that Helm asks for, which plain manifests do not have. */
 const unlabelled = (one: unknown): unknown =>
@@ -41,23 +29,6 @@ const unlabelled = (one: unknown): unknown =>
     const own = Object.entries(value).filter(([name]) => !/^(?:app\.kubernetes\.io|helm\.sh)\//.test(name));
     return own.length === 0 ? undefined : Object.fromEntries(own);
   });
-
-/** `helm template` with these values. */
-function rendered(helm: string, values = ''): string {
-  writeFileSync(join(folder, 'values.yaml'), values);
-  const args = [
-    'template',
-    'sluice',
-    join(deploy, 'chart'),
-    '--kube-version',
-    '1.37.0',
-    '--namespace',
-    'sluice',
-    '-f',
-    join(folder, 'values.yaml'),
-  ];
-  return execFileSync(helm, args, { encoding: 'utf8', stdio: 'pipe', env: { PATH: '/usr/bin', HOME: folder } });
-}
 
 const accepted = (program: string, schemas: string, text: string) =>
   execaSync(program, ['-strict', '-summary', '-schema-location', schemas, '-kubernetes-version', '1.37.0', '-'], {
@@ -68,6 +39,11 @@ const accepted = (program: string, schemas: string, text: string) =>
 test.for([
   ['node', ['node-watch.yaml'], 'apiServer: { host: api.example.com }\n'],
   ['git', ['clusterrole.yaml', 'watch.yaml', 'sluiced.yaml'], 'delivery: git\n'],
+  [
+    'fetch',
+    ['clusterrole.yaml', 'watch.yaml', 'node-fetch.yaml'],
+    'delivery: fetch\nfetch: { source: { oci: { reference: "registry.example.com/sluice/shop:production" } } }\n',
+  ],
 ] as const)('with delivery %s the chart has the objects of the plain manifests', async ([, names, values], context) => {
   const helm = await need(context, 'helm');
   const plain = names.flatMap((name) => objectsIn(readFileSync(join(deploy, name), 'utf8')));
@@ -170,6 +146,10 @@ test.for([
   ['delivery by Git', 'delivery: git\n'],
   ['values of a site', site('git')],
   ['values of a site and a watch on nodes', site('node')],
+  [
+    'values of a site that fetches',
+    'delivery: fetch\nfetch: { source: { git: { url: "ssh://git@git.example.com/r.git" } }, credentials: a, receipts: { push: { dir: { path: /r } }, credentials: b }, extraEnv: [{ name: A, value: b }], extraVolumes: [{ name: r, emptyDir: {} }], extraVolumeMounts: [{ name: r, mountPath: /r }] }\n',
+  ],
   ['dashboards', 'monitoring: { dashboards: true }\n'],
   ['no watcher', 'delivery: git\nwatch: { enabled: false }\n'],
   ['no DaemonSet', 'delivery: git\nsluiced: { enabled: false }\n'],
@@ -203,6 +183,10 @@ test.for([
   ['an unknown way of delivery', 'delivery: pigeon\n'],
   ['a field that the chart sets itself', 'sluiced: { config: { node: x } }\n'],
   ['an unknown value', 'sluiced: { privileged: true }\n'],
+  ['a source among other fields of the config', 'sluiced: { config: { source: { dir: { path: /a } } } }\n'],
+  ['a misspelt field of a source', 'fetch: { source: { oic: { reference: "a/b:c" } } }\n'],
+  ['a directory of a source, which the chart sets', 'fetch: { source: { directory: /a } }\n'],
+  ['a path where certificates belong', 'fetch: { caFile: /etc/ca.pem }\n'],
   ['a switch of monitoring that is a text', 'monitoring: { dashboards: "no" }\n'],
   ['a pull secret without the name of a Secret', 'imagePullSecrets: [registry]\n'],
   ['credentials in a value', 'watch: { credentials: "https://robot:secret@git.example.com" }\n'],
@@ -214,8 +198,13 @@ test.for([
 test('helm refuses to make nodes take unsigned rules whose signers are given, as after an upgrade', async (context) => {
   const helm = await need(context, 'helm');
   const signers = 'sluiced: { allowedSigners: "a namespaces=\\"sluice-release\\" ssh-ed25519 AAAA" }\n';
-  expect(() => rendered(helm, signers)).toThrow(/set delivery to git to keep signed releases/);
+  expect(() => rendered(helm, signers)).toThrow(/set delivery to git or fetch to keep signed releases/);
   expect(rendered(helm, `delivery: git\n${signers}`)).toContain('policy: required');
+});
+
+test('helm refuses to let nodes fetch from nowhere', async (context) => {
+  const helm = await need(context, 'helm');
+  expect(() => rendered(helm, 'delivery: fetch\n')).toThrow(/fetch.source is empty/);
 });
 
 test('helm lints the chart', async (context) => {
@@ -253,6 +242,7 @@ interface Container {
 test.each([
   ['sluiced.yaml', ['config'], 'releases'],
   ['node-watch.yaml', ['rules', 'config'], 'watch'],
+  ['node-fetch.yaml', ['rules', 'config'], 'fetch'],
 ])('only sluiced has capabilities in %s: those of its unit, and SYS_ADMIN for rehearsals', (name, first, beside) => {
   const text = readFileSync(join(deploy, name), 'utf8');
   expect(capabilities(objectsIn(text))).toEqual([
@@ -266,32 +256,10 @@ test.each([
   expect(text).not.toMatch(/privileged: true|hostPID|hostIPC/);
 });
 
-/** The pod of a DaemonSet in a plain manifest, and its ConfigMap. */
-function daemonSetIn(name: string) {
-  const objects = objectsIn(readFileSync(join(deploy, name), 'utf8'));
-  const config = objects.find(({ kind }) => kind === 'ConfigMap')?.data ?? {};
-  const { spec } = objects.find(({ kind }) => kind === 'DaemonSet') as unknown as DaemonSet;
-  return { objects, config, pod: spec.template.spec };
-}
-
-interface DaemonSet {
-  readonly spec: { readonly template: { readonly spec: NodePod } };
-}
-interface NodePod {
-  readonly initContainers: readonly NodeContainer[];
-  readonly containers: readonly NodeContainer[];
-}
-interface NodeContainer {
-  readonly name: string;
-  readonly args?: readonly string[];
-  readonly env?: readonly { readonly name: string; readonly value?: string }[];
-  readonly securityContext: { readonly runAsUser: number };
-  readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string; readonly readOnly?: boolean }[];
-}
-
 test.each([
   ['sluiced.yaml', { signatures: { policy: 'required' } }],
   ['node-watch.yaml', { signatures: { policy: 'none' }, bundleOwner: 65_532 }],
+  ['node-fetch.yaml', { signatures: { policy: 'required' }, bundle: '/var/lib/sluice-fetch/own/release' }],
 ])('sluiced reads the config that a container of %s writes', (name, fields) => {
   const text = `${daemonSetIn(name).config['sluiced.yaml']}node: "123"\n`;
   expect(readConfig('sluiced.yaml', text)).toMatchObject({ node: '123', rehearse: 'namespace', ...fields });
@@ -314,13 +282,13 @@ test('on a node with its own watch, sluiced reads what the watch writes, which a
   expect(watch?.env?.map(({ name }) => name)).toContain('KUBERNETES_SERVICE_HOST');
 });
 
-test('both DaemonSets have one container of sluiced, but for the folder of the bundle', () => {
+test('all DaemonSets have one container of sluiced, but for the folder of the bundle', () => {
   const without = (name: string) => {
     const sluiced = daemonSetIn(name).pod.containers.find((one) => one.name === 'sluiced');
     const mounts = sluiced?.volumeMounts.filter((mount) => mount.name !== 'rules' && mount.name !== 'releases');
     return { ...sluiced, volumeMounts: mounts };
   };
-  expect(without('node-watch.yaml')).toEqual(without('sluiced.yaml'));
+  for (const name of ['node-watch.yaml', 'node-fetch.yaml']) expect(without(name)).toEqual(without('sluiced.yaml'));
 });
 
 test('a node has the rights of kube-proxy', () => {

@@ -142,7 +142,7 @@ export function chartPage(values: string, schema: Schema): string {
   const commented = withComments(schema, parseDocument(values).contents as YAMLMap);
   return `# The Helm chart
 
-\`sluiced\` as a DaemonSet, alone with a watch of its own or beside \`sluice watch\` and signed releases: [which way to choose](../../docs/cluster.md#which-way-to-choose), [what it may do on a node](../../docs/daemonset.md).
+\`sluiced\` as a DaemonSet, with a watch of its own, or beside \`sluice watch\` and signed releases: [which way to choose](../../docs/cluster.md#which-way-to-choose), [what it may do on a node](../../docs/daemonset.md).
 
 \`\`\`
 helm install sluice deploy/chart --namespace sluice --create-namespace --set apiServer.host=api.example.com
@@ -162,6 +162,20 @@ helm install sluice deploy/chart --namespace sluice --create-namespace --set api
 kubectl -n sluice create secret generic rules --from-file=.git-credentials
 kubectl -n sluice-nodes create secret generic releases --from-file=ssh-privatekey=id_ed25519 --from-file=known_hosts
 helm upgrade sluice deploy/chart --namespace sluice --reset-then-reuse-values --set watch.credentials=rules --set sluiced.credentials=releases
+\`\`\`
+
+With \`delivery: fetch\`, \`fetch.credentials\` and \`fetch.receipts.credentials\` each name a Secret, as \`watch.credentials\` does. Both are in the namespace of the DaemonSet, and are read at each use.
+
+| key | has |
+|---|---|
+| \`credentials\` | one line \`USER:PASSWORD\`, or a token, for a source or a store of receipts without ssh |
+| \`ssh-privatekey\`, \`known_hosts\` | as above, for one with \`ssh://\` |
+
+\`\`\`
+kubectl -n sluice-nodes create secret generic registry-password --from-file=credentials
+helm install sluice deploy/chart --namespace sluice --create-namespace --set delivery=fetch --set watch.enabled=false \\
+  --set fetch.source.oci.reference=registry.example.com/sluice/shop:production --set fetch.credentials=registry-password \\
+  --set-file sluiced.allowedSigners=allowed_signers
 \`\`\`
 
 ## Values

@@ -34,3 +34,20 @@ imagePullSecrets: {{ toJson . }}
 - { name: GIT_CONFIG_VALUE_0, value: '!f() { [ "$1" != get ] || git credential-store --file=/credentials/.git-credentials get; }; f' }
 - { name: GIT_SSH_COMMAND, value: ssh -i /credentials/ssh-privatekey -o IdentitiesOnly=yes -o BatchMode=yes -o UserKnownHostsFile=/credentials/known_hosts }
 {{- end }}
+
+{{- /* `source` or `receipts.push` of sluiced.yaml. Arguments: the root, the value, the name of a Secret, and its folder. */ -}}
+{{- define "sluice.remote" -}}
+{{- $remote := deepCopy (index . 1) -}}
+{{- $folder := printf "/credentials/%s" (index . 3) -}}
+{{- if index . 2 -}}
+{{- $isSsh := dig "git" "url" "" $remote | hasPrefix "ssh:" -}}
+{{- $_ := set $remote "credentials" (dict "file" (printf "%s/%s" $folder (ternary "ssh-privatekey" "credentials" $isSsh))) -}}
+{{- if $isSsh -}}
+{{- $_ := set $remote "git" (merge $remote.git (dict "knownHosts" (printf "%s/known_hosts" $folder))) -}}
+{{- end -}}
+{{- end -}}
+{{- if (index . 0).Values.fetch.caFile -}}
+{{- $_ := set $remote "caFile" "/etc/sluice/ca.crt" -}}
+{{- end -}}
+{{- toYaml $remote -}}
+{{- end }}
