@@ -333,6 +333,10 @@ test('an upgrade to another version and back keeps the objects on an API server'
     expect(notes).toContain('sluiced.allowedSigners is empty: no release is accepted.');
     const upgraded = run('upgrade', 'sluice', newer, '--set', 'delivery=node,monitoring.dashboards=true');
     expect(upgraded).toContain('apiServer.host is empty');
+    const source = 'fetch.source.oci.reference=registry.example.com/sluice/shop:production';
+    const receipts = 'fetch.receipts.push.oci.reference=registry.example.com/sluice/shop';
+    const fetching = `delivery=fetch,${source},${receipts},fetch.credentials=a,fetch.receipts.credentials=b`;
+    expect(run('upgrade', 'sluice', newer, '--set', fetching)).toContain('Each node fetches signed releases from');
     expect(run('get', 'manifest', 'sluice')).toContain('app.kubernetes.io/version: "9.9.9-dev.1_g0123456"');
     expect(run('rollback', 'sluice', '1')).toContain('Rollback was a success');
     expect(run('uninstall', 'sluice')).toContain('uninstalled');
