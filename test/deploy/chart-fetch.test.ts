@@ -88,10 +88,12 @@ test('receipts are sent with a Secret of their own, beside what else the config 
     push: { ...receipts.push, credentials: { file: '/credentials/receipts/credentials' } },
   });
   const { pod } = daemonSetOf(rendered(await need(context, 'helm'), values));
-  const secrets = pod.volumes.flatMap(({ name, secret }) => (secret ? [[name, secret.secretName]] : []));
+  const secrets = pod.volumes.flatMap(({ name, secret }) =>
+    secret ? [[name, secret.secretName, secret.optional]] : [],
+  );
   expect(secrets).toEqual([
-    ['receipts-credentials', 'b'],
-    ['source-credentials', 'a'],
+    ['receipts-credentials', 'b', true],
+    ['source-credentials', 'a', true],
   ]);
   const seesSecrets = ({ volumeMounts }: NodeContainer): boolean =>
     volumeMounts.some(({ mountPath }) => mountPath.startsWith('/credentials/'));

@@ -63,7 +63,10 @@ interface DaemonSet {
 export interface NodePod {
   readonly initContainers: readonly NodeContainer[];
   readonly containers: readonly NodeContainer[];
-  readonly volumes: readonly { readonly name: string; readonly secret?: { readonly secretName: string } }[];
+  readonly volumes: readonly {
+    readonly name: string;
+    readonly secret?: { readonly secretName: string; readonly optional?: boolean };
+  }[];
 }
 export interface NodeContainer {
   readonly name: string;

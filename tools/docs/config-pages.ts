@@ -164,7 +164,8 @@ kubectl -n sluice-nodes create secret generic releases --from-file=ssh-privateke
 helm upgrade sluice deploy/chart --namespace sluice --reset-then-reuse-values --set watch.credentials=rules --set sluiced.credentials=releases
 \`\`\`
 
-With \`delivery: fetch\`, \`fetch.credentials\` and \`fetch.receipts.credentials\` each name a Secret, as \`watch.credentials\` does. Both are in the namespace of the DaemonSet, and are read at each use.
+With \`delivery: fetch\`, \`fetch.credentials\` and \`fetch.receipts.credentials\` each name a Secret, as \`watch.credentials\` does.
+Both are in the namespace of the DaemonSet, and are read at each use. Without the Secret \`sluiced\` runs, and \`sluiced status\` says what is missing.
 
 | key | has |
 |---|---|
@@ -172,10 +173,10 @@ With \`delivery: fetch\`, \`fetch.credentials\` and \`fetch.receipts.credentials
 | \`ssh-privatekey\`, \`known_hosts\` | as above, for one with \`ssh://\` |
 
 \`\`\`
-kubectl -n sluice-nodes create secret generic registry-password --from-file=credentials
 helm install sluice deploy/chart --namespace sluice --create-namespace --set delivery=fetch --set watch.enabled=false \\
   --set fetch.source.oci.reference=registry.example.com/sluice/shop:production --set fetch.credentials=registry-password \\
   --set-file sluiced.allowedSigners=allowed_signers
+kubectl -n sluice-nodes create secret generic registry-password --from-file=credentials
 \`\`\`
 
 ## Values
