@@ -123,7 +123,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     file: `${applier}/apply/transaction/roll-back.ts`,
-    from: '    if (isBySwitch) await forgetAfter(fresh, ports);\n',
+    from: '    if (isBySwitch) await forgetAfter(newFlows, ports);\n',
     to: '',
     harm: 'connections stay on the endpoints of a release that was rolled back',
     tests: transaction,
@@ -151,15 +151,15 @@ export const mutants: readonly Mutant[] = [
   },
   {
     file: `${applier}/inbox/release-gate.ts`,
-    from: "    if ('problems' in signers) return { kind: 'refused', problems: signers.problems };\n    return this.#fresh",
-    to: "    if ('problems' in signers) return this.#fresh(seal, digest, accepted, { principals: [] });\n    return this.#fresh",
+    from: "    if ('problems' in signers) return { kind: 'refused', problems: signers.problems };\n    return this.#acceptNew",
+    to: "    if ('problems' in signers) return this.#acceptNew(seal, digest, accepted, { principals: [] });\n    return this.#acceptNew",
     harm: 'a release without signatures is accepted',
     tests: [`${applier}/inbox/`],
   },
   {
     file: `${applier}/apply/plan/stages.ts`,
-    from: '  const early = calleesFirst(to, new Set(fresh))',
-    to: '  const early = calleesFirst(to, new Set(fresh)).toReversed()',
+    from: '  const early = calleesFirst(to, new Set(added))',
+    to: '  const early = calleesFirst(to, new Set(added)).toReversed()',
     harm: 'a payload refers to a missing chain',
     tests: [`${applier}/apply/plan/`],
   },
