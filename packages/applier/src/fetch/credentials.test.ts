@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import type { CredentialsConfig } from '../config-source.ts';
 import { runChildren } from '../kernel/run.ts';
-import { authorization, readCredentials } from './credentials.ts';
+import { authorization } from '@sluice/transport/http/client.ts';
+import { readCredentials } from './credentials.ts';
 
 const scratch = mkdtempSync(join(tmpdir(), 'sluiced-credentials-'));
 const at = (name: string): string => join(scratch, name);

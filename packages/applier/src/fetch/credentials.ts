@@ -49,12 +49,6 @@ export function secretPath(
   return join(directory, given.systemd);
 }
 
-/** The authorization header of HTTP for credentials. */
-export const authorization = (given: Credentials): string =>
-  given.kind === 'token'
-    ? `Bearer ${given.token}`
-    : `Basic ${Buffer.from(`${given.user}:${given.password}`).toString('base64')}`;
-
 /**
  * Reads certificates of authorities (PEM).
  * @throws SourceFailure (`SOURCE_ACCESS`)

@@ -11,6 +11,12 @@ export type Credentials =
   | { readonly kind: 'password'; readonly user: string; readonly password: string }
   | { readonly kind: 'token'; readonly token: string };
 
+/** The `Authorization` header for credentials: of a token, a bearer token. */
+export const authorization = (given: Credentials): string =>
+  given.kind === 'token'
+    ? `Bearer ${given.token}`
+    : `Basic ${Buffer.from(`${given.user}:${given.password}`).toString('base64')}`;
+
 /** How servers are reached, and what all requests of one client may use up together. */
 export interface HttpOptions {
   /** Use HTTP, also to another machine. */

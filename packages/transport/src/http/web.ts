@@ -1,5 +1,5 @@
 import { isLoopback } from './addresses.ts';
-import { type Access, HttpClient, type HttpOptions } from './client.ts';
+import { type Access, authorization, HttpClient, type HttpOptions } from './client.ts';
 import { RegistryFailure } from './failure.ts';
 
 /** A web server with files below a URL, which gets credentials without asking for them. */
@@ -50,9 +50,7 @@ class Presented implements Access {
 
   async #read(): Promise<string | undefined> {
     const credentials = await this.#credentials?.();
-    if (credentials === undefined) return undefined;
-    if (credentials.kind === 'token') return `Bearer ${credentials.token}`;
-    return `Basic ${Buffer.from(`${credentials.user}:${credentials.password}`).toString('base64')}`;
+    return credentials && authorization(credentials);
   }
 }
 

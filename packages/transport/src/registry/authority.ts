@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { isLoopback } from '../http/addresses.ts';
-import type { Access, Credentials, HttpOptions } from '../http/client.ts';
+import { type Access, authorization, type Credentials, type HttpOptions } from '../http/client.ts';
 import type { HttpRequest, HttpResponse } from '../http/exchange.ts';
 import { RegistryFailure } from '../http/failure.ts';
 import { askHelper } from './helper.ts';
@@ -129,10 +129,8 @@ export class Authority implements Access {
   }
 }
 
-function basic(credentials: Credentials | undefined): string | undefined {
-  if (credentials?.kind !== 'password') return undefined;
-  return `Basic ${Buffer.from(`${credentials.user}:${credentials.password}`).toString('base64')}`;
-}
+const basic = (credentials: Credentials | undefined): string | undefined =>
+  credentials?.kind === 'password' ? authorization(credentials) : undefined;
 
 function basicHeaders(credentials: Credentials | undefined): Readonly<Record<string, string>> {
   const header = basic(credentials);
