@@ -48,7 +48,7 @@ async function fetching(node: string): Promise<void> {
     } catch (error) {
       errors.push((error as Error).message);
     } finally {
-      source.close();
+      source.close?.();
     }
     await sleep(pauseAfterAttempt({ attempts, failures: 0, outcome: 'same' }, 2_000, node));
   }

@@ -45,8 +45,4 @@ export class DirectorySource implements Source {
       throw new SourceFailure('SOURCE_UNREACHABLE', `Cannot read ${this.name}: ${reasonOf(error)}`, hint);
     }
   }
-
-  close(): void {
-    // Nothing is kept open.
-  }
 }

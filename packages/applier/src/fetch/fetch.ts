@@ -42,7 +42,7 @@ export async function fetchOnce(source: Source, node: FetchNode): Promise<Attemp
   } catch (error) {
     return { kind: 'failed', problem: problemOf(error, node.nowMs()) };
   } finally {
-    source.close();
+    source.close?.();
   }
 }
 

@@ -81,10 +81,6 @@ export class GitSource implements Source {
     }
   }
 
-  close(): void {
-    // Each git ends with its work.
-  }
-
   /** A repository within its bounds, without what a killed git left: no other process uses it. */
   #prepare(): void {
     const { directory, bytesMax } = this.#parts;

@@ -35,8 +35,8 @@ export interface Source {
   open(check: (top: SourceFiles) => Promise<string>): Promise<FoundRelease>;
   /** Bytes that came over the network so far. */
   readonly bytes: number;
-  /** Ends kept connections. */
-  close(): void;
+  /** Ends kept connections, where there are any. */
+  close?(): void;
 }
 
 /** A source that could not be read, as a problem. */
