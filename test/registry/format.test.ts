@@ -1,39 +1,16 @@
 // @module-tag test
-import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readdirSync } from 'node:fs';
 import { zstdCompressSync } from 'node:zlib';
 import { fileDigest, printArchive } from '@sluice/bundle';
-import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { FakeRegistry, type Nature } from './fake.fixture.ts';
-import { type Ran, sluice } from '../../packages/sluice/src/in-process.fixture.ts';
-import { filesOf, makeSampleRelease } from './release.fixture.ts';
+import { describe, expect, test } from 'vitest';
+import type { FakeRegistry } from './fake.fixture.ts';
+import { sluice } from '../../packages/sluice/src/in-process.fixture.ts';
+import { filesOf } from './release.fixture.ts';
+import { registryScene } from './scene.fixture.ts';
 
 /** Registries whose documents lie: none of their data are written. */
 
-const scratch = mkdtempSync(join(tmpdir(), 'sluice-registry-'));
-const at = (name: string): string => join(scratch, name);
-afterAll(() => rmSync(scratch, { recursive: true, force: true }));
-const started: FakeRegistry[] = [];
-beforeEach(() => {
-  for (const name of readdirSync(scratch)) rmSync(at(name), { recursive: true });
-  mkdirSync(at('docker'));
-  vi.stubEnv('DOCKER_CONFIG', at('docker'));
-  for (const name of ['HTTPS_PROXY', 'https_proxy']) vi.stubEnv(name, '');
-  makeSampleRelease(at('release'), 1);
-});
-afterEach(() => {
-  vi.unstubAllEnvs();
-  for (const registry of started.splice(0)) registry.close();
-});
-
-async function start(nature: Nature = {}): Promise<FakeRegistry> {
-  const registry = await FakeRegistry.open(nature);
-  started.push(registry);
-  return registry;
-}
-const push = (registry: FakeRegistry): Promise<Ran> => sluice('push', at('release'), `${registry.host}/shop:1`);
-const pull = (reference: string): Promise<Ran> => sluice('pull', reference.trim(), '-o', at('pulled'));
+const { at, start, push, pull } = registryScene();
 type Document = Record<string, unknown>;
 const indexType = 'application/vnd.oci.image.index.v1+json';
 const manifestType = 'application/vnd.oci.image.manifest.v1+json';
@@ -235,7 +212,7 @@ describe('a registry that gives', () => {
     const { status, stderr } = await pull(prepare(registry, stdout));
     expect(stderr).toContain(says);
     expect(status).toBe(2);
-    expect(readdirSync(scratch)).not.toContain('pulled');
+    expect(readdirSync(at(''))).not.toContain('pulled');
   });
 
   test('a bucket of nodes in another form is refused', async () => {

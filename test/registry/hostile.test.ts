@@ -1,41 +1,18 @@
 // @module-tag test
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
-import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { RegistryClient } from '../../packages/transport/src/registry/client.ts';
 import { type KeyPair, makeAuthority } from '../cluster/certificates.fixture.ts';
-import { FakeRegistry, type Nature } from './fake.fixture.ts';
+import type { FakeRegistry, Nature } from './fake.fixture.ts';
 import { type Ran, sluice } from '../../packages/sluice/src/in-process.fixture.ts';
-import { filesOf, makeSampleRelease } from './release.fixture.ts';
+import { filesOf } from './release.fixture.ts';
+import { registryScene } from './scene.fixture.ts';
 
 /** Registries that lie, redirect or request too much; none gets a password for another one, and none of their data are written. */
 
-const scratch = mkdtempSync(join(tmpdir(), 'sluice-registry-'));
-const at = (name: string): string => join(scratch, name);
-afterAll(() => rmSync(scratch, { recursive: true, force: true }));
-const started: FakeRegistry[] = [];
-beforeEach(() => {
-  for (const name of readdirSync(scratch)) rmSync(at(name), { recursive: true });
-  mkdirSync(at('docker'));
-  vi.stubEnv('DOCKER_CONFIG', at('docker'));
-  for (const name of ['HTTPS_PROXY', 'https_proxy']) vi.stubEnv(name, '');
-  makeSampleRelease(at('release'), 1);
-});
-afterEach(() => {
-  vi.unstubAllEnvs();
-  for (const registry of started.splice(0)) registry.close();
-});
-
-async function start(nature: Nature = {}): Promise<FakeRegistry> {
-  const registry = await FakeRegistry.open(nature);
-  started.push(registry);
-  return registry;
-}
-const push = (registry: FakeRegistry): Promise<Ran> => sluice('push', at('release'), `${registry.host}/shop:1`);
-const pull = (reference: string): Promise<Ran> => sluice('pull', reference.trim(), '-o', at('pulled'));
+const { at, start, started, push, pull } = registryScene();
 function password(host: string): void {
   const auth = Buffer.from('alice:s3cret').toString('base64');
   writeFileSync(at('docker/config.json'), JSON.stringify({ auths: { [host]: { auth } } }));

@@ -1,31 +1,20 @@
 import { execFileSync } from 'node:child_process';
-import { lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { lstatSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { printWaves, wavesFile } from '@sluice/bundle';
-import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { replaceFile } from '../../packages/renderer/src/emit/file.ts';
 import { writeOpening } from '../../packages/delivery/src/emit/release.ts';
-import { FakeRegistry } from './fake.fixture.ts';
+import type { FakeRegistry } from './fake.fixture.ts';
 import { sluice } from '../../packages/sluice/src/in-process.fixture.ts';
-import { makeSampleRelease } from './release.fixture.ts';
+import { registryScene } from './scene.fixture.ts';
 
 /** Git or a carrier may put links in the place of files that no digest covers: none is read, and none is written through. */
 
-const scratch = mkdtempSync(join(tmpdir(), 'sluice-links-'));
-const at = (name: string): string => join(scratch, name);
-afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+const { at, start } = registryScene();
 let registry: FakeRegistry;
 beforeEach(async () => {
-  for (const name of readdirSync(scratch)) rmSync(at(name), { recursive: true });
-  vi.stubEnv('DOCKER_CONFIG', scratch);
-  makeSampleRelease(at('release'), 1);
   writeFileSync(at('secret'), 'a secret\n');
-  registry = await FakeRegistry.open();
-});
-afterEach(() => {
-  vi.unstubAllEnvs();
-  registry.close();
+  registry = await start();
 });
 
 const kinds: readonly [what: string, make: (path: string) => void, says: string][] = [
@@ -44,7 +33,7 @@ describe.each(['waves-open.yaml', 'waves-open.yaml.sig'])('in the place of %s', 
     expect(await sluice('push', at('release'), `${registry.host}/shop:1`)).toMatchObject(refused);
     expect(await sluice('promote', at('release'), '--dry-run')).toMatchObject(refused);
     expect(registry.seen).toEqual([]);
-    expect(readdirSync(scratch)).not.toContain('packed');
+    expect(readdirSync(at(''))).not.toContain('packed');
   });
 });
 

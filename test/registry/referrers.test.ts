@@ -1,36 +1,18 @@
 // @module-tag test
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { fileDigest, printOpening } from '@sluice/bundle';
-import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { FakeRegistry, type Nature } from './fake.fixture.ts';
+import { describe, expect, test } from 'vitest';
+import type { FakeRegistry, Nature } from './fake.fixture.ts';
 import { sluice } from '../../packages/sluice/src/in-process.fixture.ts';
-import { fakeSignature, filesOf, makeSampleRelease, signatureOf } from './release.fixture.ts';
+import { fakeSignature, filesOf, signatureOf } from './release.fixture.ts';
+import { registryScene } from './scene.fixture.ts';
 
 /** Every account with write access to a repository can add referrers of a release: they hide no referrer of another account. */
 
-const scratch = mkdtempSync(join(tmpdir(), 'sluice-referrers-'));
-const at = (name: string): string => join(scratch, name);
-afterAll(() => rmSync(scratch, { recursive: true, force: true }));
-const started: FakeRegistry[] = [];
-beforeEach(() => {
-  for (const name of readdirSync(scratch)) rmSync(at(name), { recursive: true });
-  mkdirSync(at('docker'));
-  vi.stubEnv('DOCKER_CONFIG', at('docker'));
-  makeSampleRelease(at('release'), 1);
-});
-afterEach(() => {
-  vi.unstubAllEnvs();
-  for (const registry of started.splice(0)) registry.close();
-});
-
-async function start(nature: Nature): Promise<FakeRegistry> {
-  const registry = await FakeRegistry.open({ referrers: true, ...nature });
-  started.push(registry);
-  return registry;
-}
+const scene = registryScene();
+const { at } = scene;
+const start = (nature: Nature): Promise<FakeRegistry> => scene.start({ referrers: true, ...nature });
 async function push(registry: FakeRegistry): Promise<string> {
   return (await sluice('push', at('release'), `${registry.host}/shop:1`)).stdout.trim();
 }

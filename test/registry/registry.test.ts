@@ -1,9 +1,8 @@
 // @module-tag test
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileDigest, printOpening } from '@sluice/bundle';
-import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Content } from '../../packages/transport/src/content/content.ts';
 import { directoryReader, layoutContent, webReader } from '../../packages/transport/src/content/layout.ts';
 import { registryContent } from '../../packages/transport/src/content/registry.ts';
@@ -14,24 +13,16 @@ import { FakeRegistry } from './fake.fixture.ts';
 import { StaticServer } from './static.fixture.ts';
 import { sluice } from '../../packages/sluice/src/in-process.fixture.ts';
 import { filesOf, makeSampleRelease, signatureOf } from './release.fixture.ts';
+import { registryScene } from './scene.fixture.ts';
 
 /**
  * One contract suite for all places of releases: the registry of this project, with and without the API of OCI 1.1, Debian's, which
  * predates it, and image layouts in a directory and behind a web server.
  */
 
-const scratch = mkdtempSync(join(tmpdir(), 'sluice-registry-'));
-const at = (name: string): string => join(scratch, name);
+const { at } = registryScene();
 const nodes = readdirSync(join(import.meta.dirname, '../../examples/11-mixed/out/nodes')).toSorted();
 const node = nodes[0] as string;
-afterAll(() => rmSync(scratch, { recursive: true, force: true }));
-beforeEach(() => {
-  for (const name of readdirSync(scratch)) rmSync(at(name), { recursive: true });
-  mkdirSync(at('docker'));
-  vi.stubEnv('DOCKER_CONFIG', at('docker'));
-  makeSampleRelease(at('release'), 1);
-});
-afterEach(() => vi.unstubAllEnvs());
 
 interface Open {
   /** Where to push to, without a tag; and where to pull from. */
@@ -168,7 +159,7 @@ describe.each(registries)('%s', (_title, open, missing) => {
     expect(readdirSync(at('pulled/profiles'))).toHaveLength(1);
     await sluice('pack', at('release'), '--node', node, '-o', at('packed'));
     await sluice('pack', at('pulled'), '--node', node, '-o', at('repacked'));
-    expect(filesOf(scratch)['repacked']).toBe(filesOf(scratch)['packed']);
+    expect(filesOf(at(''))['repacked']).toBe(filesOf(at(''))['packed']);
   });
 
   test('reports a missing digest', async () => {
@@ -177,7 +168,7 @@ describe.each(registries)('%s', (_title, open, missing) => {
     expect(status).toBe(2);
     expect(stderr).toMatch(missing);
     expect(stderr).toContain('[REGISTRY_INVALID]');
-    expect(readdirSync(scratch)).not.toContain('pulled');
+    expect(readdirSync(at(''))).not.toContain('pulled');
   });
 });
 
