@@ -1,31 +1,19 @@
 // @module-tag test
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { sampleBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { Fetcher } from '../../packages/applier/src/testing/fetch.fixture.ts';
-import { GateScene } from '../../packages/applier/src/testing/gate.fixture.ts';
 import { FakeRegistry } from '../registry/fake.fixture.ts';
 import { commitTo, gitServer, type Instead, pushTo, staticFiles, writeLayout } from './servers.fixture.ts';
+import { sourceScene } from './scene.fixture.ts';
 
 /** Servers that stall, drip, lie, redirect or never end: the placed release stays, and the next attempt at a good server follows it. */
 
-const scene = new GateScene();
+const { scene, at, closed } = sourceScene();
 const { publish, directory: release } = scene;
-const at = (name: string): string => join(scene.scratch, 'server', name);
-const closing: { close(): void }[] = [];
-const closed = <T extends { close(): void }>(one: T): T => (closing.push(one), one);
-beforeEach(() => {
-  scene.reset();
-  for (const name of ['server', 'fetched']) rmSync(join(scene.scratch, name), { recursive: true, force: true });
-  mkdirSync(at(''), { recursive: true });
-});
-afterEach(() => {
-  for (const one of closing.splice(0)) one.close();
-});
-afterAll(scene.end);
 
 const changed = sampleBundle({ services: { 'shop/web': [7] } });
 const bytesMax = 4 * 1024 * 1024;

@@ -1,30 +1,17 @@
 // @module-tag test
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { Fetcher } from '../../packages/applier/src/testing/fetch.fixture.ts';
-import { GateScene } from '../../packages/applier/src/testing/gate.fixture.ts';
 import { makeAuthority } from '../cluster/certificates.fixture.ts';
 import { FakeRegistry } from '../registry/fake.fixture.ts';
 import { commitTo, gitServer, pushTo, staticFiles, writeLayout } from './servers.fixture.ts';
+import { sourceScene } from './scene.fixture.ts';
 
 /** Each kind of source, from a real server: releases are placed, the daemon takes them, and the next ones follow. */
 
-const scene = new GateScene();
+const { scene, at, closed } = sourceScene();
 const { publish, directory: release } = scene;
-const at = (name: string): string => join(scene.scratch, 'server', name);
-const closing: { close(): void }[] = [];
-const closed = <T extends { close(): void }>(one: T): T => (closing.push(one), one);
-beforeEach(() => {
-  scene.reset();
-  for (const name of ['server', 'fetched']) rmSync(join(scene.scratch, name), { recursive: true, force: true });
-  mkdirSync(at(''), { recursive: true });
-});
-afterEach(() => {
-  for (const one of closing.splice(0)) one.close();
-});
-afterAll(scene.end);
 
 const day = 86_400_000;
 const authority = makeAuthority('test', new Date(Date.now() + day));
