@@ -53,10 +53,7 @@ export interface OpenRelease {
 }
 
 /** A whole release, or one node's part of it. */
-export interface PulledRelease extends Pick<OpenRelease, 'passedOver' | 'digests'> {
-  /** Path → text. */
-  readonly files: ReadonlyMap<string, string>;
-}
+export type PulledRelease = Pick<OpenRelease, 'files' | 'passedOver' | 'digests'>;
 
 /**
  * Fetches a release with its signatures and openings, of either version of the format. Every part is verified by its digest.
@@ -74,7 +71,7 @@ export async function pullRelease(
   const release = await openRelease(content, digest, part, cache);
   const files = new Map(release.files);
   for await (const more of release.read(release.layers)) for (const [path, text] of more) files.set(path, text);
-  return { files, passedOver: release.passedOver, digests: release.digests };
+  return { ...release, files };
 }
 
 /** As `pullRelease`, up to the shared files: the caller reads the layers, and only those that it needs. */
