@@ -188,7 +188,7 @@ export const floors: Readonly<Record<string, Readonly<Record<string, readonly st
     files: [],
     http: [],
     registry: ['http'],
-    content: ['http', 'registry'],
+    content: ['files', 'http', 'registry'],
     receipts: ['files', 'http', 'registry'],
   },
   'applier/src/ports/': { ipvs: [], nftables: [] },

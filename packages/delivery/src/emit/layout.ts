@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Problem } from '@sluice/netfilter';
 import { removeFile, replaceFile } from '@sluice/renderer/emit/file.ts';
@@ -46,7 +46,8 @@ function place(dir: string, tag: string, release: PackedRelease): Pushed {
 
 function entriesOf(dir: string): readonly unknown[] {
   const path = join(dir, indexFile);
-  return existsSync(path) ? readIndex(path, readWithin(path, registryLimits.manifestBytesMax)) : [];
+  const bytes = readWithin(path, registryLimits.manifestBytesMax);
+  return bytes === undefined ? [] : readIndex(path, bytes);
 }
 
 /** @returns whether it was not there */
@@ -106,7 +107,6 @@ function addNeeded(dir: string, { digest, mediaType }: Entry, needed: Set<string
   needed.add(digest);
   if (mediaType !== mediaTypes.manifest && mediaType !== mediaTypes.index) return true;
   const path = join(dir, blobFile(digest));
-  if (!existsSync(path)) return false;
-  const references = referencesOf(path, readWithin(path, registryLimits.manifestBytesMax));
-  return references.every((entry) => addNeeded(dir, entry, needed));
+  const bytes = readWithin(path, registryLimits.manifestBytesMax);
+  return bytes !== undefined && referencesOf(path, bytes).every((entry) => addNeeded(dir, entry, needed));
 }

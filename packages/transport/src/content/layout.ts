@@ -1,5 +1,5 @@
-import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
+import { readRegular } from '../files/regular.ts';
 import { RegistryFailure } from '../http/failure.ts';
 import { registryLimits } from '../http/limits.ts';
 import type { WebClient } from '../http/web.ts';
@@ -63,8 +63,7 @@ export function directoryReader(dir: string): LayoutReader {
     try {
       return readWithin(join(dir, path), bytesMax);
     } catch (error) {
-      const { code, message } = error as NodeJS.ErrnoException;
-      if (code === 'ENOENT') return undefined;
+      const { message } = error as Error;
       const hint = 'Check the directory and its permissions';
       throw new RegistryFailure('REGISTRY_INVALID', `Cannot read ${join(dir, path)}: ${message}`, hint);
     }
@@ -72,28 +71,19 @@ export function directoryReader(dir: string): LayoutReader {
 }
 
 /**
- * Reads a regular file. It is opened first, so that what is measured is what is read; a pipe does not hold it.
- * @throws errors of the file system, and for a file that is larger
+ * Reads a file of a layout in a directory.
+ * @returns undefined where there is none
+ * @throws errors of the file system, and for a file that is irregular or larger
  */
-export function readWithin(path: string, bytesMax: number): Buffer {
-  const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
-  try {
-    const stats = fstatSync(fd);
-    if (!stats.isFile()) throw new Error('it is not a regular file');
-    if (stats.size > bytesMax) throw new Error(`it is larger than ${bytesMax} bytes`);
-    const bytes = Buffer.alloc(stats.size);
-    let length = 0;
-    for (let more = -1; more !== 0 && length < bytes.length; length += more)
-      more = readSync(fd, bytes, length, bytes.length - length, length);
-    return bytes.subarray(0, length);
-  } finally {
-    closeSync(fd);
-  }
+export function readWithin(path: string, bytesMax: number): Buffer | undefined {
+  const bytes = readRegular(path, bytesMax, 'followed');
+  if (typeof bytes === 'string') throw new Error(bytes);
+  return bytes;
 }
 
 /** The last `index.json` of a web server. */
 export interface WebMemory {
-  index?: { readonly etag: string; readonly body: Buffer };
+  index?: { readonly etag: string; readonly body: Buffer } | undefined;
 }
 
 /**
@@ -102,21 +92,15 @@ export interface WebMemory {
  */
 export function webReader(client: WebClient, memory: WebMemory = {}): LayoutReader {
   return async (path, bytesMax) => {
-    const isIndex = path === indexFile;
-    const { index } = memory;
-    const known = isIndex && index !== undefined ? { headers: { 'if-none-match': index.etag } } : {};
-    const good = isIndex && index !== undefined ? [200, 304, 404] : [200, 404];
-    const answer = await client.ask(
-      `fetch ${client.at(path).href}`,
-      client.at(path),
-      { method: 'GET', bytesMax, ...known },
-      good,
-    );
-    if (answer.status === 404) return undefined;
-    if (answer.status === 304) return index?.body;
-    const { etag } = answer.headers;
-    if (isIndex && etag === undefined) delete memory.index;
-    else if (isIndex && etag !== undefined) memory.index = { etag, body: answer.body };
-    return answer.body;
+    const url = client.at(path);
+    const known = path === indexFile ? memory.index : undefined;
+    const question = { method: 'GET', bytesMax, ...(known && { headers: { 'if-none-match': known.etag } }) } as const;
+    const good = known ? [200, 304, 404] : [200, 404];
+    const { status, headers, body } = await client.ask(`fetch ${url.href}`, url, question, good);
+    if (status === 404) return undefined;
+    if (status === 304) return known?.body;
+    const { etag } = headers;
+    if (path === indexFile) memory.index = etag === undefined ? undefined : { etag, body };
+    return body;
   };
 }

@@ -1,14 +1,16 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync, readSync } from 'node:fs';
 
+type Links = 'followed' | 'refused';
 const notRegular = 'it is not a regular file';
 
 /**
  * Reads a file of an untrusted directory: links are not followed, and pipes, devices and oversized files cannot block.
+ * @param links whether links to files are followed: the directory is trusted
  * @returns its bytes, undefined for a missing file, or in words why it was not read
  * @throws errors of the file system
  */
-export function readRegular(path: string, bytesMax: number): Buffer | string | undefined {
-  return withRegular(path, (fd) => {
+export function readRegular(path: string, bytesMax: number, links: Links = 'refused'): Buffer | string | undefined {
+  return withRegular(path, links, (fd) => {
     const bytes = Buffer.alloc(bytesMax + 1);
     let length = 0;
     for (let read = -1; read !== 0 && length < bytes.length; length += read)
@@ -22,12 +24,12 @@ export function readRegular(path: string, bytesMax: number): Buffer | string | u
  * @throws errors of the file system
  */
 export function readRegularText(path: string): string | undefined {
-  const read = withRegular(path, (fd) => ({ text: readFileSync(fd, 'utf8') }));
+  const read = withRegular(path, 'refused', (fd) => ({ text: readFileSync(fd, 'utf8') }));
   return typeof read === 'object' ? read.text : undefined;
 }
 
-function withRegular<T>(path: string, read: (fd: number) => T): T | string | undefined {
-  const fd = open(path);
+function withRegular<T>(path: string, links: Links, read: (fd: number) => T): T | string | undefined {
+  const fd = open(path, links === 'followed' ? 0 : constants.O_NOFOLLOW);
   if (typeof fd !== 'number') return fd;
   try {
     return fstatSync(fd).isFile() ? read(fd) : notRegular;
@@ -36,9 +38,9 @@ function withRegular<T>(path: string, read: (fd: number) => T): T | string | und
   }
 }
 
-function open(path: string): number | string | undefined {
+function open(path: string, flags: number): number | string | undefined {
   try {
-    return openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    return openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | flags);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT') return undefined;
