@@ -39,17 +39,30 @@ const credentials = v.union([
   v.strictObject({ exec: v.tupleWithRest([absolutePath], v.string()) }),
 ]);
 
-const kinds = {
-  oci: v.strictObject({
+/** How a server is reached. */
+const connection = {
+  credentials: v.optional(credentials),
+  caFile: v.optional(absolutePath),
+  proxy: v.optional(url('http:', 'https:')),
+};
+
+const knownHosts = v.optional(plainPath, '/etc/sluice/known_hosts');
+
+/** @param names how many of a tag and a digest a reference has @param form in words */
+const registry = (names: 0 | 1, form: string) =>
+  v.strictObject({
     reference: v.pipe(
       v.string(),
       v.check((text) => {
         const found = readReference(text);
-        return found !== undefined && (found.tag === undefined) !== (found.digest === undefined);
-      }, 'not of the form REGISTRY/REPOSITORY:TAG or REGISTRY/REPOSITORY@sha256:DIGEST'),
+        return found !== undefined && Number(found.tag !== undefined) + Number(found.digest !== undefined) === names;
+      }, `not of the form ${form}`),
     ),
     plainHttp: v.optional(v.boolean(), false),
-  }),
+  });
+
+const kinds = {
+  oci: registry(1, 'REGISTRY/REPOSITORY:TAG or REGISTRY/REPOSITORY@sha256:DIGEST'),
   https: v.strictObject({ url: url('https:'), tag: v.optional(tag, 'latest') }),
   git: v.strictObject({
     url: url('https:', 'ssh:'),
@@ -96,18 +109,33 @@ export const sourceSchema = v.pipe(
     bytesPerSecondMax: v.optional(count(10_000, 2 ** 40)),
     lateSeconds: v.optional(count(0, 30 * 86_400), 3600),
   }),
-  v.check(
-    (source) => kindNames.filter((kind) => source[kind]).length === 1,
-    `needs exactly one of ${kindNames.join(', ')}`,
-  ),
-  v.check(
-    ({ git, credentials: given }) => !git?.url.startsWith('ssh:') || given === undefined || !('exec' in given),
-    'ssh takes its key from a file or from systemd, not from a program',
-  ),
+  v.check((given) => hasOneKind(given), needsOneKind),
+  v.check((given) => hasKeyInFile(given), needsKeyInFile),
+);
+
+/** The schema of `receipts.push`. Exactly one kind is set. */
+export const pushSchema = v.pipe(
+  v.strictObject({
+    oci: v.optional(registry(0, 'REGISTRY/REPOSITORY')),
+    https: v.optional(v.strictObject({ url: url('https:') })),
+    git: v.optional(v.strictObject({ url: url('https:', 'ssh:'), knownHosts })),
+    dir: v.optional(kinds.dir),
+    intervalSeconds: v.optional(count(1, 86_400), 30),
+    ...connection,
+  }),
+  v.check((given) => hasOneKind(given), needsOneKind),
+  v.check((given) => hasKeyInFile(given), needsKeyInFile),
 );
 
 /** `source` with its defaults. */
 export type SourceConfig = v.InferOutput<typeof sourceSchema>;
+/** `receipts.push` with its defaults. */
+export type PushConfig = v.InferOutput<typeof pushSchema>;
+/** How a server is reached; what both have. */
+export interface ConnectionConfig extends Pick<SourceConfig, 'credentials' | 'caFile' | 'proxy'> {
+  readonly oci?: { readonly plainHttp: boolean } | undefined;
+  readonly git?: { readonly url: string; readonly knownHosts: string } | undefined;
+}
 /** Where its password, token or key comes from. */
 export type CredentialsConfig = v.InferOutput<typeof credentials>;
 
