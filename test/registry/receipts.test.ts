@@ -6,7 +6,7 @@ import { printArchive } from '@sluice/bundle';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { SluicedConfig } from '../../packages/applier/src/config.ts';
 import { nothingSent, sendReceipts, type SendRecord } from '../../packages/applier/src/fetch/receipts/send.ts';
-import { receiptStoreOf } from '../../packages/applier/src/fetch/receipts/store.ts';
+import { receiptStoreOf } from '../../packages/applier/src/fetch/open.ts';
 import {
   allowed,
   at,

@@ -4,10 +4,13 @@ import { layoutContent, webReader } from '@sluice/transport/content/layout.ts';
 import { registryContent } from '@sluice/transport/content/registry.ts';
 import { authorization, type HttpOptions } from '@sluice/transport/http/client.ts';
 import { WebClient } from '@sluice/transport/http/web.ts';
+import { openReceipts } from '@sluice/transport/receipts/open.ts';
+import type { ReceiptSpec } from '@sluice/transport/receipts/spec.ts';
+import type { ReceiptStore } from '@sluice/transport/receipts/store.ts';
 import { RegistryClient } from '@sluice/transport/registry/client.ts';
 import { readReference } from '@sluice/transport/registry/reference.ts';
 import type { RemoteAccess } from '@sluice/cli';
-import type { SourceConfig } from '../config-source.ts';
+import type { ConnectionConfig, PushConfig, SourceConfig } from '../config-source.ts';
 import { findTool } from '../kernel/tools.ts';
 import { ContentSource, type PlacedParts } from './content.ts';
 import { type CredentialsParts, readAuthorities, readCredentials, secretPath } from './credentials.ts';
@@ -22,7 +25,7 @@ import type { Source } from './source.ts';
 export function sourceOf(config: SourceConfig, node: string, parts: CredentialsParts): () => Source {
   const placed: PlacedParts = { layers: new Set(), digests: new Set() };
   const { directory } = config;
-  const cache = new BlobCache(join(directory, 'blobs'));
+  const own = { cache: new BlobCache(join(directory, 'blobs')), node, placed };
   const web = {};
   return () => {
     const { oci, https, git, dir } = config;
@@ -36,34 +39,51 @@ export function sourceOf(config: SourceConfig, node: string, parts: CredentialsP
       });
     if (https) {
       const client = new WebClient(https.url, httpOptions(config, parts));
-      const content = layoutContent(https.url, webReader(client, web));
-      return new ContentSource({ content, client, reference: https, cache, node, placed });
+      return new ContentSource({
+        ...own,
+        content: layoutContent(https.url, webReader(client, web)),
+        client,
+        reference: https,
+      });
     }
     const reference = readReference(oci?.reference ?? '');
     if (!reference) return new DirectorySource(dir?.path ?? '/');
-    const client = new RegistryClient(reference, {
-      ...httpOptions(config, parts),
-      plainHttp: oci?.plainHttp === true,
-      env: {},
-    });
+    const client = new RegistryClient(reference, { ...httpOptions(config, parts), env: {} });
     const { digest, tag = '' } = reference;
-    const content = registryContent(client);
-    return new ContentSource({
-      content,
-      client,
-      reference: digest === undefined ? { tag } : { digest },
-      cache,
-      node,
-      placed,
-    });
+    const named = digest === undefined ? { tag } : { digest };
+    return new ContentSource({ ...own, content: registryContent(client), client, reference: named });
   };
 }
 
-function httpOptions(config: SourceConfig, parts: CredentialsParts): HttpOptions {
-  const { bytesMax, bytesPerSecondMax, caFile, credentials, proxy, secondsMax } = config;
+/** Of the answers to one transfer of receipts. */
+const transferLimits = { bytesMax: 1024 * 1024, secondsMax: 60 } as const;
+
+/**
+ * The store that `receipts.push` of `sluiced.yaml` names, for one transfer: what its requests may use up together is bounded.
+ * @throws RegistryFailure for a URL that is not permitted, SourceFailure for certificates that cannot be read
+ */
+export function receiptStoreOf(push: PushConfig, parts: CredentialsParts): ReceiptStore {
+  const http = httpOptions({ ...push, ...transferLimits }, parts);
+  return openReceipts(specOf(push), { http, env: {}, git: () => gitAccess(push, parts) });
+}
+
+function specOf({ oci, https, git, dir }: PushConfig): ReceiptSpec {
+  const reference = readReference(oci?.reference ?? '');
+  if (reference) return { kind: 'oci', reference };
+  if (https) return { kind: 'https', url: new URL(https.url) };
+  return git ? { kind: 'git', url: git.url } : { kind: 'dir', path: dir?.path ?? '/' };
+}
+
+/** @throws SourceFailure for certificates that cannot be read */
+function httpOptions(
+  config: ConnectionConfig & Pick<SourceConfig, 'bytesMax' | 'secondsMax' | 'bytesPerSecondMax'>,
+  parts: CredentialsParts,
+): HttpOptions {
+  const { bytesMax, bytesPerSecondMax, caFile, credentials, oci, proxy, secondsMax } = config;
   return {
     bytesMax,
     secondsMax,
+    plainHttp: oci?.plainHttp === true,
     ...(bytesPerSecondMax === undefined ? {} : { bytesPerSecondMax }),
     ...(caFile === undefined ? {} : { ca: readAuthorities(caFile) }),
     ...(proxy === undefined ? {} : { proxy }),
@@ -72,8 +92,11 @@ function httpOptions(config: SourceConfig, parts: CredentialsParts): HttpOptions
   };
 }
 
-/** git gets a password in a header, and ssh the path of a key. */
-async function gitAccess(config: SourceConfig, parts: CredentialsParts): Promise<RemoteAccess> {
+/**
+ * git gets a password in a header, and ssh the path of a key.
+ * @throws SourceFailure for credentials that cannot be read
+ */
+async function gitAccess(config: ConnectionConfig, parts: CredentialsParts): Promise<RemoteAccess> {
   const { caFile, credentials, git, proxy } = config;
   const url = new URL(git?.url ?? '');
   const protocol = url.protocol.slice(0, -1) as RemoteAccess['protocol'];
