@@ -112,7 +112,7 @@ export class FluxCluster {
 
   async close(): Promise<void> {
     await this.controllers.close();
-    await this.#repository.close();
+    this.#repository.close();
     await this.#api.close();
   }
 

@@ -50,8 +50,8 @@ export class Repository {
     return execFileSync('git', args, { cwd: this.folder, encoding: 'utf8' });
   }
 
-  async close(): Promise<void> {
-    await this.#server?.close();
+  close(): void {
+    this.#server?.close();
     rmSync(this.#dir, { recursive: true });
   }
 }

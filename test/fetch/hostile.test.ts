@@ -7,7 +7,10 @@ import { describe, expect, test } from 'vitest';
 import { sampleBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { Fetcher } from '../../packages/applier/src/testing/fetch.fixture.ts';
 import { FakeRegistry } from '../registry/fake.fixture.ts';
-import { commitTo, gitServer, type Instead, pushTo, staticFiles, writeLayout } from './servers.fixture.ts';
+import { StaticServer } from '../registry/static.fixture.ts';
+import { GitHttpServer } from '../servers/git-http.ts';
+import type { Instead } from '../servers/loopback.ts';
+import { commitTo, pushTo, writeLayout } from './servers.fixture.ts';
 import { sourceScene } from './scene.fixture.ts';
 
 /** Servers that stall, drip, lie, redirect or never end: the placed release stays, and the next attempt at a good server follows it. */
@@ -74,7 +77,7 @@ describe.each(['oci', 'https'])('after release 5, a source of kind %s that', (na
           instead: (request, response) => instead?.(request, response) === true,
         }),
       );
-      const web = closed(await staticFiles(at('www')));
+      const web = closed(await StaticServer.open(at('www')));
       web.instead = (request, response) => instead?.(request, response) === true;
       const reference = `${registry.host}/shop:1`;
       const put = async (): Promise<void> => {
@@ -103,7 +106,7 @@ describe.each(['oci', 'https'])('after release 5, a source of kind %s that', (na
     const registry = closed(await FakeRegistry.open({ referrers: true }));
     const reference = `${registry.host}/shop:1`;
     const source =
-      name === 'oci' ? { oci: { reference } } : { https: { url: closed(await staticFiles(at('www'))).url } };
+      name === 'oci' ? { oci: { reference } } : { https: { url: closed(await StaticServer.open(at('www'))).url } };
     const fetcher = new Fetcher(scene, { ...source, ...bounds });
     publish({ serial: 5 });
     await pushTo(reference, release, '1');
@@ -144,7 +147,7 @@ describe('git', () => {
   ])(
     'a server that %s changes nothing',
     async (_title, misdeed, says) => {
-      const server = closed(await gitServer(at('git')));
+      const server = closed(await GitHttpServer.open(at('git')));
       publish({ serial: 5 });
       commitTo(at('git/shop'), release, 'out');
       const fetcher = fetcherOf(`${server.url}/shop/.git`);
@@ -161,7 +164,7 @@ describe('git', () => {
   );
 
   test('a commit that is larger than the bound is not kept', async () => {
-    const server = closed(await gitServer(at('git')));
+    const server = closed(await GitHttpServer.open(at('git')));
     publish({ serial: 5 });
     commitTo(at('git/shop'), release, 'out');
     writeFileSync(
@@ -186,7 +189,7 @@ describe('git', () => {
   }, 60_000);
 
   test('links, and files that no bundle has, are refused', async () => {
-    const server = closed(await gitServer(at('git')));
+    const server = closed(await GitHttpServer.open(at('git')));
     publish({ serial: 5 });
     commitTo(at('git/shop'), release, 'out');
     const git = (...args: readonly string[]): void =>
@@ -200,7 +203,7 @@ describe('git', () => {
   }, 60_000);
 
   test('what the repository names is not started', async () => {
-    const server = closed(await gitServer(at('git')));
+    const server = closed(await GitHttpServer.open(at('git')));
     publish({ serial: 5 });
     commitTo(at('git/shop'), release, 'out');
     const fetcher = fetcherOf(`${server.url}/shop/.git`);

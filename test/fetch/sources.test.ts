@@ -5,7 +5,9 @@ import { sampleBundle } from '../../packages/applier/src/testing/bundle.fixture.
 import { Fetcher } from '../../packages/applier/src/testing/fetch.fixture.ts';
 import { makeAuthority } from '../cluster/certificates.fixture.ts';
 import { FakeRegistry } from '../registry/fake.fixture.ts';
-import { commitTo, gitServer, pushTo, staticFiles, writeLayout } from './servers.fixture.ts';
+import { StaticServer } from '../registry/static.fixture.ts';
+import { GitHttpServer } from '../servers/git-http.ts';
+import { commitTo, pushTo, writeLayout } from './servers.fixture.ts';
 import { sourceScene } from './scene.fixture.ts';
 
 /** Each kind of source, from a real server: releases are placed, the daemon takes them, and the next ones follow. */
@@ -49,9 +51,9 @@ const kinds: readonly (readonly [string, () => Promise<Kind>])[] = [
     'https: an image layout behind a web server with a private authority',
     async () => {
       writeFileSync(at('ca.pem'), authority.certificate);
-      const server = closed(await staticFiles(at('www'), identity));
+      const server = closed(await StaticServer.open(at('www'), { identity }));
       const source = { https: { url: `${server.url}/shop`, tag: 'production' }, caFile: at('ca.pem') };
-      return { source, put: () => writeLayout(at('www/shop'), release, 'production'), seen: server.seen };
+      return { source, put: () => writeLayout(at('www/shop'), release, 'production'), seen: server.answered };
     },
   ],
   [
@@ -59,10 +61,10 @@ const kinds: readonly (readonly [string, () => Promise<Kind>])[] = [
     async () => {
       writeFileSync(at('ca.pem'), authority.certificate);
       writeFileSync(at('password'), 'alice:s3cret\n', { mode: 0o600 });
-      const server = closed(await gitServer(at('git'), identity, 's3cret'));
+      const server = closed(await GitHttpServer.open(at('git'), { identity, password: 'alice:s3cret' }));
       const git = { url: `${server.url}/shop/.git`, path: 'out/rendered' };
       const source = { git, caFile: at('ca.pem'), credentials: { file: at('password') } };
-      return { source, put: () => commitTo(at('git/shop'), release, 'out/rendered'), seen: server.seen };
+      return { source, put: () => commitTo(at('git/shop'), release, 'out/rendered'), seen: server.answered };
     },
   ],
   ['dir: a stick', async () => ({ source: { dir: { path: release } }, put: () => undefined, seen: [] })],
@@ -110,19 +112,19 @@ describe.each(kinds)('%s', (_title, open) => {
 
 describe('https', () => {
   test('asks only whether index.json changed', async () => {
-    const server = closed(await staticFiles(at('www')));
+    const server = closed(await StaticServer.open(at('www')));
     publish({ serial: 5 });
     writeLayout(at('www'), release, 'latest');
     const fetcher = new Fetcher(scene, { https: { url: server.url } });
     await fetcher.said();
-    const before = server.seen.length;
+    const before = server.answered.length;
     expect(await fetcher.said()).toBe('same');
-    expect(new Set(server.seen.slice(before))).toEqual(new Set(['GET /index.json 304']));
+    expect(new Set(server.answered.slice(before))).toEqual(new Set(['GET /index.json 304']));
   });
 
   test('a password goes to the server of the config alone', async () => {
     writeFileSync(at('password'), 'alice:s3cret\n', { mode: 0o600 });
-    const [server, other] = [closed(await staticFiles(at('www'))), closed(await staticFiles(at('www')))];
+    const [server, other] = [closed(await StaticServer.open(at('www'))), closed(await StaticServer.open(at('www')))];
     publish({ serial: 5 });
     writeLayout(at('www'), release, 'latest');
     server.instead = (request, response) => {
@@ -182,7 +184,10 @@ test.each([
   writeFileSync(at('ca.pem'), authority.certificate);
   mkdirSync(at('git'));
   const key = issue();
-  const [web, git] = [closed(await staticFiles(at('www'), key)), closed(await gitServer(at('git'), key))];
+  const [web, git] = [
+    closed(await StaticServer.open(at('www'), { identity: key })),
+    closed(await GitHttpServer.open(at('git'), { identity: key })),
+  ];
   for (const [source, words] of [
     [{ https: { url: web.url } }, [says]],
     [{ git: { url: `${git.url}/shop/.git` } }, [says, 'certificate verification failed']],
@@ -195,6 +200,6 @@ test.each([
 });
 
 test.each([['an unknown authority', 'self-signed|unable to (?:get|verify)']])('%s is refused', async (_title, says) => {
-  const web = closed(await staticFiles(at('www'), identity));
+  const web = closed(await StaticServer.open(at('www'), { identity }));
   expect(await new Fetcher(scene, { https: { url: web.url } }).said()).toMatch(new RegExp(says));
 });

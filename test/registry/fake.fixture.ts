@@ -1,16 +1,12 @@
 import { createHash } from 'node:crypto';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { createServer as createSecureServer } from 'node:https';
-import type { AddressInfo, Socket } from 'node:net';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { buffer } from 'node:stream/consumers';
+import { type LoopbackNature, LoopbackServer } from '../servers/loopback.ts';
 
 /** The properties of a registry. */
-export interface Nature {
+export interface Nature extends LoopbackNature {
   /** Whether it lists the referrers of a manifest (OCI 1.1). */
   readonly referrers?: boolean;
-  /** Its key and certificate, both as PEM; plain HTTP without them. */
-  readonly identity?: { readonly key: string; readonly certificate: string };
-  /** Answers in the place of the registry where it returns true. */
-  readonly instead?: (request: IncomingMessage, response: ServerResponse) => boolean;
 }
 
 interface StoredManifest {
@@ -21,57 +17,27 @@ interface StoredManifest {
 const digestOf = (bytes: Buffer): string => `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
 
 /** A registry of a hundred lines, on loopback: the parts of the OCI distribution-spec that releases need. */
-export class FakeRegistry {
+export class FakeRegistry extends LoopbackServer {
   readonly blobs = new Map<string, Buffer>();
   /** By tag and by digest. */
   readonly manifests = new Map<string, StoredManifest>();
-  /** Every request: method and path, with `+auth` when it had credentials. */
-  readonly seen: string[] = [];
-  readonly #sockets: Socket[] = [];
-  readonly #server: Server;
   readonly #nature: Nature;
 
   private constructor(nature: Nature) {
+    super(nature);
     this.#nature = nature;
-    const serve = (request: IncomingMessage, response: ServerResponse): void => void this.#serve(request, response);
-    const { key, certificate: cert } = nature.identity ?? {};
-    this.#server = key && cert ? createSecureServer({ key, cert }, serve) : createServer(serve);
   }
 
-  static async open(nature: Nature = {}): Promise<FakeRegistry> {
-    const registry = new FakeRegistry(nature);
-    registry.#server.on('connection', (socket) => registry.#sockets.push(socket));
-    await new Promise<void>((done) => registry.#server.listen(0, '127.0.0.1', done));
-    return registry;
+  static open(nature: Nature = {}): Promise<FakeRegistry> {
+    return new FakeRegistry(nature).listening();
   }
 
-  get host(): string {
-    return `127.0.0.1:${this.port}`;
-  }
-
-  get port(): number {
-    return (this.#server.address() as AddressInfo).port;
-  }
-
-  /** Bytes that it has sent, with headers. */
-  get bytesSent(): number {
-    return this.#sockets.reduce((sum, { bytesWritten }) => sum + bytesWritten, 0);
-  }
-
-  close(): void {
-    this.#server.closeAllConnections();
-    this.#server.close();
-  }
-
-  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  protected override async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { pathname, searchParams } = new URL(request.url ?? '/', 'http://x');
-    this.seen.push(`${request.method} ${pathname}${request.headers.authorization === undefined ? '' : ' +auth'}`);
-    if (this.#nature.instead?.(request, response) === true) return;
-    const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const body = await buffer(request);
     const [, kind = '', name = ''] = /\/(blobs|manifests|referrers)\/(.*)$/.exec(pathname) ?? [];
-    if (kind === 'blobs') this.#blob(request, response, name, searchParams.get('digest') ?? '', Buffer.concat(chunks));
-    else if (kind === 'manifests') this.#manifest(request, response, name, Buffer.concat(chunks));
+    if (kind === 'blobs') this.#blob(request, response, name, searchParams.get('digest') ?? '', body);
+    else if (kind === 'manifests') this.#manifest(request, response, name, body);
     else if (kind === 'referrers' && this.#nature.referrers) this.#list(response, name);
     else response.writeHead(404).end();
   }

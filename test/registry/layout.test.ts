@@ -17,7 +17,8 @@ import { WebClient } from '../../packages/transport/src/http/web.ts';
 import { sluice } from '../../packages/sluice/src/in-process.fixture.ts';
 import { makeAuthority } from '../cluster/certificates.fixture.ts';
 import { makeSampleRelease, signatureOf } from './release.fixture.ts';
-import { type StaticNature, StaticServer } from './static.fixture.ts';
+import type { LoopbackNature } from '../servers/loopback.ts';
+import { StaticServer } from './static.fixture.ts';
 
 /** Image layouts: what a push leaves in one, and what a reader finds at any moment, also behind a web server. */
 
@@ -148,7 +149,7 @@ async function killedAfter(child: ChildProcess, ms: number): Promise<void> {
 }
 
 describe('behind a web server', () => {
-  async function serve(nature: StaticNature = {}): Promise<StaticServer> {
+  async function serve(nature: LoopbackNature = {}): Promise<StaticServer> {
     const server = await StaticServer.open(at('layout'), nature);
     servers.push(server);
     return server;
@@ -162,16 +163,16 @@ describe('behind a web server', () => {
     const web = reading(server);
     const cache = new BlobCache(at('cache'));
     for (let n = 0; n < 3; n++) expect(await web.resolve('production')).toBe(digest);
-    expect(server.seen).toEqual(['GET /index.json 200', 'GET /index.json 304', 'GET /index.json 304']);
+    expect(server.answered).toEqual(['GET /index.json 200', 'GET /index.json 304', 'GET /index.json 304']);
     const { files, digests } = await pullRelease(web, digest, undefined, cache);
     cache.prune(digests);
-    server.seen.length = 0;
+    server.answered.length = 0;
     expect((await pullRelease(web, digest, undefined, cache)).files).toEqual(files);
-    expect(server.seen).toEqual(['GET /index.json 304']);
+    expect(server.answered).toEqual(['GET /index.json 304']);
     const next = await push(2);
-    server.seen.length = 0;
+    server.answered.length = 0;
     await pullRelease(web, next, undefined, cache);
-    const fetched = server.seen.filter((line) => line.includes('/blobs/'));
+    const fetched = server.answered.filter((line) => line.includes('/blobs/'));
     // Index, shared manifest, first layer; the signature has a manifest and a layer.
     expect(fetched).toHaveLength(5);
   });
@@ -225,7 +226,7 @@ describe('behind a web server', () => {
       },
     });
     expect((await pullRelease(reading(server), digest)).files.size).toBeGreaterThan(5);
-    expect(server.seen.filter((line) => line.endsWith(' 206'))).toHaveLength(3);
+    expect(server.answered.filter((line) => line.endsWith(' 206'))).toHaveLength(3);
   });
 
   test.each<[what: string, body: Buffer]>([

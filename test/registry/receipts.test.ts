@@ -22,7 +22,7 @@ import { sluice } from '../../packages/sluice/src/in-process.fixture.ts';
 import { archivePath, packReceipts, placeOf } from '../../packages/transport/src/receipts/archive.ts';
 import { makeAuthority } from '../cluster/certificates.fixture.ts';
 import { Repository } from '../deploy/gitops-repository.ts';
-import { gitServer } from '../fetch/servers.fixture.ts';
+import { GitHttpServer } from '../servers/git-http.ts';
 import { DebianRegistry } from './debian.fixture.ts';
 import { FakeRegistry } from './fake.fixture.ts';
 import { PutServer } from './put-server.fixture.ts';
@@ -252,7 +252,8 @@ test('the credentials of the config are sent to the server, and not to git by an
   writeFileSync(at('token'), 'alice:s3cret\n', { mode: 0o600 });
   const authority = makeAuthority('test', new Date(Date.now() + 86_400_000));
   writeFileSync(at('ca.pem'), authority.certificate);
-  const git = await gitServer(at('git'), authority.issue('server', new Date(Date.now() + 86_400_000)), 's3cret');
+  const identity = authority.issue('server', new Date(Date.now() + 86_400_000));
+  const git = await GitHttpServer.open(at('git'), { identity, password: 'alice:s3cret' });
   execFileSync('/usr/bin/git', ['init', '-q', '--bare', at('git/shop.git')]);
   execFileSync('/usr/bin/git', ['-C', at('git/shop.git'), 'config', 'http.receivepack', 'true']);
   say('node-1', 'confirmed');

@@ -1,48 +1,33 @@
 import { spawn } from 'node:child_process';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { createServer as createSecureServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
-import type { KeyPair } from '../cluster/certificates.fixture.ts';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type LoopbackNature, LoopbackServer } from './loopback.ts';
 
 /** What may differ between servers of Git repositories over HTTP. */
-export interface GitHttpOptions {
-  /** Its key and certificate; plain HTTP without them. */
-  readonly identity?: KeyPair;
+export interface GitHttpOptions extends LoopbackNature {
   /** The only `user:password` that it accepts; without it access is open. */
   readonly password?: string;
 }
 
 /** The Git repositories below a folder on loopback, over smart HTTP by `git http-backend`. */
-export class GitHttpServer {
-  readonly #server: Server;
-  /** Each request: method and path. */
-  readonly seen: string[] = [];
+export class GitHttpServer extends LoopbackServer {
+  readonly #root: string;
+  readonly #expected: string | undefined;
 
-  private constructor(root: string, { identity, password }: GitHttpOptions) {
-    const expected = password === undefined ? undefined : `Basic ${Buffer.from(password).toString('base64')}`;
-    const serve = (request: IncomingMessage, response: ServerResponse): void => {
-      this.seen.push(`${request.method} ${request.url}`);
-      if (expected === undefined || request.headers.authorization === expected) answer(root, request, response);
-      else response.writeHead(401, { 'www-authenticate': 'Basic realm="git"' }).end();
-    };
-    this.#server = identity
-      ? createSecureServer({ key: identity.key, cert: identity.certificate }, serve)
-      : createServer(serve);
+  private constructor(root: string, options: GitHttpOptions) {
+    super(options);
+    const { password } = options;
+    this.#root = root;
+    this.#expected = password === undefined ? undefined : `Basic ${Buffer.from(password).toString('base64')}`;
   }
 
-  static async open(root: string, options: GitHttpOptions = {}): Promise<GitHttpServer> {
-    const one = new GitHttpServer(root, options);
-    await new Promise<void>((resolve) => one.#server.listen(0, '127.0.0.1', resolve));
-    return one;
+  static open(root: string, options: GitHttpOptions = {}): Promise<GitHttpServer> {
+    return new GitHttpServer(root, options).listening();
   }
 
-  get port(): number {
-    return (this.#server.address() as AddressInfo).port;
-  }
-
-  async close(): Promise<void> {
-    this.#server.closeAllConnections();
-    await new Promise((resolve) => this.#server.close(resolve));
+  protected override serve(request: IncomingMessage, response: ServerResponse): void {
+    if (this.#expected === undefined || request.headers.authorization === this.#expected)
+      answer(this.#root, request, response);
+    else response.writeHead(401, { 'www-authenticate': 'Basic realm="git"' }).end();
   }
 }
 
