@@ -10,7 +10,7 @@ import { FakeRegistry } from '../registry/fake.fixture.ts';
 import { StaticServer } from '../registry/static.fixture.ts';
 import { GitHttpServer } from '../servers/git-http.ts';
 import type { Instead } from '../servers/loopback.ts';
-import { commitTo, pushTo, writeLayout } from './servers.fixture.ts';
+import { commitTo, pushTo, writeLayout } from './publish.fixture.ts';
 import { sourceScene } from './scene.fixture.ts';
 
 /** Servers that stall, drip, lie, redirect or never end: the placed release stays, and the next attempt at a good server follows it. */

@@ -7,7 +7,7 @@ import { makeAuthority } from '../cluster/certificates.fixture.ts';
 import { FakeRegistry } from '../registry/fake.fixture.ts';
 import { StaticServer } from '../registry/static.fixture.ts';
 import { GitHttpServer } from '../servers/git-http.ts';
-import { commitTo, pushTo, writeLayout } from './servers.fixture.ts';
+import { commitTo, pushTo, writeLayout } from './publish.fixture.ts';
 import { sourceScene } from './scene.fixture.ts';
 
 /** Each kind of source, from a real server: releases are placed, the daemon takes them, and the next ones follow. */

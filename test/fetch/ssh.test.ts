@@ -5,7 +5,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { sampleBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { Fetcher } from '../../packages/applier/src/testing/fetch.fixture.ts';
 import { GateScene } from '../../packages/applier/src/testing/gate.fixture.ts';
-import { commitTo } from './servers.fixture.ts';
+import { commitTo } from './publish.fixture.ts';
 import { SshServer } from './sshd.fixture.ts';
 
 /** git over ssh, with Debian's sshd. */

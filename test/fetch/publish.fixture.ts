@@ -1,34 +1,20 @@
 import { execFileSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { isProblem, readRelease } from '@sluice/bundle';
+import { writeLayout as write } from '../../packages/delivery/src/emit/layout.ts';
 import { packRelease } from '../../packages/transport/src/content/pack.ts';
-import { subjectKey, tagKey } from '../../packages/transport/src/registry/artifact.ts';
 import { RegistryClient } from '../../packages/transport/src/registry/client.ts';
 import { pushRelease } from '../../packages/transport/src/content/push.ts';
 import { readReference } from '../../packages/transport/src/registry/reference.ts';
 
-/** How releases get to servers. */
+/** How releases get to where servers have them. */
 
 /** Writes a release as an OCI image layout. */
 export function writeLayout(dir: string, release: string, tag: string): void {
   const files = filesIn(release);
-  const { index, manifests, blobs, referrers } = packRelease(releaseIn(files), files);
-  const all = [index, ...manifests, ...blobs, ...referrers.flatMap((one) => [one.manifest, ...one.blobs])];
-  for (const { descriptor, bytes } of all) {
-    const path = join(dir, 'blobs', descriptor.digest.replace(':', '/'));
-    mkdirSync(dirname(path), { recursive: true });
-    writeFileSync(path, bytes);
-  }
-  const entries = [
-    { ...index.descriptor, annotations: { [tagKey]: tag } },
-    ...referrers.map(({ manifest: { descriptor } }) => ({
-      ...descriptor,
-      annotations: { [subjectKey]: index.descriptor.digest },
-    })),
-  ];
-  writeFileSync(join(dir, 'oci-layout'), '{"imageLayoutVersion":"1.0.0"}');
-  writeFileSync(join(dir, 'index.json'), JSON.stringify({ schemaVersion: 2, manifests: entries }));
+  const written = write(dir, tag, packRelease(releaseIn(files), files));
+  if (isProblem(written)) throw new Error(written.message);
 }
 
 /** Pushes a release to a registry without TLS. @returns the digest */
