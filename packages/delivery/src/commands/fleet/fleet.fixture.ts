@@ -65,6 +65,9 @@ export function say(
   writeFileSync(`${path}.sig`, sign(printReceipt(receipt), by, namespace));
   return path;
 }
+/** Runs `sluice release` of the bundle with its waves. @param source a commit */
+export const releaseOf = (source: string) =>
+  sluice('release', bundle, '--serial', 'auto', '--source', source, '--wave', at('waves.yaml'), '-o', release);
 /** Runs `sluice fleet` about the release. */
 export const fleet = (...more: readonly string[]) =>
   sluice('fleet', receipts, '--allowed-receipts', allowed, '--release', release, ...more);
@@ -104,18 +107,7 @@ export function withFleet(): void {
       'apiVersion: sluice.dev/v1alpha1\nkind: Waves\nwaves: [{name: canary, nodes: [node-1]}, {name: others, nodes: rest}]\n',
     );
     writeFileSync(allowed, lineOf('node-1') + lineOf('node-2'));
-    const made = await sluice(
-      'release',
-      bundle,
-      '--serial',
-      'auto',
-      '--source',
-      'c'.repeat(40),
-      '--wave',
-      at('waves.yaml'),
-      '-o',
-      release,
-    );
+    const made = await releaseOf('c'.repeat(40));
     if (made.status !== 0) throw new Error(made.stderr);
   });
 }

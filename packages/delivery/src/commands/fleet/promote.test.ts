@@ -3,7 +3,19 @@ import { cpSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, writ
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import { sluice } from '../../../../sluice/src/in-process.fixture.ts';
-import { allowed, at, bundle, lineOf, promote, receipts, release, say, sign, withFleet } from './fleet.fixture.ts';
+import {
+  allowed,
+  at,
+  bundle,
+  lineOf,
+  promote,
+  receipts,
+  release,
+  releaseOf,
+  say,
+  sign,
+  withFleet,
+} from './fleet.fixture.ts';
 
 withFleet();
 
@@ -217,18 +229,7 @@ describe('sluice promote', async () => {
     say('node-1', 'confirmed');
     await promote();
     const before = readFileSync(join(release, 'waves-open.yaml'), 'utf8');
-    await sluice(
-      'release',
-      bundle,
-      '--serial',
-      'auto',
-      '--source',
-      'd'.repeat(40),
-      '--wave',
-      at('waves.yaml'),
-      '-o',
-      release,
-    );
+    await releaseOf('d'.repeat(40));
     expect(() => readFileSync(join(release, 'waves-open.yaml'))).toThrow('ENOENT');
     writeFileSync(join(release, 'waves-open.yaml'), before);
     expect(await promote()).toMatchObject({ status: 0, stdout: expect.stringContaining('wave 1 of 2') });
