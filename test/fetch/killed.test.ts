@@ -1,36 +1,24 @@
 // @module-tag test
 import { execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { atTier, programPath, randomOf, seed } from '@sluice/testing';
-import { afterAll, beforeEach, expect, test } from 'vitest';
-import { sampleBundle, sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { beforeEach, expect, test } from 'vitest';
+import { sampleBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { Fetcher } from '../../packages/applier/src/testing/fetch.fixture.ts';
-import { GateScene } from '../../packages/applier/src/testing/gate.fixture.ts';
+import { sourceScene } from './scene.fixture.ts';
 
 /** The real program, killed before any of its writes, or on a full disk: what is placed is one release or the other, or finished by the next process. */
 
-const scene = new GateScene();
+const { scene, fetched, config, writeConfig } = sourceScene();
 const { publish, directory: release, scratch } = scene;
-const fetched = join(scratch, 'fetched');
-const config = join(scratch, 'sluiced.yaml');
-afterAll(scene.end);
+const writeSource = (directory: string): void =>
+  writeConfig(`source: { dir: { path: ${release} }, directory: ${directory} }`);
 
 const five = sampleBundle({ services: { 'shop/web': [1], 'shop/old': [2], 'shop/api': [3] } });
 const six = sampleBundle({ services: { 'shop/web': [7], 'shop/new': [2], 'shop/api': [4] } });
 
-beforeEach(() => {
-  scene.reset();
-  rmSync(fetched, { recursive: true, force: true });
-  writeConfig(fetched);
-});
-
-function writeConfig(directory: string): void {
-  const source = `source: { dir: { path: ${release} }, directory: ${directory} }`;
-  const signatures = `signatures: { allowedSigners: ${scene.signersFile} }`;
-  const head = `apiVersion: sluice.dev/v1alpha1\nkind: SluicedConfig\nnode: ${sampleNode}\n`;
-  writeFileSync(config, `${head}${signatures}\n${source}\n`, { mode: 0o644 });
-}
+beforeEach(() => writeSource(fetched));
 
 interface Ran {
   readonly signal: string | null;
@@ -107,7 +95,7 @@ test.for([0, 64])(
     const isRoot = process.getuid?.() === 0;
     if (!isRoot || spawnSync('/usr/bin/unshare', ['-m', '/bin/true']).status !== 0)
       return context.skip('no mount namespace of its own: needs root');
-    writeConfig(join(disk, 'fetched'));
+    writeSource(join(disk, 'fetched'));
     publish({ serial: 5, files: five });
     cpSync(release, join(scratch, 'five'), { recursive: true });
     publish({ serial: 6, files: sampleBundle({ services: Object.fromEntries(many) }) });

@@ -6,34 +6,20 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { receiptFile } from '@sluice/bundle';
 import { programPath } from '@sluice/testing';
-import { afterAll, beforeEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { sampleBundle, sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { Fetcher } from '../../packages/applier/src/testing/fetch.fixture.ts';
-import { GateScene } from '../../packages/applier/src/testing/gate.fixture.ts';
 import { archivePath, unpackReceipts } from '../../packages/transport/src/receipts/archive.ts';
+import { sourceScene } from './scene.fixture.ts';
 
 /** The real process, with a /run of its own. */
 
-const scene = new GateScene();
+const { scene, fetched, config, writeConfig } = sourceScene();
 const { publish, directory: release, scratch } = scene;
-const fetched = join(scratch, 'fetched');
-const config = join(scratch, 'sluiced.yaml');
-afterAll(scene.end);
 const whyNot =
   process.getuid?.() === 0 && spawnSync('/usr/bin/unshare', ['-m', '/bin/true']).status === 0
     ? ''
     : 'no mount namespace of its own: needs root';
-
-beforeEach(() => {
-  scene.reset();
-  rmSync(fetched, { recursive: true, force: true });
-});
-
-function writeConfig(source: string): void {
-  const signatures = `signatures: { allowedSigners: ${scene.signersFile} }`;
-  const head = `apiVersion: sluice.dev/v1alpha1\nkind: SluicedConfig\nnode: ${sampleNode}\n`;
-  writeFileSync(config, `${head}${signatures}\n${source}\n`, { mode: 0o644 });
-}
 
 const sluiced = (...args: readonly string[]): readonly string[] => [
   process.execPath,
