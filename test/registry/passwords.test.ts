@@ -1,19 +1,16 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { descriptorOf } from '../../packages/transport/src/registry/artifact.ts';
 import { readManifestBytes, pushBlob } from '../../packages/transport/src/registry/blobs.ts';
 import { RegistryClient } from '../../packages/transport/src/registry/client.ts';
 import { referrersOf } from '../../packages/transport/src/registry/referrers.ts';
-import { FakeRegistry, type Nature } from './fake.fixture.ts';
+import type { FakeRegistry } from './fake.fixture.ts';
+import { registryScene } from './scene.fixture.ts';
 
 /** A server that a registry redirects to may require credentials, and name an address for tokens: it gets none, and no request goes there. */
 
-const docker = mkdtempSync(join(tmpdir(), 'sluice-docker-'));
-afterAll(() => rmSync(docker, { recursive: true, force: true }));
-const started: FakeRegistry[] = [];
+const { at, start } = registryScene();
 let thief: FakeRegistry;
 let storage: FakeRegistry;
 beforeEach(async () => {
@@ -22,18 +19,15 @@ beforeEach(async () => {
     instead: (_request, response) => challenge(response, `Bearer realm="http://${thief.host}/token"`),
   });
 });
-afterEach(() => {
-  for (const registry of started.splice(0)) registry.close();
-});
 
-async function start(nature: Nature): Promise<FakeRegistry> {
-  const registry = await FakeRegistry.open(nature);
-  started.push(registry);
-  return registry;
-}
 function challenge(response: ServerResponse, text: string): true {
   response.writeHead(401, { 'www-authenticate': text }).end();
   return true;
+}
+
+function clientOf({ host }: FakeRegistry): RegistryClient {
+  const env = { DOCKER_CONFIG: at('docker'), PATH: '' };
+  return new RegistryClient({ registry: host, repository: 'shop' }, { plainHttp: false, env });
 }
 
 const digest = `sha256:${'a'.repeat(64)}`;
@@ -75,10 +69,10 @@ describe.each(redirects)('a storage to which a registry redirects %s', (_route, 
       },
     });
     const auths = Object.fromEntries([registry, storage, thief].map(({ host }) => [host, entry]));
-    writeFileSync(join(docker, 'config.json'), JSON.stringify({ auths }));
-    const reference = { registry: registry.host, repository: 'shop' };
-    const client = new RegistryClient(reference, { plainHttp: false, env: { DOCKER_CONFIG: docker, PATH: '' } });
-    await expect(ask(client)).rejects.toThrow(`the server redirected to ${storage.host}, which answered 401`);
+    writeFileSync(at('docker/config.json'), JSON.stringify({ auths }));
+    await expect(ask(clientOf(registry))).rejects.toThrow(
+      `the server redirected to ${storage.host}, which answered 401`,
+    );
     expect(storage.seen).toHaveLength(1);
     expect(storage.seen.filter((line) => line.includes('+auth'))).toEqual([]);
     expect(thief.seen).toEqual([]);
@@ -102,10 +96,8 @@ test('a registry gets its credentials after redirects to another host and back',
     },
   });
   const auth = Buffer.from('alice:s3cret').toString('base64');
-  writeFileSync(join(docker, 'config.json'), JSON.stringify({ auths: { [registry.host]: { auth } } }));
-  const reference = { registry: registry.host, repository: 'shop' };
-  const client = new RegistryClient(reference, { plainHttp: false, env: { DOCKER_CONFIG: docker, PATH: '' } });
-  await expect(readManifestBytes(client, digest)).rejects.toThrow(`${registry.host} answered 404`);
+  writeFileSync(at('docker/config.json'), JSON.stringify({ auths: { [registry.host]: { auth } } }));
+  await expect(readManifestBytes(clientOf(registry), digest)).rejects.toThrow(`${registry.host} answered 404`);
   expect(asked).toBe(1);
   expect(other.seen.filter((line) => line.includes('+auth'))).toEqual([]);
 });
