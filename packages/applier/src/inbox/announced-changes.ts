@@ -1,5 +1,6 @@
 import { closeSync } from 'node:fs';
 import { changesBetween, changesBytesMax, changesFile, completeFile, completeForm, sumsFile } from '@sluice/bundle';
+import { unlessMissing } from '../kernel/open-file.ts';
 import { limits } from '../limits.ts';
 import { type OpenDirectory, openFolder } from './descend.ts';
 import { bytesOf, type Content, hasEntry, readIn, type WalkedFile } from './read.ts';
@@ -37,7 +38,7 @@ export function readAnnouncedChanges(
 }
 
 function textOf(top: OpenDirectory, name: string, trust: Trust | undefined): string | undefined {
-  return unlessGone(() => readIn(top.fd, name, name, trust))?.bytes.toString('utf8');
+  return unlessMissing(() => readIn(top.fd, name, name, trust))?.bytes.toString('utf8');
 }
 
 /** Reads single files of a directory, each folder opened from its parent without following links, as a walk does. */
@@ -55,14 +56,14 @@ export class FileReader {
   read(path: string): Content | undefined {
     const at = path.lastIndexOf('/') + 1;
     const folder = this.#open(path.slice(0, at));
-    return folder === undefined ? undefined : unlessGone(() => readIn(folder, path.slice(at), path, this.#trust));
+    return folder === undefined ? undefined : unlessMissing(() => readIn(folder, path.slice(at), path, this.#trust));
   }
 
   #open(path: string): number | undefined {
     if (this.#folders.has(path)) return this.#folders.get(path);
     const at = path.lastIndexOf('/', path.length - 2) + 1;
     const above = this.#open(path.slice(0, at));
-    const opened = above === undefined ? undefined : unlessGone(() => openFolder(above, path.slice(at, -1)));
+    const opened = above === undefined ? undefined : unlessMissing(() => openFolder(above, path.slice(at, -1)));
     this.#folders.set(path, opened?.fd);
     if (opened) checkTrust(path.slice(0, -1), opened.stats, 'inside', this.#trust);
     return opened?.fd;
@@ -72,15 +73,6 @@ export class FileReader {
   close(): void {
     for (const [path, fd] of this.#folders) if (path !== '' && fd !== undefined) closeSync(fd);
     this.#folders.clear();
-  }
-}
-
-function unlessGone<T>(read: () => T): T | undefined {
-  try {
-    return read();
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
   }
 }
 

@@ -22,3 +22,13 @@ export function readUpTo(fd: number, size: number): Buffer {
   }
   return bytes.subarray(0, length);
 }
+
+/** What `read` returns, or undefined where its file or directory is missing. Other errors are thrown. */
+export function unlessMissing<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}

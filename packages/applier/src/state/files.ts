@@ -1,6 +1,6 @@
 import { fsyncSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { openFile } from '../kernel/open-file.ts';
+import { openFile, unlessMissing } from '../kernel/open-file.ts';
 import { writeAll } from '../kernel/whole-text.ts';
 import { limits } from '../limits.ts';
 import { StateError } from './state-error.ts';
@@ -123,14 +123,7 @@ export function syncPath(path: string): void {
 }
 
 /** The text of a file, or undefined when there is none. Other errors are thrown. */
-export function readIfThere(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
-  }
-}
+export const readIfThere = (path: string): string | undefined => unlessMissing(() => readFileSync(path, 'utf8'));
 
 /**
  * Reads with retries, because the next read may succeed. If it does not, the error decides. An error of the disk, such as EIO of a bad

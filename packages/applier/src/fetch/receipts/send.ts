@@ -9,6 +9,10 @@ import type { ReceiptStore } from '@sluice/transport/receipts/store.ts';
 import { RegistryFailure } from '@sluice/transport/http/failure.ts';
 import { readTrusted } from '../../inbox/descend.ts';
 import { InboxError, trustOf } from '../../inbox/trust.ts';
+import { unlessMissing } from '../../kernel/open-file.ts';
+import { pauseBeforeRetry } from '../../paces.ts';
+import { fetchLimits } from '../limits.ts';
+import { SourceFailure } from '../source.ts';
 
 /** What is sent, and where to. */
 export interface ReceiptsToSend {
@@ -102,18 +106,15 @@ function textOf(path: string, bytesMax: number): string | undefined {
 /** Empty before the first receipt. */
 const namesIn = (directory: string): readonly string[] => unlessMissing(() => readdirSync(directory)) ?? [];
 
-function unlessMissing<T>(read: () => T): T | undefined {
-  try {
-    return read();
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
-  }
-}
-
-function problemOf(error: unknown, { name }: ReceiptStore): Problem {
-  if (error instanceof RegistryFailure) return error.problem;
-  if (error instanceof InboxError) return { code: 'RECEIPT_INVALID', level: 'error', message: error.message, hint: error.hint };
-  const hint = 'Check the path, its permissions and the free space; the same receipts are sent again by themselves';
-  return { code: 'OUTPUT_UNWRITABLE', level: 'error', message: `Cannot send receipts to ${name}: ${reasonOf(error)}`, hint };
+/** @param name of the store; empty: it was not opened */
+function problemOf(error: unknown, name: string): Problem {
+  if (error instanceof RegistryFailure || error instanceof SourceFailure) return error.problem;
+  if (error instanceof InboxError)
+    return { code: 'RECEIPT_INVALID', level: 'error', message: error.message, hint: error.hint };
+  return {
+    code: 'OUTPUT_UNWRITABLE',
+    level: 'error',
+    message: `Cannot send receipts${name === '' ? '' : ` to ${name}`}: ${reasonOf(error)}`,
+    hint: 'Check the path, its permissions and the free space; the same receipts are sent again later',
+  };
 }
