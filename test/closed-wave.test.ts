@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { noteRelease } from '../packages/applier/src/commands/session/note-release.ts';
+import { noteRelease } from '../packages/applier/src/commands/session/receipts.ts';
 import { quietDaemon } from '../packages/applier/src/daemon/daemon.fixture.ts';
 import { Inbox } from '../packages/applier/src/inbox/inbox.ts';
 import { Reconciler } from '../packages/applier/src/apply/reconcile/reconciler.ts';

@@ -16,10 +16,13 @@ test('has data of at least one version', () => {
 describe.each(versions)('version %s', (version) => {
   const folder = join(upgradeFolder, version);
 
-  test.each(setups)('$name: the state and its signed receipts name the same confirmed release', ({ name }) => {
+  test.each(setups)('$name: the state and its signed receipts name the same confirmed release', async ({ name }) => {
     const own = join(folder, name);
     const target = targetOf(stagedRelease(join(folder, 'release')));
-    const { evidence, foreignNodes } = await gatherEvidence({ dir: join(own, 'receipts') }, join(own, 'allowed_receipts'));
+    const { evidence, foreignNodes } = await gatherEvidence(
+      { dir: join(own, 'receipts') },
+      join(own, 'allowed_receipts'),
+    );
     const fleet = judgeFleet(evidence, foreignNodes, { ...target, nodes: ['node-1'] });
     expect(fleet.rows).toMatchObject([{ node: 'node-1', state: 'runs', why: null, receipt: { sluiced: version } }]);
     expect(isHealthyFleet(fleet)).toBe(true);

@@ -102,11 +102,16 @@ describe.each(kinds)('%s', (_title, open) => {
   test('a restarted process asks, and fetches nothing that it has', async () => {
     publish({ serial: 5 });
     await kind.put();
+    /** Requests for content. git's question for the branch is one request of this kind, too. */
+    const requests = (since: number): number =>
+      kind.seen.slice(since).filter((one) => /blobs|POST .*upload-pack/.test(one)).length;
     await fetcher.said();
     const before = kind.seen.length;
     fetcher.restart();
     expect(await fetcher.said()).toBe('same');
-    expect(kind.seen.slice(before).filter((one) => /blobs|upload-pack 200$/.test(one))).toEqual([]);
+    const ofQuestion = kind.seen.some((one) => one.includes('upload-pack')) ? 1 : 0;
+    expect(requests(before)).toBe(ofQuestion);
+    expect(requests(0)).toBeGreaterThanOrEqual(3 * ofQuestion);
   });
 });
 

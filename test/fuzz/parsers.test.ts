@@ -26,6 +26,8 @@ import { readControlRequest } from '../../packages/applier/src/daemon/control/so
 import { readAnswer } from '../../packages/applier/src/kernel/scratch/answer.ts';
 import { RequestError } from '../../packages/applier/src/kernel/scratch/lines.ts';
 import { printRequest, readRequest } from '../../packages/applier/src/kernel/scratch/request.ts';
+import { packReceipts, unpackReceipts } from '../../packages/transport/src/receipts/archive.ts';
+import { readReceiptSpec } from '../../packages/transport/src/receipts/spec.ts';
 import { readManifest, readReleaseIndex, referencesOf } from '../../packages/transport/src/registry/artifact.ts';
 import { readChallenge } from '../../packages/transport/src/registry/authority.ts';
 import { RegistryFailure } from '../../packages/transport/src/http/failure.ts';

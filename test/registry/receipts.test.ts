@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { join } from 'node:path';
 import { printArchive } from '@sluice/bundle';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import type { SluicedConfig } from '../../packages/applier/src/config.ts';
+import type { PushConfig } from '../../packages/applier/src/config-source.ts';
 import { nothingSent, sendReceipts, type SendRecord } from '../../packages/applier/src/fetch/receipts/send.ts';
 import { receiptStoreOf } from '../../packages/applier/src/fetch/open.ts';
 import {
@@ -18,6 +18,7 @@ import {
   states,
   withFleet,
 } from '../../packages/delivery/src/commands/fleet/fleet.fixture.ts';
+import { runChildren } from '../../packages/applier/src/kernel/run.ts';
 import { sluice } from '../../packages/sluice/src/in-process.fixture.ts';
 import { archivePath, packReceipts, placeOf } from '../../packages/transport/src/receipts/archive.ts';
 import { makeAuthority } from '../cluster/certificates.fixture.ts';
@@ -29,11 +30,10 @@ import { PutServer } from './put-server.fixture.ts';
 
 /** One contract suite for the stores of receipts: what a node sends, an operator reads. */
 
-type Push = NonNullable<SluicedConfig['receipts']['push']>;
 interface Store {
   /** For `--from`. */
   readonly from: string;
-  readonly push: Push;
+  readonly push: PushConfig;
   close(): Promise<void> | void;
 }
 const times = { intervalSeconds: 1 };
@@ -60,7 +60,11 @@ const stores: readonly [title: string, open: () => Promise<Store | string>][] = 
       const repository = await Repository.open({ 'README.md': 'rules\n' });
       repository.git('config', 'http.receivepack', 'true');
       const { url } = repository;
-      return { from: `git+${url}`, push: { ...times, git: { url } }, close: () => repository.close() };
+      return {
+        from: `git+${url}`,
+        push: { ...times, git: { url, knownHosts: '/etc/sluice/known_hosts' } },
+        close: () => repository.close(),
+      };
     },
   ],
   [
@@ -81,9 +85,9 @@ withFleet();
 beforeEach(() => vi.stubEnv('DOCKER_CONFIG', at('docker')));
 afterEach(() => vi.unstubAllEnvs());
 
-const storeOf = (push: Push) => receiptStoreOf(push, { http: {}, env: { DOCKER_CONFIG: at('docker') } });
-const send = (push: Push, node: string, record: SendRecord = nothingSent, nowMs = 0) =>
-  sendReceipts({ node, directory: receipts, store: storeOf(push), intervalMs: 1000 }, record, nowMs);
+const storeOf = (push: PushConfig) => receiptStoreOf(push, { environment: {}, run: runChildren() });
+const send = (push: PushConfig, node: string, record: SendRecord = nothingSent, nowMs = 0) =>
+  sendReceipts({ node, directory: receipts, open: () => storeOf(push), intervalMs: 1000 }, record, nowMs);
 /** What `sluice fleet --from` says about each node, in the form of `states`. */
 async function statesFrom(from: string): Promise<string> {
   const args = ['--from', from, '--allowed-receipts', allowed, '--release', release, '-o', 'json'];
@@ -144,7 +148,7 @@ describe.each(stores)('%s', (_title, open) => {
     );
   });
 
-  test.each<[lie: string, make: (push: Push) => Promise<void>, says: string]>([
+  test.each<[lie: string, make: (push: PushConfig) => Promise<void>, says: string]>([
     ['nonsense', (push) => storeOf(push).write('node-2', Buffer.from('x')), 'it is not a zstd archive'],
     [
       "another node's archive",
@@ -164,7 +168,10 @@ describe.each(stores)('%s', (_title, open) => {
     [
       'a bomb',
       (push) =>
-        storeOf(push).write('node-2', printArchive({ files: new Map([['node-2.0000000000000001.json', ' '.repeat(3e7)]]) })),
+        storeOf(push).write(
+          'node-2',
+          printArchive({ files: new Map([['node-2.0000000000000001.json', ' '.repeat(3e7)]]) }),
+        ),
       'it unpacks to more than',
     ],
     ['endless data', (push) => storeOf(push).write('node-2', Buffer.alloc(3_000_000, 'x')), 'larger than'],
@@ -227,7 +234,9 @@ describe('a web server', () => {
       more();
       return true;
     };
-    expect(await statesFrom(server.url)).toMatch(/^node-1 runs \| node-2 silent: .* the response is larger than 327680 bytes/);
+    expect(await statesFrom(server.url)).toMatch(
+      /^node-1 runs \| node-2 silent: .* the response is larger than 327680 bytes/,
+    );
   });
 
   test.each([

@@ -4,7 +4,10 @@ import { readReference } from '@sluice/transport/registry/reference.ts';
 import * as v from 'valibot';
 import { absolutePath } from './config-forms.ts';
 
-/** `source` of `sluiced.yaml`: where the fetch process reads releases. docs/fetch.md explains every field. */
+/**
+ * `source` and `receipts.push` of `sluiced.yaml`: where the fetch process reads releases and sends receipts. docs/fetch.md explains every
+ * field.
+ */
 
 const count = (least: number, most: number) => v.pipe(v.number(), v.integer(), v.minValue(least), v.maxValue(most));
 
@@ -85,12 +88,23 @@ const kinds = {
       ),
       '',
     ),
-    knownHosts: v.optional(plainPath, '/etc/sluice/known_hosts'),
+    knownHosts,
   }),
   dir: v.strictObject({ path: absolutePath }),
 };
 
 const kindNames = Object.keys(kinds) as readonly (keyof typeof kinds)[];
+
+type Kinds = Partial<Readonly<Record<keyof typeof kinds, unknown>>>;
+const hasOneKind = (given: Kinds): boolean => kindNames.filter((kind) => given[kind]).length === 1;
+const needsOneKind = `needs exactly one of ${kindNames.join(', ')}`;
+interface SshKey {
+  readonly git?: { readonly url: string } | undefined;
+  readonly credentials?: CredentialsConfig | undefined;
+}
+const hasKeyInFile = ({ git, credentials: given }: SshKey): boolean =>
+  !git?.url.startsWith('ssh:') || given === undefined || !('exec' in given);
+const needsKeyInFile = 'ssh takes its key from a file or from systemd, not from a program';
 
 /** The schema of `source`. Exactly one kind is set. */
 export const sourceSchema = v.pipe(
@@ -101,9 +115,7 @@ export const sourceSchema = v.pipe(
     dir: v.optional(kinds.dir),
     directory: v.optional(absolutePath, '/var/lib/sluice-fetch'),
     intervalSeconds: v.optional(count(1, 86_400), 60),
-    credentials: v.optional(credentials),
-    caFile: v.optional(absolutePath),
-    proxy: v.optional(url('http:', 'https:')),
+    ...connection,
     bytesMax: v.optional(count(1024, 4 * bundleLimits.treeBytesMax), bundleLimits.treeBytesMax),
     secondsMax: v.optional(count(1, 3600), 300),
     bytesPerSecondMax: v.optional(count(10_000, 2 ** 40)),

@@ -1,7 +1,6 @@
 import { nearest, type Place, type Problem, removalDefaults } from '@sluice/netfilter';
 import { releaseLimits } from '@sluice/bundle';
 import { logFormats, logLevels } from '@sluice/cli';
-import { readReceiptSpec } from '@sluice/transport/receipts/spec.ts';
 import * as v from 'valibot';
 import { LineCounter, parseDocument } from 'yaml';
 import {
@@ -16,7 +15,7 @@ import {
   subdomain,
   vipName,
 } from './config-forms.ts';
-import { releasePath, sourceSchema } from './config-source.ts';
+import { pushSchema, releasePath, sourceSchema } from './config-source.ts';
 import { limits } from './limits.ts';
 
 /** What Sluice may take over: the chains of a stopped kube-proxy; the position before foreign rules. */
@@ -40,22 +39,6 @@ const probeSchema = v.union([
   }),
   v.strictObject({ ...probeTimes, exec: v.tupleWithRest([absolutePath], v.string()) }),
 ]);
-
-const pushTimes = {
-  intervalSeconds: v.optional(
-    v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(86_400)),
-    limits.receiptsPushSecondsDefault,
-  ),
-};
-/** @param prefix which makes it an argument of `sluice fleet --from` */
-const receiptStore = (prefix: string) =>
-  v.pipe(
-    v.string(),
-    v.check(
-      (text) => typeof readReceiptSpec(`${prefix}${text}`) === 'object',
-      ({ input }) => String(readReceiptSpec(`${prefix}${input}`)),
-    ),
-  );
 
 /**
  * Where rules are rehearsed. Configs of older versions have true or false, and refusing a config leaves a node without rules after a boot.
@@ -150,17 +133,7 @@ export const configSchema = v.strictObject({
         v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(limits.receiptsKeptMax)),
         limits.receiptsKeptDefault,
       ),
-      push: v.optional(
-        v.union([
-          v.strictObject({
-            ...pushTimes,
-            oci: v.strictObject({ reference: receiptStore('oci://'), plainHttp: v.optional(v.boolean(), false) }),
-          }),
-          v.strictObject({ ...pushTimes, https: v.strictObject({ url: receiptStore('') }) }),
-          v.strictObject({ ...pushTimes, git: v.strictObject({ url: receiptStore('git+') }) }),
-          v.strictObject({ ...pushTimes, dir: v.strictObject({ path: absolutePath }) }),
-        ]),
-      ),
+      push: v.optional(pushSchema),
     }),
     {},
   ),

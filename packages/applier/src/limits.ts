@@ -370,7 +370,6 @@ export const limits = {
   /** The newest receipts, which stay in the directory. */
   receiptsKeptDefault: 32,
   receiptsKeptMax: 10_000,
-  receiptsPushSecondsDefault: 30,
   statusReadMsMax: 5_000,
   /** 50 Services with their endpoints take less than one. */
   statusBytesMax: 16 * 1024 * 1024,

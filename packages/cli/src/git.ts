@@ -1,5 +1,5 @@
 /** The arguments and environment of a call of git. Callers start it by its absolute path, without a shell. */
-interface GitCall {
+export interface GitCall {
   readonly args: readonly string[];
   /** Its whole environment if `extendEnv` is false. */
   readonly env: Readonly<Record<string, string>>;

@@ -17,7 +17,7 @@ export {
   pathOption,
   reportOption,
 } from './format.ts';
-export { type GitCall, readingGit, writingGit } from './git.ts';
+export { type GitCall, readingGit, type RemoteAccess, remoteGit, writingGit } from './git.ts';
 export { type BatchObject, isRegular, objectsIn, readBatch, readTreeLines, type TreeLine } from './git-objects.ts';
 export { examples } from './help.ts';
 export { type LogFormat, logFormats, type LogLevel, logLevels, type LogSettings, withLog } from './log-options.ts';

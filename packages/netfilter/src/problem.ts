@@ -151,6 +151,10 @@ export const problemCodes = {
   REGISTRY_UNREACHABLE: 'a registry or a web server does not answer, or another server answers in its place',
   REGISTRY_ACCESS: 'credentials for a registry or a web server are missing, or lack a permission',
   REGISTRY_INVALID: 'a registry, a web server or an image layout has content other than the requested release',
+  // the source of a node
+  SOURCE_UNREACHABLE: 'the source of releases cannot be read: no network, no directory, or a missing tool',
+  SOURCE_ACCESS: 'credentials for the source of releases are missing, cannot be read, or lack a permission',
+  SOURCE_INVALID: 'the source has content that is not the release that it announced',
   RULE_REFUSED: 'a rule line is outside the strict grammar',
   PROGRAM_LIMIT: 'rules in layout tree exceed a limit of depth or length',
   OUTPUT_NOT_A_BUNDLE: 'the output directory contains files that are not of a bundle',

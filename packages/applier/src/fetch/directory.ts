@@ -29,16 +29,12 @@ export class DirectorySource implements Source {
 
   #files(isNeeded: (path: string) => boolean): SourceFiles {
     try {
-      const top = descend(this.name, undefined);
-      try {
-        const files = new Map<string, string>();
-        walk(top, undefined, (file) => {
-          if (isNeeded(file.path)) files.set(file.path, file.read().bytes.toString('utf8'));
-        });
-        return files;
-      } finally {
-        top.close();
-      }
+      using top = descend(this.name, undefined);
+      const files = new Map<string, string>();
+      walk(top, undefined, (file) => {
+        if (isNeeded(file.path)) files.set(file.path, file.read().bytes.toString('utf8'));
+      });
+      return files;
     } catch (error) {
       if (!(error instanceof InboxError) && (error as NodeJS.ErrnoException).code === undefined) throw error;
       const hint = 'Check that it is mounted, and readable for user sluice-fetch';

@@ -142,8 +142,8 @@ const linesOf = (digests: Digests): string =>
 function digestsIn(dir: string): Digests {
   const digests = new Map<string, string>();
   if (statSync(dir, { throwIfNoEntry: false }) === undefined) return digests;
-  const top = descend(dir, undefined);
   try {
+    using top = descend(dir, undefined);
     walk(top, undefined, (file) => void digests.set(file.path, fileDigest(file.read().bytes)));
     return digests;
   } catch (error) {
@@ -151,8 +151,6 @@ function digestsIn(dir: string): Digests {
     // A link, a device or the like, which the daemon refuses: all of it is made anew.
     rmSync(dir, { recursive: true, force: true });
     return new Map();
-  } finally {
-    top.close();
   }
 }
 

@@ -27,7 +27,10 @@ test('the same receipts are the same bytes, in whatever order they were read', (
 test('packs the newest receipts, within the bounds, and none without a signature', () => {
   const many = Array.from({ length: 100 }, (_, index) => receipt(index + 1));
   expect(numbers(unpackReceipts('a', node, packed(many)))).toEqual([100, 99, 98, 97, 96, 95, 94, 93]);
-  const large = Array.from({ length: 8 }, (_, index) => ({ ...receipt(index + 1, 16_000), signature: 's'.repeat(16_000) }));
+  const large = Array.from({ length: 8 }, (_, index) => ({
+    ...receipt(index + 1, 16_000),
+    signature: 's'.repeat(16_000),
+  }));
   const { archive, count } = packReceipts(node, large) ?? { archive: new Uint8Array(), count: 0 };
   expect(numbers(unpackReceipts('a', node, archive))).toHaveLength(count);
   expect(count).toBe(8);

@@ -14,7 +14,8 @@ export function directoryReceipts(path: string): ReceiptStore {
       readByFolder(
         nodes,
         () => path,
-        async (directory, node) => readRegular(join(directory, archivePath(node)), receiptTransportLimits.archiveBytesMax),
+        async (directory, node) =>
+          readRegular(join(directory, archivePath(node)), receiptTransportLimits.archiveBytesMax),
       ),
     write: (node, archive) => replace(join(path, archivePath(node)), archive),
   };

@@ -2,7 +2,7 @@ import { type ExecFileException, execFile } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type GitCall, readBatch } from '@sluice/cli';
+import { type GitCall, readBatch, type RemoteAccess, remoteGit, writingGit } from '@sluice/cli';
 import { RegistryFailure } from '../http/failure.ts';
 import { placeOf } from './archive.ts';
 import { receiptTransportLimits } from './limits.ts';
@@ -14,16 +14,19 @@ const prlimit = '/usr/bin/prlimit';
 const archiveFile = 'receipts.tar.zst';
 const { archiveBytesMax, gitFileBytesMax, gitOutputBytesMax, gitTimeoutMs } = receiptTransportLimits;
 
-/** The arguments and the environment of a call in a bare repository of this process. */
-export type GitCaller = (directory: string, args: readonly string[]) => GitCall;
+/** How git reaches the remote: as this says, or by the config, helpers and keys of the user. */
+export type GitAccess = 'user' | (() => Promise<RemoteAccess>);
 
 /**
  * A Git repository: the ref of a node is a commit without a parent, so that nodes never conflict and nothing grows but what is collected.
  * @param url as git takes it
  */
-export function gitReceipts(url: string, call: GitCaller): ReceiptStore {
-  const run = (directory: string, args: readonly string[], input: string | Uint8Array = ''): Promise<Buffer> =>
-    start(url, call(directory, args), input);
+export function gitReceipts(url: string, access: GitAccess): ReceiptStore {
+  const run: Run = async (directory, args, input = '') => {
+    const call =
+      access === 'user' ? writingGit(directory, args, process.env) : remoteGit(directory, args, await access());
+    return start(url, call, input);
+  };
   return {
     name: url,
     read: (nodes) => inRepository(run, (scratch) => fetchArchives(url, nodes, (...asked) => run(scratch, ...asked))),
@@ -126,8 +129,18 @@ function start(url: string, { args, env, extendEnv }: GitCall, input: string | U
 }
 
 function failure(url: string, { killed, signal, message }: ExecFileException, stderr: Buffer): RegistryFailure {
-  const said = stderr.toString('utf8').trim().split('\n').at(0)?.replaceAll(/[^\x20-\x7e]/g, '?').slice(0, 300);
-  const why = killed ? `no result after ${gitTimeoutMs / 1000} s` : signal === 'SIGXFSZ' ? 'it sends too much' : said || message;
+  const said = stderr
+    .toString('utf8')
+    .trim()
+    .split('\n')
+    .at(0)
+    ?.replaceAll(/[^\x20-\x7e]/g, '?')
+    .slice(0, 300);
+  const why = killed
+    ? `no result after ${gitTimeoutMs / 1000} s`
+    : signal === 'SIGXFSZ'
+      ? 'it sends too much'
+      : said || message;
   const hint = 'Check the URL, the network, and the credentials that git uses for it';
   return new RegistryFailure('REGISTRY_UNREACHABLE', `Cannot exchange receipts with ${url}: ${why}`, hint);
 }

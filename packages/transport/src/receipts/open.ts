@@ -3,7 +3,7 @@ import { WebClient } from '../http/web.ts';
 import { credentialsFor } from '../registry/authority.ts';
 import { RegistryClient } from '../registry/client.ts';
 import { directoryReceipts } from './directory.ts';
-import { type GitCaller, gitReceipts } from './git.ts';
+import { type GitAccess, gitReceipts } from './git.ts';
 import { ociReceipts } from './oci.ts';
 import type { ReceiptSpec } from './spec.ts';
 import type { ReceiptStore } from './store.ts';
@@ -14,7 +14,7 @@ export interface ReceiptAccess {
   /** Without `credentials`, those of the docker config count, by the host. */
   readonly http: HttpOptions;
   readonly env: NodeJS.ProcessEnv;
-  readonly git: GitCaller;
+  readonly git: GitAccess;
 }
 
 /**

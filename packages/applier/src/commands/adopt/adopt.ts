@@ -194,7 +194,7 @@ async function moveCommand(config: SluicedConfig, options: AdoptOptions, termina
   const { files, seal } = await bundleFor(config, true);
   const reportOutcome = async (outcome: Outcome): Promise<void> => {
     const account = accountOf(outcome);
-    noteRelease(account, releaseOf(seal, config.node), session.journal);
+    noteRelease(account, releaseOf(seal, config.node), session.journal, config.state);
     await receipts.report(account, seal);
   };
   const front = session.reconcilerWith({ takeOver: false, beneath: true, takeOrder: true }, gate);

@@ -73,7 +73,7 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
   await session.reconciler.repair();
   const outcome = await session.reconciler.put(tree.files, true, undefined, onlyEndpoints);
   const account = accountOf(outcome);
-  noteRelease(account, onlyEndpoints ? null : releaseOf(tree.seal, config.node), session.journal);
+  noteRelease(account, onlyEndpoints ? null : releaseOf(tree.seal, config.node), session.journal, config.state);
   await receiptWriter.report(account, tree.seal, onlyEndpoints);
   return printOutcome(outcome, terminal, options);
 }

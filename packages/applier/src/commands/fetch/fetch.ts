@@ -12,7 +12,7 @@ import { receiptStoreOf, sourceOf } from '../../fetch/open.ts';
 import { PlacedRelease } from '../../fetch/placed.ts';
 import { type ReceiptLoopParts, receiptLoop, remember, sendAndTell, sentBefore } from '../../fetch/receipts/loop.ts';
 import type { SendOutcome } from '../../fetch/receipts/send.ts';
-import { readSourceStatus, type SourceStatus } from '../../fetch/status-file.ts';
+import { readSourceStatus, type SourceStatus, tellReceipts } from '../../fetch/status-file.ts';
 import { trustOf } from '../../inbox/trust.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { limits } from '../../limits.ts';
@@ -65,15 +65,19 @@ export async function fetchCommand(
     process.once('SIGTERM', () => process.exit(exitCodes.done));
     const heap = smallHeap();
     heap.settle();
-    await fetchLoop(parts, new AbortController().signal, () => heap.collect());
+    const { signal } = new AbortController();
+    await Promise.all([
+      fetchLoop(parts, signal, () => heap.collect()),
+      ...(receipts ? [receiptLoop(receipts, signal)] : []),
+    ]);
     return exitCodes.done;
   } finally {
-    lock.release();
+    lock[Symbol.dispose]();
   }
 }
 
 /** One process at a time, as the owner of the directory: files of another user could not be replaced later. */
-function open({ directory }: SourceConfig): { release(): void } {
+function open({ directory }: SourceConfig): Disposable {
   const owner = statSync(directory, { throwIfNoEntry: false })?.uid;
   if (owner !== undefined && owner !== process.geteuid?.())
     throw stateError(

@@ -92,6 +92,15 @@ async function bring(...more: readonly ReadonlyMap<string, string>[]): Promise<{
   }
 }
 
+test('a node that fetches its releases takes no archive: two writers would undo each other', async () => {
+  write(release(5));
+  const config = at('source.yaml');
+  const source = `source: { dir: { path: /media }, directory: ${at('node')} }`;
+  writeFileSync(config, `${head}node: ${sampleNode}\n${source}\n`, { mode: 0o644 });
+  const terminal = { out: () => undefined, err: () => undefined };
+  await expect(importArchive(archive, { config }, terminal)).rejects.toThrow('this node fetches its releases');
+});
+
 /** What the daemon says of the directory. */
 async function seen(): Promise<string> {
   const config = loadConfig({ config: at('sluiced.yaml') });

@@ -9,7 +9,7 @@ import { runChildren } from '../../kernel/run.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { StateError } from '../../state/state-error.ts';
 import { gateOf } from '../session/gate.ts';
-import { CommandError } from '../../command-error.ts';
+import { CommandError, stateError } from '../../command-error.ts';
 import { answer, type CommonOptions, loadConfig, printProblems, type Terminal } from '../terminal/terminal.ts';
 
 /**
@@ -18,6 +18,7 @@ import { answer, type CommonOptions, loadConfig, printProblems, type Terminal } 
  */
 export async function importArchive(file: string, options: CommonOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
+  if (config.source) throw stateError(...fetches);
   const archive = readArchiveFile(file);
   if (isProblem(archive)) throw new CommandError([archive]);
   const occupied = mayPlace(config.bundle);
@@ -45,6 +46,11 @@ export async function importArchive(file: string, options: CommonOptions, termin
     lock[Symbol.dispose]();
   }
 }
+
+const fetches = [
+  'Cannot import: this node fetches its releases from the source of its config',
+  'Carry the release to the source, or remove `source` from sluiced.yaml first',
+] as const;
 
 async function placeRelease(
   { bundle }: SluicedConfig,

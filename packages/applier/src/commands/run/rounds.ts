@@ -9,7 +9,7 @@ import type { RunningNode } from './node.ts';
 import { sourceRound } from './source.ts';
 
 type RoundDependencies = Pick<RunningNode, 'monotonicMs' | 'status'> & {
-  readonly config: Pick<RunningNode['config'], 'endpoints' | 'countedServices'>;
+  readonly config: Pick<RunningNode['config'], 'endpoints' | 'countedServices' | 'source'>;
   readonly log: DaemonLog;
   readonly session: Pick<RunningNode['session'], 'storeDoubt' | 'nftLack' | 'affinityFills' | 'hasGained'> & {
     readonly counting: Pick<RunningNode['session']['counting'], 'counts' | 'traffic'>;

@@ -35,7 +35,7 @@ export function wavesOf({ node, state, signatures }: SluicedConfig, remember: ()
  * @param vouched an operator named the directory: its write permissions are not checked
  */
 export function lookAt(config: SluicedConfig, vouched: boolean): Promise<Arrival> {
-  const trust = vouched ? undefined : trustOf(config.bundleOwner);
+  const trust = vouched ? undefined : trustOf(config.bundleOwner, config.source?.directory);
   return new Inbox(
     config.bundle,
     Date.now,

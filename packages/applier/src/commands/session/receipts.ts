@@ -1,3 +1,4 @@
+import { WaveMemory } from '../../inbox/wave-memory.ts';
 import { version } from '@sluice/cli';
 import type { Receipt, Serving } from '@sluice/bundle';
 import { planeOf } from '@sluice/netfilter';
@@ -54,14 +55,22 @@ export function failedReceipt(terminal: Terminal): (why: string | undefined) => 
   };
 }
 
-/** Remembers the release of a generation, for `sluiced history` and `sluiced rollback`. */
-export function noteRelease({ outcome }: Account, release: Receipt['release'], journal: DiskJournal): void {
+/**
+ * Remembers the release of a generation, for `sluiced history` and `sluiced rollback`, and that no closing of a wave takes it away.
+ * @param state the state directory
+ */
+export function noteRelease(
+  { outcome }: Account,
+  release: Receipt['release'],
+  journal: DiskJournal,
+  state: string,
+): void {
   const { active, record, notes } = journal;
   if (!release || !active || !['confirmed', 'same', 'partial'].includes(outcome)) return;
-  if (notes.serialOf(active.number) === release.serial) return;
   try {
-    notes.came(active.number, release.serial, record.kept);
+    new WaveMemory(state).take(release.digest);
+    if (notes.serialOf(active.number) !== release.serial) notes.came(active.number, release.serial, record.kept);
   } catch {
-    // A disk that takes no write: the history lacks a serial, and nothing depends on it.
+    // A disk that takes no write: the history lacks a serial. A release whose wave is closed then is found in the kernel by the next look.
   }
 }

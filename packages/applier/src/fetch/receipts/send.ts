@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import { reasonOf } from '@sluice/cli';
 import { fileDigest, readReceiptName, type Receipt, receiptFile, receiptLimits, releaseLimits } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
+import { RegistryFailure } from '@sluice/transport/http/failure.ts';
 import { type CarriedReceipt, packReceipts } from '@sluice/transport/receipts/archive.ts';
 import { receiptTransportLimits } from '@sluice/transport/receipts/limits.ts';
 import type { ReceiptStore } from '@sluice/transport/receipts/store.ts';
-import { RegistryFailure } from '@sluice/transport/http/failure.ts';
 import { readTrusted } from '../../inbox/descend.ts';
 import { InboxError, trustOf } from '../../inbox/trust.ts';
 import { unlessMissing } from '../../kernel/open-file.ts';
@@ -19,14 +19,15 @@ export interface ReceiptsToSend {
   readonly node: string;
   /** The directory that `sluiced` writes receipts to. */
   readonly directory: string;
-  readonly store: ReceiptStore;
+  /** The store, for one transfer; throws SourceFailure or RegistryFailure. */
+  readonly open: () => ReceiptStore;
   /** The least time between two transfers: what changed meanwhile travels together. */
   readonly intervalMs: number;
 }
 
-/** What is kept from one call to the next; may be kept over restarts. */
+/** What is kept from one call to the next. */
 export interface SendRecord {
-  /** The digest of the archive that the store took last. */
+  /** The store that took an archive last, and the archive's digest. */
   readonly sent?: string;
   /** Failures in a row. */
   readonly failures: number;
@@ -46,26 +47,25 @@ export type SendOutcome =
   | { readonly kind: 'sent'; readonly receipts: number; readonly bytes: number }
   | { readonly kind: 'failed'; readonly problem: Problem; readonly untilMs: number };
 
-/** The longest back-off. */
-const backOffMsMax = 15 * 60_000;
-
 /**
  * Sends the newest receipts of this node, if they differ from what was sent before. Never throws: a node does not depend on it.
- * @param nowMs the time of day
+ * @param nowMs by any clock, the same for all calls
  */
 export async function sendReceipts(
-  { node, directory, store, intervalMs }: ReceiptsToSend,
+  { node, directory, open, intervalMs }: ReceiptsToSend,
   record: SendRecord,
   nowMs: number,
 ): Promise<{ readonly outcome: SendOutcome; readonly record: SendRecord }> {
-  // A clock that was set back must not silence the node.
-  const untilMs = Math.min(record.notBeforeMs, nowMs + backOffMsMax);
-  if (nowMs < untilMs) return { outcome: { kind: 'waiting', untilMs }, record };
+  const { failures, notBeforeMs } = record;
+  if (nowMs < notBeforeMs) return { outcome: { kind: 'waiting', untilMs: notBeforeMs }, record };
+  let name = '';
   try {
     const packed = packReceipts(node, newestIn(directory, node));
     if (packed === undefined) return { outcome: { kind: 'none' }, record };
     const { archive, count } = packed;
-    const sent = fileDigest(archive);
+    const store = open();
+    name = store.name;
+    const sent = `${name} ${fileDigest(archive)}`;
     if (sent === record.sent) return { outcome: { kind: 'unchanged' }, record };
     await store.write(node, archive);
     return {
@@ -73,10 +73,12 @@ export async function sendReceipts(
       record: { sent, failures: 0, notBeforeMs: nowMs + intervalMs },
     };
   } catch (error) {
-    const failures = record.failures + 1;
-    const waitMs = Math.min(Math.max(intervalMs, 1_000) * 2 ** Math.min(failures, 20), backOffMsMax);
-    const next = { ...record, failures, notBeforeMs: nowMs + waitMs };
-    return { outcome: { kind: 'failed', problem: problemOf(error, store), untilMs: next.notBeforeMs }, record: next };
+    const mostMs = Math.max(intervalMs, fetchLimits.pauseMsMax);
+    const untilMs = nowMs + pauseBeforeRetry(failures, { leastMs: intervalMs, mostMs });
+    return {
+      outcome: { kind: 'failed', problem: problemOf(error, name), untilMs },
+      record: { ...record, failures: failures + 1, notBeforeMs: untilMs },
+    };
   }
 }
 

@@ -41,7 +41,10 @@ export async function gatherEvidence(
   );
   const evidence = asked.map(([node, own]) => {
     const receipts = found.get(node) ?? [];
-    return [node, typeof receipts === 'string' ? { ...silent, passedOver: [receipts] } : evidenceOf(receipts, own)] as const;
+    return [
+      node,
+      typeof receipts === 'string' ? { ...silent, passedOver: [receipts] } : evidenceOf(receipts, own),
+    ] as const;
   });
   return { evidence: new Map(evidence), foreignNodes: [] };
 }
@@ -90,10 +93,13 @@ function keysOfNodes(dir: string, allowedReceipts: string): ReadonlyMap<string, 
 function receiptsIn(dir: string, most?: number): ReadonlyMap<string, readonly FoundReceipt[]> {
   const found = reading(dir, () => findReceipts(dir, most));
   if ('why' in found) throw new Stopped(unusable(dir, found.why, found.hint));
-  const receipts = [...found].map(([node, paths]) => [
-    node,
-    paths.map((one) => ({ ...one, file: relative(dir, one.path), texts: () => readReceiptTexts(one) })),
-  ] as const);
+  const receipts = [...found].map(
+    ([node, paths]) =>
+      [
+        node,
+        paths.map((one) => ({ ...one, file: relative(dir, one.path), texts: () => readReceiptTexts(one) })),
+      ] as const,
+  );
   return new Map(receipts);
 }
 

@@ -1,9 +1,7 @@
-import { writingGit } from '@sluice/cli';
 import type { Problem } from '@sluice/netfilter';
 import { Stopped } from '@sluice/renderer/commands/failure/failure.ts';
 import { triesMax } from '@sluice/renderer/load/receipts.ts';
 import { archivePath, type CarriedReceipt, unpackReceipts } from '@sluice/transport/receipts/archive.ts';
-import type { GitCaller } from '@sluice/transport/receipts/git.ts';
 import { openReceipts } from '@sluice/transport/receipts/open.ts';
 import { readReceiptSpec } from '@sluice/transport/receipts/spec.ts';
 import { atRegistry } from '../failure/at-registry.ts';
@@ -47,10 +45,8 @@ export async function fetchReceipts(
 ): Promise<ReadonlyMap<string, readonly FoundReceipt[] | string>> {
   const spec = readReceiptSpec(from);
   if (typeof spec === 'string') throw new Stopped(unusable(from, spec, specHint));
-  const archives = await atRegistry(async () => {
-    const git: GitCaller = (directory, args) => writingGit(directory, args, process.env);
-    return openReceipts(spec, { http: { plainHttp }, env: process.env, git }).read(nodes);
-  });
+  const access = { http: { plainHttp }, env: process.env, git: 'user' } as const;
+  const archives = await atRegistry(() => openReceipts(spec, access).read(nodes));
   const found = [...archives].map(([node, archive]) => {
     const receipts = typeof archive === 'string' ? archive : unpackReceipts(archivePath(node), node, archive);
     return [node, typeof receipts === 'string' ? receipts : receipts.slice(0, triesMax).map(foundOf(node))] as const;

@@ -6,8 +6,9 @@ import { exitCodes } from '@sluice/renderer/exit.ts';
 import { type Evidence, judgeFleet } from '../../fleet/fleet.ts';
 import { promote, type Promotion } from '../../fleet/promote.ts';
 import { gatherEvidence } from '../evidence/evidence.ts';
+import { receiptInput } from '../evidence/found.ts';
 import { Stopped } from '@sluice/renderer/commands/failure/failure.ts';
-import { print, progress } from '@sluice/renderer/commands/output/progress.ts';
+import { print } from '@sluice/renderer/commands/output/progress.ts';
 import { type StagedRelease, stagedRelease, targetOf } from '../evidence/target.ts';
 import { printDocument, reportProblems } from '@sluice/renderer/commands/output/output.ts';
 import { type Unready, withPatience } from './auto.ts';
@@ -58,9 +59,8 @@ export async function promoteCommand(dir: string, options: PromoteOptions): Prom
     else end(dryRun ? 'may-close' : 'closed', closed.open, `${dryRun ? 'would close' : 'closed'} ${closed.words}`);
     return exitCodes.done;
   }
-  const decision = options.auto
-    ? withPatience(decide(dir, staged, options), opening, options.after)
-    : decide(dir, staged, options);
+  const judged = await decide(dir, staged, options);
+  const decision = options.auto ? withPatience(judged, opening, options.after) : judged;
   if (decision.kind === 'open') {
     const { wave, open } = decision;
     if (!dryRun) placeOpening(dir, { ...opening, open }, options.key);
@@ -89,7 +89,7 @@ export async function promoteCommand(dir: string, options: PromoteOptions): Prom
 async function decide(dir: string, staged: StagedRelease, options: PromoteOptions): Promise<Promotion> {
   const { opening } = staged;
   const signed = options.key === undefined ? opening.open : signedSoFar(dir, staged);
-  const evidence = evidenceOf(options, signed);
+  const evidence = await evidenceOf(options, signed, Object.keys(staged.release.nodes));
   const { acceptFailing } = options;
   const judge = (count: number, quorum: number): Promotion => {
     const target = targetOf({ ...staged, opening: { ...opening, open: count } });

@@ -166,7 +166,7 @@ export function addPull(program: Command): void {
     .description('Pulls a release and its signatures by digest and writes a release directory.')
     .argument(
       '<REF>',
-      'REGISTRY/REPOSITORY@sha256:DIGEST, as `sluice push` prints it; of an image layout oci:DIR@sha256:DIGEST or https://HOST/PATH@sha256:DIGEST',
+      'REGISTRY/REPOSITORY@sha256:DIGEST or oci:DIR@sha256:DIGEST, as `sluice push` prints it; or https://HOST/PATH@sha256:DIGEST',
     )
     .option('--node <NAME>', 'include only the files that this node needs', notEmpty)
     .addOption(plainHttpOption())
@@ -180,6 +180,7 @@ export function addPromote(program: Command): void {
   examples(program.command('promote'), [
     'sluice promote release --key ~/.ssh/waves                     # the first wave',
     'sluice promote release --receipts receipts --allowed-receipts allowed_receipts --key ~/.ssh/waves',
+    'sluice promote release --from oci://registry.example.com/sluice/shop --allowed-receipts allowed_receipts --key ~/.ssh/waves',
     'sluice promote release --auto --after 15m --receipts receipts --allowed-receipts allowed_receipts --key ~/.ssh/waves -o json',
     'sluice promote release --close --key ~/.ssh/waves',
   ])
@@ -229,6 +230,13 @@ function seconds(text: string): number {
     throw new InvalidArgumentError('Write a time from 1s to 720h, such as 90s, 15m or 24h.');
   return found;
 }
+
+/** Where nodes push their receipts: `receipts.push` of sluiced.yaml. */
+const fromOption = (): Option =>
+  new Option(
+    '--from <STORE>',
+    'the store that nodes push receipts to: oci://REGISTRY/REPOSITORY, https://HOST/PATH, git+https://HOST/PATH, git+ssh://HOST/PATH or a directory; asked for each node of the release',
+  ).argParser(notEmpty);
 
 /** Adds `sluice fleet`. */
 export function addFleet(program: Command): void {
