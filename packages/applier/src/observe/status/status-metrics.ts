@@ -263,10 +263,7 @@ function gauges(report: () => Told) {
     required: gauge('sluice_signatures_required', '1 when bundles must be signed, 0 when any bundle is accepted'),
     serial: gauge('sluice_release_serial', 'The serial of the last accepted release; 0 before the first'),
     expires: gauge('sluice_release_expires_timestamp_seconds', 'When the last accepted release expires; 0 for never'),
-    sourceAttempt: gauge(
-      'sluice_source_attempt_timestamp_seconds',
-      'When the source of releases was asked last; 0 without a source',
-    ),
+    sourceAttempt: gauge('sluice_source_attempt_timestamp_seconds', 'When the source was asked last; 0 without one'),
     sourceSuccess: gauge(
       'sluice_source_success_timestamp_seconds',
       'When it last had what is placed, or a newer release that was placed; 0 for never',
