@@ -8,7 +8,7 @@ export function freshStatus(): Status {
       quarantined: () => 0,
       quarantinedServices: () => 0,
       notBeforeMs: () => 0,
-      standsSinceMs: () => undefined,
+      activeSinceMs: () => undefined,
       conntrack: () => undefined,
     },
     () => 0,

@@ -163,7 +163,7 @@ export const configSchema = v.strictObject({
   countTraffic: v.optional(v.boolean(), false),
   countedServices: v.optional(
     v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(limits.countedServicesMax)),
-    limits.countedFrontendsTold,
+    limits.countedFrontendsShown,
   ),
   logFormat: v.optional(v.picklist(logFormats), 'text'),
   logLevel: v.optional(v.picklist(logLevels), 'info'),

@@ -34,7 +34,7 @@ export const limits = {
   monitorListensMs: 2_000,
   monitorLookMs: 5,
   /** Reported lines of a foreign change, and the length of each. */
-  changesToldMax: 5,
+  changesShownMax: 5,
   changeCharactersMax: 200,
   /** Our own newest processes, whose changes are not drift. */
   ownProcessesKept: 512,
@@ -158,10 +158,10 @@ export const limits = {
   /** A million tracked connections take 10 s of a processor to read, and a busy machine some times as long. */
   trackedReadMsMax: 5 * 60_000,
   /** Services and frontends whose counts are in `/status` and in metrics by default: those with most; and endpoints of each in `/status`. */
-  countedFrontendsTold: 50,
+  countedFrontendsShown: 50,
   /** The most that a config may ask for: with 100 endpoints of each, /status has 12 MB. */
   countedServicesMax: 200,
-  countedEndpointsTold: 100,
+  countedEndpointsShown: 100,
   /** How long connections of endpoints are added up before they are compared with their shares again. */
   balanceWindowMs: 10 * 60_000,
   /**

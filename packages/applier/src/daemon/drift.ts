@@ -41,10 +41,10 @@ export class Drift {
     if (what.length > 0 && isDoubt !== true) this.#isChanged = true;
     const others = this.#changes ?? [];
     const known = others.find((one) => one.by === by && one.isDoubt === isDoubt);
-    const all = [...(known?.what ?? []), ...what].slice(0, limits.changesToldMax);
+    const all = [...(known?.what ?? []), ...what].slice(0, limits.changesShownMax);
     const change = { by, what: all, ...(isDoubt ? { isDoubt } : {}) };
     if (known) this.#changes = others.map((one) => (one === known ? change : one));
-    else this.#changes = [...others, change].slice(0, limits.changesToldMax);
+    else this.#changes = [...others, change].slice(0, limits.changesShownMax);
   }
 
   /** Whether a change was seen, not only suspected. */

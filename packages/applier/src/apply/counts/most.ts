@@ -61,7 +61,7 @@ export const byMost =
 export function busiestServices(
   readings: Readings,
   balanceOf: (service: string) => ReadonlyMap<string, EndpointBalance>,
-  most: number = limits.countedFrontendsTold,
+  most: number = limits.countedFrontendsShown,
 ): readonly ServiceConnections[] {
   const own = Map.groupBy(readings.counts ?? [], ({ service }) => service);
   const names = [...new Set([...own.keys(), ...(readings.traffic?.keys() ?? [])])];
@@ -126,5 +126,5 @@ function busiestEndpoints(
       };
     })
     .toSorted((a, b) => byMost('connections')(a, b) || byMost('live')(a, b) || compareText(a.endpoint, b.endpoint))
-    .slice(0, limits.countedEndpointsTold);
+    .slice(0, limits.countedEndpointsShown);
 }

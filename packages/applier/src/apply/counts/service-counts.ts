@@ -8,7 +8,7 @@ import { sharesOf } from './shares.ts';
 import type { TrafficReading } from './traffic.ts';
 
 /** How live connections are read. */
-export interface TrafficTold {
+export interface TrafficSummary {
   /** Since the reading before; null: there was none. */
   readonly seconds: number | null;
   /** Whether the kernel counts bytes: in modes iptables and nftables only with `net.netfilter.nf_conntrack_acct`. */
@@ -16,13 +16,13 @@ export interface TrafficTold {
 }
 
 /** What is told of the readings. */
-export interface ToldCounts {
+export interface ServiceReport {
   readonly services: readonly ServiceConnections[];
   readonly imbalances: readonly Imbalance[];
   /** Between the last two readings of new connections; null: there were fewer. */
   readonly seconds: number | null;
   /** Null: live connections were not read. */
-  readonly traffic: TrafficTold | null;
+  readonly traffic: TrafficSummary | null;
   /** Services of each figure that are told at most. */
   readonly most: number;
 }
@@ -34,11 +34,11 @@ export class ServiceCounts {
   readonly #most: number;
   #counted: { readonly atMs: number; readonly seconds: number | null } | undefined;
   #traffic:
-    | (TrafficTold & { readonly atMs: number; readonly reading: TrafficReading; readonly isPart: boolean })
+    | (TrafficSummary & { readonly atMs: number; readonly reading: TrafficReading; readonly isPart: boolean })
     | undefined;
 
   /** @param most Services of each figure that are told */
-  constructor(most: number = limits.countedFrontendsTold) {
+  constructor(most: number = limits.countedFrontendsShown) {
     this.#most = most;
   }
 
@@ -48,7 +48,7 @@ export class ServiceCounts {
     state: NodeState,
     nowMs: number,
     rules?: { readonly of: string | undefined },
-  ): ToldCounts {
+  ): ServiceReport {
     const came = this.#totals.take(reading);
     this.#balance.take(reading, came, (family, group) => sharesOf(state, family, group), nowMs, rules ? rules.of : '');
     this.#counted = { atMs: nowMs, seconds: secondsSince(this.#counted?.atMs, nowMs) };
@@ -56,7 +56,7 @@ export class ServiceCounts {
   }
 
   /** Takes the live connections. Keeps those of the Services that are told: a node may have 50,000 endpoints. */
-  takeTraffic(reading: TrafficReading, hasBytes: boolean, nowMs: number): ToldCounts {
+  takeTraffic(reading: TrafficReading, hasBytes: boolean, nowMs: number): ServiceReport {
     const seconds = secondsSince(this.#traffic?.atMs, nowMs);
     this.#traffic = { atMs: nowMs, seconds, hasBytes, reading, isPart: false };
     const summary = this.#summarise();
@@ -65,7 +65,7 @@ export class ServiceCounts {
     return summary;
   }
 
-  #summarise(): ToldCounts {
+  #summarise(): ServiceReport {
     const { reading, isPart = false, seconds = null, hasBytes = false } = this.#traffic ?? {};
     const counts = this.#counted && this.#totals.all;
     return {

@@ -97,11 +97,11 @@ test('tells the Services with most of each figure, and nulls where nothing is re
     Array.from({ length: 200 }, (_, at) => [`s/${at}`, new Map([['a:1', { live: at, bytes: 200 - at }]])] as const),
   );
   const told = busiestServices({ counts: undefined, traffic, hasBytes: true }, () => new Map());
-  expect(told).toHaveLength(2 * limits.countedFrontendsTold);
+  expect(told).toHaveLength(2 * limits.countedFrontendsShown);
   expect(told[0]).toMatchObject({ service: 's/199', connections: null, recent: null, live: 199, bytes: 1 });
   expect(told.at(-1)).toMatchObject({ service: 's/0', live: 0, bytes: 200 });
   const few = busiestServices({ counts: undefined, traffic, hasBytes: false }, () => new Map());
-  expect(few).toHaveLength(limits.countedFrontendsTold);
+  expect(few).toHaveLength(limits.countedFrontendsShown);
   expect(few[0]).toMatchObject({ bytes: null, endpoints: [{ endpoint: 'a:1', live: 199, bytes: null, share: null }] });
 });
 
@@ -153,9 +153,9 @@ test('tells as many Services, and exports as many series, as the config says', a
 
 test('a Service that was not told when live connections were read has no figure of them later', () => {
   const counts = new ServiceCounts();
-  const names = Array.from({ length: limits.countedFrontendsTold + 1 }, (_, at) => `s/${at}`);
+  const names = Array.from({ length: limits.countedFrontendsShown + 1 }, (_, at) => `s/${at}`);
   const traffic = new Map(names.map((service, at) => [service, new Map([['a:1', { live: 99 - at, bytes: 99 - at }]])]));
-  expect(counts.takeTraffic(traffic, true, 0).services).toHaveLength(limits.countedFrontendsTold);
+  expect(counts.takeTraffic(traffic, true, 0).services).toHaveLength(limits.countedFrontendsShown);
   const service = names.at(-1) ?? '';
   const reading = [{ service, chain: 'c', endpoint: 'a:1', connections: 1 }];
   const told = counts.take(reading, { families: {}, sysctls: new Map() }, 1000);

@@ -78,6 +78,6 @@ function mendFamily(observed: ObservedNft | undefined, expected: NftState, famil
 }
 
 function whyOf({ removes = [] }: PlacementChange): string {
-  const shown = removes.slice(0, limits.changesToldMax).join(', ');
+  const shown = removes.slice(0, limits.changesShownMax).join(', ');
   return removes.length === 0 ? 'the table differs' : `another program added ${shown} to the table`;
 }

@@ -104,7 +104,7 @@ function memoryOf(journal: DiskJournal): NodeMemory {
     quarantinedServices: () => journal.quarantinedServices.length,
     conntrack: readConntrackFill,
     notBeforeMs: () => journal.notBeforeMs,
-    standsSinceMs: () => {
+    activeSinceMs: () => {
       const { active, record } = journal;
       const came = record.history.findLast(
         ({ generation, what }) => generation === active?.number && activating.has(what),

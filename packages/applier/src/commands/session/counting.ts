@@ -3,7 +3,7 @@ import type { SluicedConfig } from '../../config.ts';
 import { countsOfFrontends } from '../../apply/counts/of-frontends.ts';
 import { countsOfServers, trafficOfServers } from '../../apply/counts/of-servers.ts';
 import type { RuleCount } from '../../apply/counts/rule-counts.ts';
-import { ServiceCounts, type ToldCounts } from '../../apply/counts/service-counts.ts';
+import { ServiceCounts, type ServiceReport } from '../../apply/counts/service-counts.ts';
 import { readServerStatistics } from '../../kernel/ipvs/ipvs-statistics.ts';
 import type { LinuxKernel } from '../../kernel/linux/linux.ts';
 import type { WorkCost } from '../../kernel/processor-time.ts';
@@ -22,7 +22,7 @@ interface NodeCounts {
   /** To the endpoints of each frontend, in mode nftables. */
   readonly endpoints?: readonly EndpointCount[] | undefined;
   /** To Services, since the first reading. */
-  readonly services?: ToldCounts;
+  readonly services?: ServiceReport;
 }
 
 interface CountedNode {
@@ -59,7 +59,7 @@ export class Counting {
   }
 
   /** Reads live connections and bytes. @returns undefined where the config does not ask for them, or nothing can be read */
-  async traffic(cost: WorkCost): Promise<ToldCounts | undefined> {
+  async traffic(cost: WorkCost): Promise<ServiceReport | undefined> {
     const state = this.#state;
     if (!state || !this.#node.config.countTraffic) return undefined;
     if (nodePlaneOf(state).hasServers) {

@@ -67,7 +67,7 @@ describe('xtables-monitor', () => {
   test('keeps a few truncated lines of a large change', () => {
     const line = ` EVENT: -4 -t nat -D SLUICE-SERVICES -m comment --comment ${'x'.repeat(5_000)}`;
     const [change] = told(`${`${line}\n`.repeat(10_000)}NEWGEN: GENID=5 PID=9 NAME=iptables`);
-    expect(change?.what).toHaveLength(limits.changesToldMax);
+    expect(change?.what).toHaveLength(limits.changesShownMax);
     expect(change?.what[0]?.length).toBeLessThanOrEqual(limits.changeCharactersMax + 1);
   });
 });

@@ -71,7 +71,7 @@ export class NftEvents {
     if (what === undefined) return;
     const isOurs = rest === undefined || ours.test(rest);
     this.#concerns ||= isOurs || builtIn.test(chain);
-    if (isOurs && this.#what.length < limits.changesToldMax) this.#what.push(shortened(what));
+    if (isOurs && this.#what.length < limits.changesShownMax) this.#what.push(shortened(what));
   }
 }
 

@@ -139,7 +139,7 @@ export interface NodeMemory {
   /** Until when a newer release waits after failed ones, in milliseconds since 1970; 0 when none does. */
   notBeforeMs(): number;
   /** Since when the active generation is in the kernel, in milliseconds since 1970; undefined without one. */
-  standsSinceMs(): number | undefined;
+  activeSinceMs(): number | undefined;
   /** The entries of conntrack and their limit; undefined where the kernel does not tell. */
   conntrack(): { readonly entries: number; readonly limit: number } | undefined;
 }
@@ -205,7 +205,7 @@ export class TransactionMetrics {
       'sluice_bundle_age_seconds',
       'How long the active generation has been in the kernel; -1 before the first',
       () => {
-        const sinceMs = memory.standsSinceMs();
+        const sinceMs = memory.activeSinceMs();
         return sinceMs === undefined ? -1 : Math.max(0, (nowMs() - sinceMs) / 1000);
       },
     );

@@ -35,7 +35,7 @@ export function repairOf(steps: number, changes: readonly ForeignChange[], remov
     what: [
       ...removed.map((part) => `nft add ${part.replace(' ', ' inet sluice ')}`),
       ...named.flatMap(({ what }) => what),
-    ].slice(0, limits.changesToldMax),
+    ].slice(0, limits.changesShownMax),
   };
 }
 

@@ -91,7 +91,7 @@ export class StatusMetrics {
    * @param report the present status
    * @param nowMs the time of day, for metrics with a timestamp
    */
-  constructor(report: () => Told, nowMs: () => number) {
+  constructor(report: () => StatusFacts, nowMs: () => number) {
     this.proxy = new ProxyMetrics(this.registry, nowMs);
     this.#sizes = new StateSizes(this.registry);
     this.#traffic = new TrafficMetrics(this.registry);
@@ -197,7 +197,7 @@ const familyGauge = (name: string, help: string): Gauge<'family'> =>
   new Gauge({ name, help, labelNames: ['family'], registers: [] });
 
 /** What metrics tell of the status. */
-interface Told {
+interface StatusFacts {
   readonly draining: object | null;
   readonly ineligible: string | null;
   readonly alarms: Readonly<Record<string, string>>;
@@ -215,7 +215,7 @@ const derived = (name: string, help: string, value: () => number): Gauge =>
     },
   });
 
-function gauges(report: () => Told) {
+function gauges(report: () => StatusFacts) {
   const gauge = (name: string, help: string): Gauge => new Gauge({ name, help, registers: [] });
   return {
     draining: derived('sluice_draining', '1 while the node is drained: its ports for load balancers answer 503', () =>

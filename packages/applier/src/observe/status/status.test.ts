@@ -175,7 +175,7 @@ test('measures the phases of a transaction, and is unhealthy when the kernel ref
       quarantined: () => 3,
       quarantinedServices: () => 2,
       notBeforeMs: () => 130_000,
-      standsSinceMs: () => 40_000,
+      activeSinceMs: () => 40_000,
       conntrack: () => ({ entries: 12, limit: 262_144 }),
     },
     () => 100_000,

@@ -5,7 +5,7 @@ import type { Registry } from 'prom-client';
 import type { DrainState, DrainView } from '../../ports/drain.ts';
 import type { Imbalance } from '../../apply/counts/balance.ts';
 import type { ServiceConnections } from '../../apply/counts/most.ts';
-import type { ToldCounts, TrafficTold } from '../../apply/counts/service-counts.ts';
+import type { ServiceReport, TrafficSummary } from '../../apply/counts/service-counts.ts';
 import type { AffinityFill } from '../../ports/nftables/affinity.ts';
 import type { FrontendConnections } from '../../ports/nftables/counts.ts';
 import type { SourceStatus } from '../../fetch/status-file.ts';
@@ -57,7 +57,7 @@ export interface StatusReport {
   /** The seconds between the last two readings of new connections in `services`; null before the second one. */
   readonly countedSeconds: number | null;
   /** How live connections in `services` are read; null where the config (`countTraffic`) does not ask for them. */
-  readonly traffic: TrafficTold | null;
+  readonly traffic: TrafficSummary | null;
   /** What could not be found out, by code; not necessarily a problem. */
   readonly notes: Readonly<Record<string, string>>;
   /** Problems, by code; empty when there are none. */
@@ -241,7 +241,7 @@ export class Status {
   }
 
   /** Sets the connections of the Services that have most. */
-  services({ services, imbalances, seconds, traffic, most }: ToldCounts): void {
+  services({ services, imbalances, seconds, traffic, most }: ServiceReport): void {
     this.#facts = { ...this.#facts, services, imbalances, countedSeconds: seconds, traffic };
     this.#metrics.services(services, most);
   }

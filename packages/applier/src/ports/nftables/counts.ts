@@ -102,7 +102,7 @@ export interface FrontendConnections {
 /** The frontends with most connections. @param most how many are told */
 export function mostConnections(
   counts: readonly EndpointCount[],
-  most: number = limits.countedFrontendsTold,
+  most: number = limits.countedFrontendsShown,
 ): readonly FrontendConnections[] {
   const frontends = [...Map.groupBy(counts, ({ frontend }) => frontend)].map(([frontend, own]) => ({
     frontend,
@@ -110,7 +110,7 @@ export function mostConnections(
     endpoints: own
       .map(({ endpoint, connections }) => ({ endpoint, connections }))
       .toSorted((a, b) => b.connections - a.connections || compareText(a.endpoint, b.endpoint))
-      .slice(0, limits.countedEndpointsTold),
+      .slice(0, limits.countedEndpointsShown),
   }));
   return frontends
     .toSorted((a, b) => b.connections - a.connections || compareText(a.frontend, b.frontend))
