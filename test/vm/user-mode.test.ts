@@ -16,7 +16,7 @@ import { bootUserMode, whyNoUserMode } from './user-mode.ts';
 
 /** The files that `vitest.config.ts` chose for this run. */
 const files = (process.env['SLUICE_USER_MODE_FILES'] ?? '').split(' ').filter((file) => file !== '');
-const asked = ['SLUICE_RUN_DATE', 'SLUICE_KUBE_PROXY'].flatMap((name) => {
+const asked = ['SLUICE_RUN_DATE', 'SLUICE_KUBE_PROXY', 'SLUICE_SURROUNDINGS'].flatMap((name) => {
   const value = process.env[name];
   return value === undefined ? [] : [[name, value] as const];
 });
