@@ -39,11 +39,7 @@ function flowsOfNode(bundle: string, family: Family): NodeFlows {
   return { flows, homeless: new Set(homeless) };
 }
 
-function viewAt(bundle: string): BundleView {
-  const view = viewOf(readTree(bundle) as BundleFiles);
-  if (!('index' in view)) throw new Error(view[0]?.message);
-  return view;
-}
+const viewAt = (bundle: string): BundleView => viewOf(readTree(bundle) as BundleFiles);
 
 /** The flows that were compared, by the kind of what is declared, and those that are not treated so. */
 export interface DeclaredCompared {

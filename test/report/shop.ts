@@ -95,7 +95,6 @@ const fresh: readonly Stall[] = [
 /** The report on the change, with its policy. */
 export function shopReport(): ChangeReport {
   const report = reportOn({ ...shop, policy: { settings: {}, today: '2026-11-21' } });
-  if (!('diff' in report)) throw new Error(report[0]?.message);
   return report;
 }
 

@@ -8,7 +8,7 @@ import { programPath } from '@sluice/testing';
 import { afterAll, describe, expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';
-import { type Comparison, compareModesAndLayouts } from '../../packages/review/src/prove/equivalence.ts';
+import { compareModesAndLayouts } from '../../packages/review/src/prove/equivalence.ts';
 import { type Example, listExamples, renderArguments } from '../../tools/examples.ts';
 import { isOfAll, mayBeUnseen, refusedIn } from './published.ts';
 
@@ -83,7 +83,7 @@ describe.each(cases)('$name in mode $mode', ({ example, mode }) => {
     'both modes and both layouts are equivalent, except for the published differences',
     () => {
       const { files, original } = renderBoth(example, mode, 'added');
-      const compared = compareModesAndLayouts(files) as readonly Comparison[];
+      const compared = compareModesAndLayouts(files);
       const layouts = compared.filter(({ kind }) => kind === 'layouts');
       // Other profiles may have another configuration.
       const modes = compared.filter(({ kind, between }) => kind === 'profiles' && between[0] === original);
@@ -98,7 +98,7 @@ describe.each(cases)('$name in mode $mode', ({ example, mode }) => {
     'the renderer reports exactly the differences for packets: nodes in it: %s',
     (members) => {
       const { files, original, reported } = renderBoth(example, mode, members);
-      const compared = compareModesAndLayouts(files) as readonly Comparison[];
+      const compared = compareModesAndLayouts(files);
       const refused = refusedIn(compared);
       const met = compared
         .filter(({ kind, profile, between }) => kind === 'profiles' && profile === 'other' && between[0] === original)

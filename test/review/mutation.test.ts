@@ -1,3 +1,4 @@
+import { orProblems } from '../../packages/review/src/bundle/node.ts';
 import type { BundleFiles } from '@sluice/bundle';
 import type { Family } from '@sluice/netfilter';
 import { atTier, randomOf, reaches, seed } from '@sluice/testing';
@@ -35,8 +36,8 @@ test.each(Array.from({ length: mutants }, (_, n) => n))(`classifies mutant %i co
 
 /** A wrong verdict of `diff` or `prove` on a mutant, judged by random packets through the whole programs. */
 function misjudged(files: BundleFiles, mutant: MutatedBundle, random: () => number): string | undefined {
-  const diff = diffBundles(files, mutant.files);
-  const proof = proveBundle(mutant.files);
+  const diff = orProblems(() => diffBundles(files, mutant.files));
+  const proof = orProblems(() => proveBundle(mutant.files));
   const difference = findDifference(files, mutant.files, random);
   if (difference === 'refused') {
     met.refused++;

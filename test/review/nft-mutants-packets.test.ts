@@ -1,4 +1,5 @@
 // @module-tag test
+import { orProblems } from '../../packages/review/src/bundle/node.ts';
 import { type BundleFiles, nodesOf, resolveNode } from '@sluice/bundle';
 import { type Packet, printEndpoint, printNft, readNft } from '@sluice/netfilter';
 import { atTier, randomOf, seed } from '@sluice/testing';
@@ -172,7 +173,7 @@ function draw(
 }
 
 function claimsOfDiff(before: BundleFiles, after: BundleFiles): readonly Claim[] {
-  const diff = diffBundles(before, after);
+  const diff = orProblems(() => diffBundles(before, after));
   return 'flows' in diff
     ? diff.flows.map(({ packet, old, new: fresh }) => ({ packet, before: old, after: fresh }))
     : [];
@@ -180,7 +181,7 @@ function claimsOfDiff(before: BundleFiles, after: BundleFiles): readonly Claim[]
 
 /** What `prove` expects is what the table without the mistake does. */
 function claimsOfProof(_before: BundleFiles, after: BundleFiles): readonly Claim[] {
-  const proof = proveBundle(after);
+  const proof = orProblems(() => proveBundle(after));
   if (!('counterExamples' in proof)) return [];
   return proof.counterExamples.map(({ packet, expected, found }) => {
     const verdict = expected.kind === 'endpoints' || expected.kind === 'unclaimed' ? 'pass' : expected.kind;

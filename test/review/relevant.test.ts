@@ -22,7 +22,6 @@ const bundles = listExamples().flatMap(({ name, output }) => {
 
 function view(files: BundleFiles): BundleView {
   const made = viewOf(files);
-  if (!('index' in made)) throw new Error(made[0]?.message);
   return made;
 }
 
@@ -57,7 +56,6 @@ test.each(bundles)(`a packet takes the same path through these files as through 
         const { source, destination, protocol, port } = packet;
         const asked = { node: node.name, family, from: source, in: packet.in, destination, protocol, port };
         const some = traceOnNode(files, { ...asked, layout: 'flat' });
-        if (!('ways' in some)) throw new Error(some[0]?.message);
         expect({ packet, ways: pathText(some.ways) }).toEqual({ packet, ways: firstLine(node, some.packet) });
         if (some.ways.some(({ path }) => path.length > 0)) met++;
       }

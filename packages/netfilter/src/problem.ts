@@ -210,6 +210,18 @@ export function compareProblems(a: Problem, b: Problem): number {
   );
 }
 
+/** Ends what was asked, with the problems that keep it from being done. A command prints them and exits with 2. */
+export class Stopped extends Error {
+  override readonly name = 'Stopped';
+  readonly problems: readonly Problem[];
+
+  constructor(problems: Problem | readonly Problem[]) {
+    const all = [problems].flat();
+    super(all[0]?.message);
+    this.problems = all;
+  }
+}
+
 /** Byte order, independent of the locale. */
 export function compareText(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;

@@ -1,3 +1,4 @@
+import { orProblems } from '../bundle/node.ts';
 import type { BundleFiles } from '@sluice/bundle';
 import { compareText, type Problem } from '@sluice/netfilter';
 import { type NodeTrace, type ServiceQuestion, type TraceQuestion, traceOnNode } from '../trace/trace-node.ts';
@@ -34,7 +35,7 @@ export function packetOutcome(
   question: TraceQuestion | ServiceQuestion,
   aspect: OutcomeAspect,
 ): TestedOutcome {
-  const traced = traceOnNode(files, question);
+  const traced = orProblems(() => traceOnNode(files, question));
   if ('ways' in traced) return { outcome: outcomeOf(traced, aspect) };
   const [problem] = traced;
   return problem!.code === 'INPUT_EMPTY' ? { outcome: { key: 'no such Service', ends: [] } } : { problem: problem! };

@@ -1,7 +1,6 @@
 import { type RuleFile, type VirtualFile } from '@sluice/bundle';
-import { hasLines } from '@sluice/netfilter';
+import { hasLines, Stopped } from '@sluice/netfilter';
 import { commentBlockOf } from './header.ts';
-import { ReviewStopped } from './node.ts';
 import { toolAt } from './tools.ts';
 import type { BundleView } from './view.ts';
 
@@ -10,27 +9,27 @@ export type ViewedFiles = Pick<BundleView, 'files' | 'memory'>;
 
 /**
  * The rules in a file of a view.
- * @throws ReviewStopped with its problems
+ * @throws Stopped with its problems
  */
 export function rulesAt(view: ViewedFiles, path: string): RuleFile {
   const file = view.memory.file(path, view.files.get(path) ?? '');
   if ('sections' in file) return file;
-  throw new ReviewStopped(file);
+  throw new Stopped(file);
 }
 
 /**
  * An `.ipset`, `.ipvs` or `.nft` file of a view.
- * @throws ReviewStopped with its problems
+ * @throws Stopped with its problems
  */
 export function virtualAt(view: ViewedFiles, path: string): VirtualFile {
   const file = view.memory.virtual(path, view.files.get(path)!);
   if ('lines' in file) return file;
-  throw new ReviewStopped(file);
+  throw new Stopped(file);
 }
 
 /**
  * The comment block above the lines of a file.
- * @throws ReviewStopped with the problems of a file of rules
+ * @throws Stopped with the problems of a file of rules
  */
 export function commentBlockAt(view: ViewedFiles, path: string): readonly string[] {
   const { tool } = toolAt(path);

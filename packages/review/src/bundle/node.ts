@@ -1,4 +1,4 @@
-import { type Family, perKey, type Problem } from '@sluice/netfilter';
+import { type Family, perKey, type Problem, Stopped } from '@sluice/netfilter';
 import { type NodeFile, type ProfileFile, profileOn, type Scope, valueOf } from '@sluice/bundle';
 import type { BundleView } from './view.ts';
 
@@ -11,23 +11,12 @@ export interface NodeOf {
   readonly addresses?: readonly string[];
 }
 
-/** Problems for which nodes would refuse a bundle, so that there is no behaviour to review. */
-export class ReviewStopped extends Error {
-  override readonly name = 'ReviewStopped';
-  readonly problems: readonly Problem[];
-
-  constructor(problems: readonly Problem[]) {
-    super(problems[0]?.message ?? 'Cannot review the bundle');
-    this.problems = problems;
-  }
-}
-
 /** What a review finds, or the problems at which it stopped. */
 export function orProblems<T>(review: () => T): T | readonly Problem[] {
   try {
     return review();
   } catch (error) {
-    if (error instanceof ReviewStopped) return error.problems;
+    if (error instanceof Stopped) return error.problems;
     throw error;
   }
 }

@@ -11,7 +11,7 @@ import {
   readPath,
   readProfile,
 } from '@sluice/bundle';
-import { compareText, type Family, modeFacts, type Problem } from '@sluice/netfilter';
+import { compareText, type Family, modeFacts, type Problem, Stopped } from '@sluice/netfilter';
 import { Memory } from './memory.ts';
 import { indexMatches, type MatchIndex } from './relevance.ts';
 
@@ -29,9 +29,9 @@ export interface BundleView {
 
 /**
  * @param memory shared between bundles that are compared
- * @returns the view, or the problems of the bundle's YAML files (`BUNDLE_INVALID`)
+ * @throws Stopped with the problems of the bundle's YAML files (`BUNDLE_INVALID`)
  */
-export function viewOf(files: BundleFiles, memory = new Memory()): BundleView | readonly Problem[] {
+export function viewOf(files: BundleFiles, memory = new Memory()): BundleView {
   const problems: Problem[] = [];
   const keep = <T extends object>(read: T | Problem): T | undefined => {
     if (!isProblem(read)) return read;
@@ -57,7 +57,7 @@ export function viewOf(files: BundleFiles, memory = new Memory()): BundleView | 
   for (const [name, node] of nodes) {
     if (!files.has(profileFile(node.profile))) problems.push(noProfile(name, node.profile));
   }
-  if (!cluster || problems.length > 0) return problems;
+  if (!cluster || problems.length > 0) throw new Stopped(problems);
   nodes.sort(([a], [b]) => compareText(a, b));
   const indexes = new Map<string, MatchIndex>();
   return {

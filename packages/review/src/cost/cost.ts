@@ -16,15 +16,15 @@ import {
   printProgram,
   printServers,
   printSets,
-  type Problem,
   readIpvs,
   readNft,
   type ResolvedSection,
   settledProgram,
+  Stopped,
   type TableProgram,
   targetOf,
 } from '@sluice/netfilter';
-import { nodesOfProfile, factOf, nodeOf, orProblems, ReviewStopped } from '../bundle/node.ts';
+import { nodesOfProfile, factOf, nodeOf } from '../bundle/node.ts';
 import type { Layout } from '../flows/layout.ts';
 import { type IptablesBackend, type NodeLoad, loadSeconds } from './load-model.ts';
 import { hostOf } from '../flows/program.ts';
@@ -48,14 +48,14 @@ export interface NodeCost extends NodeLoad {
 /**
  * Estimates what a bundle costs its nodes. Each profile is represented by its most expensive node.
  * @param layout of nodes of mode iptables; other modes have one
- * @returns the costs by profile, or the problems for which nodes would refuse the rules
+ * @returns the costs by profile
+ * @throws Stopped with the problems for which nodes would refuse the rules
  */
-export function costOf(files: BundleFiles, layout: Layout = 'flat'): readonly NodeCost[] | readonly Problem[] {
+export function costOf(files: BundleFiles, layout: Layout = 'flat'): readonly NodeCost[] {
   const view = viewOf(files);
-  if (!('index' in view)) return view;
   const cache = new ResolveCache();
   const profiles = [...view.profiles.keys()].toSorted(compareText);
-  return orProblems(() => profiles.flatMap((profile) => costOfProfile(view, profile, cache, layout)));
+  return profiles.flatMap((profile) => costOfProfile(view, profile, cache, layout));
 }
 
 function costOfProfile(view: BundleView, profile: string, cache: ResolveCache, layout: Layout): readonly NodeCost[] {
@@ -63,7 +63,7 @@ function costOfProfile(view: BundleView, profile: string, cache: ResolveCache, l
   let dearest: { readonly size: number; readonly node: ResolvedFiles } | undefined;
   for (const name of names) {
     const node = resolveSections(view.files, name, cache);
-    if (!('version' in node)) throw new ReviewStopped(node);
+    if (!('version' in node)) throw new Stopped(node);
     const size = sizeOf(node);
     if (dearest === undefined || size > dearest.size) dearest = { size, node };
   }
@@ -109,7 +109,7 @@ function costOfNode(view: BundleView, node: ResolvedFiles, layout: Layout): Coun
 
 function costOfTable(files: NonNullable<ResolvedFiles['nft']>, layout: Layout): Counted {
   const state = readNft(files);
-  if ('problems' in state) throw new ReviewStopped(state.problems);
+  if ('problems' in state) throw new Stopped(state.problems);
   const { load, ...rest } = tableCost(state);
   const seconds = loadSeconds('nft', layout, load);
   return { ...load, ...rest, loadSeconds: { nft: seconds, legacy: seconds } };
@@ -125,14 +125,14 @@ function link(
   const host = hostOf(nodeOf(view, node), family);
   if (layout === 'tree') {
     const { program, problems } = linkTree(files, { family, host });
-    if (problems.length > 0) throw new ReviewStopped(problems);
+    if (problems.length > 0) throw new Stopped(problems);
     return settledProgram(program);
   }
   const table = (name: 'filter' | 'nat') => tableOf(files.flat(), name, host);
   const read = (text: string, of: Family): ReturnType<BundleView['memory']['line']> => view.memory.line(text, of);
   const rules = { filter: table('filter'), nat: table('nat') };
   const { program, problems } = linkFlat(rules, family, read, profile.mode);
-  if (problems.length > 0) throw new ReviewStopped(problems);
+  if (problems.length > 0) throw new Stopped(problems);
   return program;
 }
 
@@ -154,7 +154,7 @@ function stateOf(view: BundleView, { node, ipvs, profile }: ResolvedFiles): Ipvs
   const own = (family: Family): readonly string[] => [factOf(known, family, 'address') ?? []].flat();
   const host = ipvsHost(profile, { ipv4: own('ipv4'), ipv6: own('ipv6') });
   const state = readIpvs(ipvs, profile.families, host);
-  if ('problems' in state) throw new ReviewStopped(state.problems);
+  if ('problems' in state) throw new Stopped(state.problems);
   return state;
 }
 

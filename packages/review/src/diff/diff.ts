@@ -1,8 +1,6 @@
 import { type BundleFiles, readPath } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
 import { changedFlows, type ChangedFlow } from './flow-changes.ts';
 import { Memory } from '../bundle/memory.ts';
-import { orProblems } from '../bundle/node.ts';
 import { type ProfileChange, profileChanges } from './profile-changes.ts';
 import { type ServiceChange, serviceChanges } from './service-changes.ts';
 import { type SettingChange, settingChanges } from './setting-changes.ts';
@@ -25,31 +23,26 @@ export interface BundleDiff {
 
 /**
  * Compares what two bundles do to traffic. The order of rules alone makes no difference.
- * @returns the differences, or the problems for which nodes would refuse a bundle
+ * @throws Stopped with the problems for which nodes would refuse a bundle
  */
-export function diffBundles(old: BundleFiles, updated: BundleFiles): BundleDiff | readonly Problem[] {
+export function diffBundles(old: BundleFiles, updated: BundleFiles): BundleDiff {
   const memory = new Memory();
-  const [before, after] = [viewOf(old, memory), viewOf(updated, memory)];
-  if (!('index' in before)) return before;
-  if (!('index' in after)) return after;
-  return diffViews(before, after);
+  return diffViews(viewOf(old, memory), viewOf(updated, memory));
 }
 
 /** `diffBundles` for two views, which should share one memory. */
-export function diffViews(before: BundleView, after: BundleView): BundleDiff | readonly Problem[] {
+export function diffViews(before: BundleView, after: BundleView): BundleDiff {
   const [old, updated] = [before.files, after.files];
   const changed = changedPaths(old, updated);
-  return orProblems(() => {
-    const settings = settingChanges(before, after, changed);
-    return {
-      services: serviceChanges(before, after, changed),
-      flows: changedFlows(before, after, changed),
-      settings,
-      profiles: profileChanges(before, after, settings),
-      nodes: nodeChanges(before, after),
-      rules: { old: countRules(old), new: countRules(updated) },
-    };
-  });
+  const settings = settingChanges(before, after, changed);
+  return {
+    services: serviceChanges(before, after, changed),
+    flows: changedFlows(before, after, changed),
+    settings,
+    profiles: profileChanges(before, after, settings),
+    nodes: nodeChanges(before, after),
+    rules: { old: countRules(old), new: countRules(updated) },
+  };
 }
 
 /** Whether two bundles have no differences. */

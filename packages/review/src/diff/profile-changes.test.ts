@@ -11,7 +11,6 @@ const base = 'profiles/default/base/';
 
 function diffOf(old: BundleFiles, updated: BundleFiles): BundleDiff {
   const diff = diffBundles(old, updated);
-  if (!('flows' in diff)) throw new Error(diff[0]?.message);
   return diff;
 }
 

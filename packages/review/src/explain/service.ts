@@ -1,10 +1,17 @@
 import { type BundleFiles, readPath } from '@sluice/bundle';
-import { addressOfEndpoint, atLocalhost, compareText, isLoopback, parseAddress, type Problem } from '@sluice/netfilter';
+import {
+  addressOfEndpoint,
+  atLocalhost,
+  compareText,
+  isLoopback,
+  parseAddress,
+  type Problem,
+  Stopped,
+} from '@sluice/netfilter';
 import { nftOptionsOf } from '../bundle/nft-options.ts';
 import { type ExplainedPort, type Explanation, placesIn } from './explanation.ts';
 import type { PortFacts } from '../facts/facts.ts';
 import { Memory } from '../bundle/memory.ts';
-import { ReviewStopped } from '../bundle/node.ts';
 import { factsAt } from '../facts/read.ts';
 import { portName } from '../facts/facts.ts';
 
@@ -31,7 +38,7 @@ export function explainService(files: BundleFiles, query: string): Explanation |
   try {
     return service === undefined ? ofAddress(files, address as AddressQuery) : ofService(files, service, port);
   } catch (error) {
-    if (error instanceof ReviewStopped && error.problems[0]) return error.problems[0];
+    if (error instanceof Stopped && error.problems[0]) return error.problems[0];
     throw error;
   }
 }

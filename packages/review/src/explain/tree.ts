@@ -5,13 +5,14 @@ import {
   modeFacts,
   isOwnChain,
   serviceKeyOf,
+  Stopped,
   tableNames,
   type TableProgram,
   targetOf,
 } from '@sluice/netfilter';
 import { hasFamily, type BundleView, viewOf } from '../bundle/view.ts';
 import { treeOf } from '../flows/layout.ts';
-import { nodeOf, ReviewStopped } from '../bundle/node.ts';
+import { nodeOf, orProblems } from '../bundle/node.ts';
 
 /** The node that has a chain of layout `tree` that the linker made. */
 interface TreePlace {
@@ -33,7 +34,7 @@ interface TreeSearch {
  * @param wanted the only node to look at; left out: the first one of each profile
  */
 export function searchTree(files: BundleFiles, chain: string, wanted: string | undefined): TreeSearch {
-  const view = viewOf(files);
+  const view = orProblems(() => viewOf(files));
   if (!('index' in view)) return { nodes: [] };
   const nodes = nodesToLink(view, wanted);
   for (const node of nodes) {
@@ -70,7 +71,7 @@ function keysOn(view: BundleView, name: string, chain: string): readonly string[
           if (keys) return keys;
         }
       } catch (error) {
-        if (!(error instanceof ReviewStopped)) throw error;
+        if (!(error instanceof Stopped)) throw error;
       }
     }
   }

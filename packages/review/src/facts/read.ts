@@ -40,7 +40,7 @@ export function familiesOf(tool: BundleTool): readonly Family[] {
 
 /**
  * The facts of a Service from one of its files, by family; an `.ipset` is read with the `.ipvs` beside it.
- * @throws ReviewStopped when nodes would refuse the file
+ * @throws Stopped when nodes would refuse the file
  */
 export function factsAt(view: ViewedFiles, path: string): readonly ServiceFacts[] {
   const what = readPath(path);
@@ -57,7 +57,7 @@ interface KnownFacts {
 /** Bundles that are compared share a memory, and most of their files: those are read once. */
 const knownFacts = perObject((_memory: Memory) => new Map<string, readonly KnownFacts[]>());
 
-/** @throws ReviewStopped when nodes would refuse the file */
+/** @throws Stopped when nodes would refuse the file */
 function factsOfFile(view: ViewedFiles, path: string, family: Family): ServiceFacts {
   const known = knownFacts(view.memory);
   const key = `${family} ${path}`;
@@ -72,7 +72,7 @@ function factsOfFile(view: ViewedFiles, path: string, family: Family): ServiceFa
 /**
  * The facts of a Service in a profile and family.
  * @returns undefined when the Service has no file there, or, in modes ipvs and nftables, no port in the family
- * @throws ReviewStopped when nodes would refuse the file
+ * @throws Stopped when nodes would refuse the file
  */
 export function factsIn(view: BundleView, { profile, service, family }: ServicePlace): ServiceFacts | undefined {
   const [namespace = '', name = ''] = service.split('/');

@@ -16,7 +16,7 @@ export type ServiceEntries = ReadonlyMap<string, readonly ServiceEntry[]>;
 
 /**
  * The facts of every Service of a bundle, of all modes.
- * @throws ReviewStopped when nodes would refuse a file
+ * @throws Stopped when nodes would refuse a file
  */
 export const serviceEntries = perObject(entriesIn);
 

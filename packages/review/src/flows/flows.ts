@@ -1,11 +1,11 @@
-import { compareText, type Family, type Packet, perKey, type Problem, TraceError } from '@sluice/netfilter';
+import { compareText, type Family, type Packet, perKey, type Problem, Stopped, TraceError } from '@sluice/netfilter';
 import { addressOf, keyOf, loopback } from './destinations.ts';
 import type { Destination, TrafficFlow, FlowOutcome, NodeGroup, FlowSource } from './flow.ts';
 import { type Distinctions, groupNodes, type Slice } from './groups.ts';
 import { type OwnNodes, ownNodesOf } from './own-nodes.ts';
 import { outcomeOf } from './outcome.ts';
 import { choosingPlaneOf } from './planes/planes.ts';
-import { factOf, type NodeOf, nodeOf, ReviewStopped } from '../bundle/node.ts';
+import { factOf, type NodeOf, nodeOf } from '../bundle/node.ts';
 import { asSent, programOf } from './program.ts';
 import type { NodeProgram } from './planes/plane.ts';
 import { namedInRules, sourcesOf, withoutPlainEndpoints } from './sources.ts';
@@ -35,7 +35,7 @@ interface FlowQuestion {
  * Only the Service files that a packet can match are linked (`ReachIndex.relevant`), so the cost grows with the destinations
  * and not with the bundle.
  * @param views one bundle, or both that are compared
- * @throws ReviewStopped when nodes would refuse the rules, or the tracer does not understand them
+ * @throws Stopped when nodes would refuse the rules, or the tracer does not understand them
  */
 export function* flowRows(views: readonly BundleView[], question: FlowQuestion): Generator<FlowRow> {
   for (const [, unit] of unitsOf(views, question)) {
@@ -192,7 +192,7 @@ function traced(program: NodeProgram, packet: Packet, locals: readonly string[],
   try {
     return outcomeOf(program, asSent(packet, program), locals);
   } catch (error) {
-    if (error instanceof TraceError) throw new ReviewStopped([untraceable(error.message, node)]);
+    if (error instanceof TraceError) throw new Stopped([untraceable(error.message, node)]);
     throw error;
   }
 }

@@ -1,5 +1,5 @@
-import { type Family, type FamilyProgram, linkTree, modeFacts, settledProgram } from '@sluice/netfilter';
-import { type NodeOf, ReviewStopped } from '../bundle/node.ts';
+import { type Family, type FamilyProgram, linkTree, modeFacts, settledProgram, Stopped } from '@sluice/netfilter';
+import type { NodeOf } from '../bundle/node.ts';
 import { programOf, sectionsAt } from './program.ts';
 import type { NodeProgram } from './planes/plane.ts';
 import type { BundleView } from '../bundle/view.ts';
@@ -11,7 +11,7 @@ export type Layout = (typeof layouts)[number];
 /**
  * The whole program of a node in one family. Trees depend on all Services together, so none is left out.
  * The other modes have one layout: their rules are few, and the same for any Services.
- * @throws ReviewStopped with the problems of the files
+ * @throws Stopped with the problems of the files
  */
 export function wholeProgram(view: BundleView, node: NodeOf, family: Family, layout: Layout): NodeProgram {
   const { paths } = view.index(node.file.profile, family);
@@ -22,7 +22,7 @@ export function wholeProgram(view: BundleView, node: NodeOf, family: Family, lay
 /**
  * The rules of a node in layout `tree`.
  * @param knowsBpf `TreeOptions.knowsBpf`
- * @throws ReviewStopped with the problems of the files
+ * @throws Stopped with the problems of the files
  */
 export function treeOf(
   view: BundleView,
@@ -32,6 +32,6 @@ export function treeOf(
   knowsBpf = true,
 ): FamilyProgram {
   const { program, problems } = linkTree(sectionsAt(view, node, family, paths), { family, knowsBpf });
-  if (problems.length > 0) throw new ReviewStopped(problems);
+  if (problems.length > 0) throw new Stopped(problems);
   return settledProgram(program);
 }

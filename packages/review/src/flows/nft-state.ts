@@ -1,12 +1,12 @@
 import { baseFile, isVirtualSameEverywhere, resolveVirtual, type VirtualFile } from '@sluice/bundle';
-import { type NftState, perKey, readNft, readNftFiles, type ResolvedVirtualFile } from '@sluice/netfilter';
+import { type NftState, perKey, readNft, readNftFiles, type ResolvedVirtualFile, Stopped } from '@sluice/netfilter';
 import { virtualAt } from '../bundle/files.ts';
-import { type NodeOf, ReviewStopped, scopeOf } from '../bundle/node.ts';
+import { type NodeOf, scopeOf } from '../bundle/node.ts';
 import type { BundleView } from '../bundle/view.ts';
 
 /**
  * The state of a node of mode nftables, as if the profile had only these Service files.
- * @throws ReviewStopped with the problems of the files
+ * @throws Stopped with the problems of the files
  */
 export function nftStateOf(view: BundleView, node: NodeOf, paths: readonly string[]): NftState {
   const own = readNftFiles(filesAt(view, node, paths));
@@ -14,7 +14,7 @@ export function nftStateOf(view: BundleView, node: NodeOf, paths: readonly strin
   // Nearly all Services leave the settings as they are: read once, they serve the tracer for all of them.
   if ('frontends' in own && base && own.settings.length === 0) return { settings: base, frontends: own.frontends };
   const state = readWith(view, node, paths);
-  if ('problems' in state) throw new ReviewStopped(state.problems);
+  if ('problems' in state) throw new Stopped(state.problems);
   return state;
 }
 
@@ -41,7 +41,7 @@ function resolvedAt(view: BundleView, node: NodeOf, path: string): ResolvedVirtu
   const file = virtualAt(view, path);
   const resolve = (): ResolvedVirtualFile => {
     const resolved = resolveVirtual(file, scopeOf(node, 'ipv4'), node.profile.families);
-    if (!('path' in resolved)) throw new ReviewStopped(resolved);
+    if (!('path' in resolved)) throw new Stopped(resolved);
     return resolved;
   };
   const isSame = isVirtualSameEverywhere(file) && !file.lines.some(({ text }) => text.includes('${profile.'));

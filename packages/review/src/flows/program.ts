@@ -10,13 +10,14 @@ import {
   type Mode,
   type Packet,
   type ResolvedSection,
+  Stopped,
   toolOf,
   type TableName,
   perKey,
 } from '@sluice/netfilter';
 import { loopback } from './destinations.ts';
 import { nftStateOf } from './nft-state.ts';
-import { addressesOf, type NodeOf, ReviewStopped, scopeOf } from '../bundle/node.ts';
+import { addressesOf, type NodeOf, scopeOf } from '../bundle/node.ts';
 import { rulesAt } from '../bundle/files.ts';
 import { toolAt } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';
@@ -25,7 +26,7 @@ import { stateOf } from './virtual-state.ts';
 
 /**
  * The program of a node as if the profile had only these Service files, with its base files, resolved and linked.
- * @throws ReviewStopped with the problems of the files
+ * @throws Stopped with the problems of the files
  */
 export function programOf(view: BundleView, node: NodeOf, family: Family, paths: readonly string[]): NodeProgram {
   return programs[node.profile.mode](view, node, family, paths);
@@ -64,13 +65,13 @@ function rulesOf(view: BundleView, node: NodeOf, family: Family, paths: readonly
     (text, of) => view.memory.line(text, of),
     node.profile.mode,
   );
-  if (problems.length > 0) throw new ReviewStopped(problems);
+  if (problems.length > 0) throw new Stopped(problems);
   return view.memory.share(program, family);
 }
 
 /**
  * The resolved sections of the base files and of some Service files between them, by file.
- * @throws ReviewStopped with the problems of the files
+ * @throws Stopped with the problems of the files
  */
 export function sectionsAt(
   view: BundleView,
@@ -102,7 +103,7 @@ function resolvedFrom(
   const file = rulesAt(view, path);
   const sections = resolveFile(file, scopeOf(node, family), kind === 'base');
   const problems = scopeProblems(path, kind, file, sections, node.profile.mode);
-  if (problems.length > 0) throw new ReviewStopped(problems);
+  if (problems.length > 0) throw new Stopped(problems);
   const host = hostOf(node, family);
   return sections.map((section) => ({
     ...section,

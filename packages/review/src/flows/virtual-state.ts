@@ -7,9 +7,10 @@ import {
   lineFamily,
   readIpvs,
   type ResolvedVirtualFile,
+  Stopped,
   type VirtualTool,
 } from '@sluice/netfilter';
-import { addressesOf, type NodeOf, ReviewStopped, scopeOf } from '../bundle/node.ts';
+import { addressesOf, type NodeOf, scopeOf } from '../bundle/node.ts';
 import { toolAt } from '../bundle/tools.ts';
 import { virtualAt } from '../bundle/files.ts';
 import type { BundleView } from '../bundle/view.ts';
@@ -17,7 +18,7 @@ import type { BundleView } from '../bundle/view.ts';
 /**
  * The virtual servers, sets and addresses of a node of mode ipvs in one family, as if the profile had only these Service files.
  * @param paths of `.ipset` and `.ipvs` files, in the order of loading
- * @throws ReviewStopped with the problems of the files
+ * @throws Stopped with the problems of the files
  */
 export function stateOf(view: BundleView, node: NodeOf, family: Family, paths: readonly string[]): IpvsState {
   const profile = node.file.profile;
@@ -26,7 +27,7 @@ export function stateOf(view: BundleView, node: NodeOf, family: Family, paths: r
       .filter((path) => view.files.has(path))
       .map((path) => resolvedAt(view, node, family, path));
   const state = readIpvs({ ipset: of('ipset'), ipvs: of('ipvs') }, [family], hostOf(node, family));
-  if ('problems' in state) throw new ReviewStopped(state.problems);
+  if ('problems' in state) throw new Stopped(state.problems);
   return state;
 }
 
@@ -38,7 +39,7 @@ function resolvedAt(view: BundleView, node: NodeOf, family: Family, path: string
   const known = same.get(file)?.get(family);
   if (known) return known;
   const resolved = resolveVirtual(file, scopeOf(node, family), node.profile.families);
-  if (!('path' in resolved)) throw new ReviewStopped(resolved);
+  if (!('path' in resolved)) throw new Stopped(resolved);
   const { tool } = toolAt(path);
   const lines = resolved.lines.filter(
     ({ text }) => text.startsWith('--set ') || lineFamily(tool as VirtualTool, text) === family,

@@ -1,6 +1,6 @@
 import type { BundleFiles, Observation } from '@sluice/bundle';
 import { expect, test } from 'vitest';
-import { type BundleView, viewOf } from '../bundle/view.ts';
+import { viewOf } from '../bundle/view.ts';
 import { bundleOf } from '../example.fixture.ts';
 import { observe, savedFiles } from '../parity/observed.fixture.ts';
 import { missingParts } from './parts.ts';
@@ -30,7 +30,7 @@ test.each<[string, BundleFiles, string, boolean]>([
   ['neither has IPv6', ofFour, 'eth0 192.0.2.11/24', false],
   ['the bundle has IPv6', ofBoth, 'eth0 192.0.2.11/24', true],
 ])('rules of IPv6 that were not read matter where %s', (_title, files, address, matters) => {
-  const missing = missingParts(seenWith(files, address), viewOf(files) as BundleView, node, false);
+  const missing = missingParts(seenWith(files, address), viewOf(files), node, false);
   expect(missing.filter(({ what }) => what === 'rules-nft-ipv6')).toMatchObject([{ matters }]);
 });
 
@@ -38,7 +38,7 @@ test('a virtual server of a firewall mark is named', () => {
   const named = (text: string) => {
     const saved = savedFiles(ofBoth, node);
     saved.set('ipvsadm.txt', text);
-    return missingParts(observe(node, saved), viewOf(ofBoth) as BundleView, node, false).filter(
+    return missingParts(observe(node, saved), viewOf(ofBoth), node, false).filter(
       ({ cases, matters, what }) => matters && cases === 0 && what.startsWith('virtual'),
     );
   };

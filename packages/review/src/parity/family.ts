@@ -42,7 +42,7 @@ export interface FamilyComparison {
   readonly tracked: TrackedFrontends;
 }
 
-/** Compares every frontend of either side from every class of sources, in one family. @throws ReviewStopped */
+/** Compares every frontend of either side from every class of sources, in one family. @throws Stopped */
 export function compareFamily(subject: ParitySubject): FamilyComparison {
   const sides = sidesOf(subject);
   const { view, node, seen, family, modes, own, observed, declaredAt } = sides;

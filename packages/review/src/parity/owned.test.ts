@@ -21,7 +21,6 @@ function reportWith(table: 'filter' | 'raw', rules: readonly string[], more: Rea
   saved.set(file, table === 'raw' ? `${raw}${text}` : filter);
   for (const [name, content] of Object.entries(more)) saved.set(name, content);
   const report = parityOf(files, observe('node-1', saved), 'node-1');
-  if (!('result' in report)) throw new Error(report[0]?.message);
   return report;
 }
 
@@ -103,9 +102,7 @@ test('a translation of a known owner is named with it, and no rule is to be remo
     );
     saved.set(file, text);
     const report = parityOf(files, observe('node-1', saved), 'node-1');
-    return 'differences' in report
-      ? [...new Set(report.differences.map(({ cause, advice }) => `${cause}: ${advice}`))]
-      : [];
+    return [...new Set(report.differences.map(({ cause, advice }) => `${cause}: ${advice}`))];
   };
   const dnat = '-p tcp -m tcp --dport 30080 -j DNAT --to-destination 10.244.1.77:80';
   const owned = adviceTo([
@@ -129,7 +126,6 @@ test.each([
     const saved = savedFiles(files, 'node-1');
     saved.set(file, change(saved.get(file) ?? ''));
     const report = parityOf(files, observe('node-1', saved), 'node-1');
-    if (!('result' in report)) throw new Error(report[0]?.message);
     return [...new Set(report.differences.map((one) => `${one.cause}: ${one.advice}`))];
   };
   const chain = rules.some((rule) => rule.includes('FWD_public')) ? ':FWD_public - [0:0]\n' : '';

@@ -9,9 +9,9 @@ import {
   resultOf,
   summariseNode,
 } from '@sluice/bundle';
-import { families, type Family, type Problem } from '@sluice/netfilter';
+import { families, type Family, Stopped } from '@sluice/netfilter';
 import type { PlaceOf } from '../observed/place.ts';
-import { nodeOf, orProblems } from '../bundle/node.ts';
+import { nodeOf } from '../bundle/node.ts';
 import { type BundleView, hasFamily, viewOf } from '../bundle/view.ts';
 import { adviceOfRule, causeOf } from './causes.ts';
 import type { DifferingCase } from './differing-case.ts';
@@ -27,56 +27,53 @@ import type { Branch, Destination, FlowOutcome } from '../flows/flow.ts';
 /**
  * Compares how a node's kernel treats packets of Services with how a bundle would: every frontend of either side from every class of
  * sources, in both families.
- * @returns the report, or the problems for which the node would refuse the bundle
+ * @throws Stopped with the problems for which the node would refuse the bundle
  */
 export function parityOf(
   files: BundleFiles,
   seen: Observation,
   name: string,
   placeOf: PlaceOf = () => undefined,
-): ParityReport | readonly Problem[] {
+): ParityReport {
   const view = viewOf(files);
-  if (!('index' in view)) return view;
   const summary = summariseNode(files, name);
-  if (!('version' in summary)) return summary;
-  return orProblems(() => {
-    const node = nodeOf(view, name);
-    const modes = { observed: observedModes(seen), desired: node.profile.mode };
-    const compared = familiesOf(view, node.file.profile).map((family) =>
-      compareFamily({ view, node, seen, family, modes }),
-    );
-    const hasNodePorts = compared.some(({ tracked }) => tracked.destinations.some(({ kind }) => kind === 'node-port'));
-    const notCovered = [
-      ...missingParts(seen, view, name, hasNodePorts),
-      ...familiesWithout(view, node.file.profile, seen),
-      ...compared.flatMap((one) => gapsOf(one, placeOf)),
-    ];
-    const differences = compared.flatMap((one) => [
-      ...differencesOf(one),
-      ...one.connections.flatMap((each) => connectionDifference(each, modes)),
-    ]);
-    const connections = trackedConnections(
-      seen,
-      compared.map(({ tracked }) => tracked),
-    );
-    const coverage = {
-      frontends: sum(compared.map(({ frontends }) => frontends)),
-      sources: new Set(compared.flatMap(({ sources }) => [...sources])).size,
-      cases: sum(compared.map(({ cases }) => cases)),
-      notCovered,
-    };
-    return {
-      node: name,
-      ...(seen.bootId === undefined ? {} : { bootId: seen.bootId }),
-      observedDigest: observedDigest(seen),
-      version: summary.version,
-      modes,
-      result: resultOf({ differences, coverage }),
-      coverage,
-      differences,
-      ...(connections ? { connections } : {}),
-    };
-  });
+  if (!('version' in summary)) throw new Stopped(summary);
+  const node = nodeOf(view, name);
+  const modes = { observed: observedModes(seen), desired: node.profile.mode };
+  const compared = familiesOf(view, node.file.profile).map((family) =>
+    compareFamily({ view, node, seen, family, modes }),
+  );
+  const hasNodePorts = compared.some(({ tracked }) => tracked.destinations.some(({ kind }) => kind === 'node-port'));
+  const notCovered = [
+    ...missingParts(seen, view, name, hasNodePorts),
+    ...familiesWithout(view, node.file.profile, seen),
+    ...compared.flatMap((one) => gapsOf(one, placeOf)),
+  ];
+  const differences = compared.flatMap((one) => [
+    ...differencesOf(one),
+    ...one.connections.flatMap((each) => connectionDifference(each, modes)),
+  ]);
+  const connections = trackedConnections(
+    seen,
+    compared.map(({ tracked }) => tracked),
+  );
+  const coverage = {
+    frontends: sum(compared.map(({ frontends }) => frontends)),
+    sources: new Set(compared.flatMap(({ sources }) => [...sources])).size,
+    cases: sum(compared.map(({ cases }) => cases)),
+    notCovered,
+  };
+  return {
+    node: name,
+    ...(seen.bootId === undefined ? {} : { bootId: seen.bootId }),
+    observedDigest: observedDigest(seen),
+    version: summary.version,
+    modes,
+    result: resultOf({ differences, coverage }),
+    coverage,
+    differences,
+    ...(connections ? { connections } : {}),
+  };
 }
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((all, one) => all + one, 0);

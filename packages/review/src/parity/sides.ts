@@ -41,7 +41,7 @@ export interface Sides extends ParitySubject {
   readonly endpointNodes: ReadonlyMap<string, string | undefined>;
 }
 
-/** @throws ReviewStopped for a file that nodes would refuse */
+/** @throws Stopped for a file that nodes would refuse */
 export function sidesOf(subject: ParitySubject): Sides {
   const { view, seen, family, modes } = subject;
   const { name, file, profile } = subject.node;

@@ -1,7 +1,7 @@
 import { type BundleFiles, profileFile, sysctlFile, valueOf } from '@sluice/bundle';
-import { compareText, modeFacts, type Problem } from '@sluice/netfilter';
+import { compareText, modeFacts } from '@sluice/netfilter';
 import { Memory } from '../bundle/memory.ts';
-import { nodesOfProfile, orProblems } from '../bundle/node.ts';
+import { nodesOfProfile } from '../bundle/node.ts';
 import { type BundleView, viewOf } from '../bundle/view.ts';
 import { lineOf, serviceEntries } from '../facts/service-entries.ts';
 import { isBroken, passes, type PortEffect } from '../failures/effect.ts';
@@ -213,15 +213,13 @@ const changeRules = [
 
 /**
  * Checks a bundle against the policy. Pure: the day is an argument.
- * @returns the findings, waived or not; or the problems for which nodes would refuse a bundle
+ * @returns the findings, waived or not
+ * @throws Stopped with the problems for which nodes would refuse a bundle
  */
-export function checkPolicy({ files, base, ...rest }: PolicyInput): PolicyResult | readonly Problem[] {
+export function checkPolicy({ files, base, ...rest }: PolicyInput): PolicyResult {
   const memory = new Memory();
   const view = viewOf(files, memory);
-  if (!('index' in view)) return view;
-  const before = base && viewOf(base, memory);
-  if (before && !('index' in before)) return before;
-  return checkViews({ view, ...(before && { base: before }), ...rest });
+  return checkViews({ view, ...(base && { base: viewOf(base, memory) }), ...rest });
 }
 
 /** The input of a policy check whose bundles are parsed; they should share one memory. */
@@ -231,12 +229,9 @@ interface ViewedInput extends Pick<PolicyInput, 'input' | 'settings' | 'today'> 
 }
 
 /** `checkPolicy` for views. */
-export function checkViews({ view, base, input, settings, today }: ViewedInput): PolicyResult | readonly Problem[] {
-  const side = sideOf(view);
+export function checkViews({ view, base, input, settings, today }: ViewedInput): PolicyResult {
+  const context: PolicyContext = { ...sideOf(view), settings };
   const before = base && sideOf(base);
-  if (!('view' in side)) return side;
-  if (before && !('view' in before)) return before;
-  const context: PolicyContext = { ...side, settings };
   const found = [
     ...stateRules.flatMap((rule) => rule(context)),
     ...(before === undefined ? [] : changeRules.flatMap((rule) => rule({ ...context, base: before }))),
@@ -251,8 +246,7 @@ export function checkViews({ view, base, input, settings, today }: ViewedInput):
   return { findings, losses: lossesOf(context), checked };
 }
 
-const sideOf = (view: BundleView): ReviewedBundle | readonly Problem[] =>
-  orProblems(() => ({ view, services: serviceEntries(view) }));
+const sideOf = (view: BundleView): ReviewedBundle => ({ view, services: serviceEntries(view) });
 
 /** Findings with their level, without duplicates from several profiles. */
 function ranked(found: readonly Violation[], settings: PolicySettings): readonly PolicyFinding[] {

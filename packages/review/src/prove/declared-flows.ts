@@ -27,7 +27,7 @@ export interface DeclaredFlow extends Omit<FlowRow, 'outcomes'> {
 
 /**
  * Every flow of a profile in one family: to each destination that rules match or Services declare, from each class of sources.
- * @throws ReviewStopped when nodes would refuse the rules
+ * @throws Stopped when nodes would refuse the rules
  */
 export function* declaredFlows(view: BundleView, profile: string, family: Family): Generator<DeclaredFlow> {
   const index = view.index(profile, family);

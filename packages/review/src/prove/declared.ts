@@ -30,7 +30,7 @@ const notesAt = perKey<BundleView, HeaderNotes>();
 
 /**
  * The declarations of all Services of a profile in a family. In mode ipvs all files of a Service have the same comment block.
- * @throws ReviewStopped for a file that nodes would refuse
+ * @throws Stopped for a file that nodes would refuse
  */
 export function declaredIn(view: BundleView, profile: string, family: Family): readonly ServiceDeclaration[] {
   const mode = view.profiles.get(profile)?.mode ?? 'iptables';

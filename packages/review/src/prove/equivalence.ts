@@ -7,14 +7,14 @@ import {
   type Mode,
   modeFacts,
   modes,
-  type Problem,
+  Stopped,
   TraceError,
 } from '@sluice/netfilter';
 import { type DeclaredFrontend, frontendsByPlace, declaredFrontends, declaredIn } from './declared.ts';
 import { commonDestinations, destinationsOf, placeOf } from '../flows/destinations.ts';
 import type { Branch, Destination, FlowOutcome } from '../flows/flow.ts';
 import { flowRows, type FlowRow } from '../flows/flows.ts';
-import { nodesOfProfile, factOf, nodeOf, orProblems, ReviewStopped } from '../bundle/node.ts';
+import { nodesOfProfile, factOf, nodeOf } from '../bundle/node.ts';
 import { wholeProgram } from '../flows/layout.ts';
 import { outcomeOf } from '../flows/outcome.ts';
 import { asSent } from '../flows/program.ts';
@@ -53,12 +53,12 @@ const nodesMax = 4;
 /**
  * Checks that a bundle's Services are equivalent in all modes, up to the documented differences, and in layouts
  * `flat` and `tree`, without exception.
- * @returns a comparison for each pair, or the problems for which nodes would refuse the bundle
+ * @returns a comparison for each pair
+ * @throws Stopped with the problems for which nodes would refuse the bundle
  */
-export function compareModesAndLayouts(files: BundleFiles): readonly Comparison[] | readonly Problem[] {
+export function compareModesAndLayouts(files: BundleFiles): readonly Comparison[] {
   const view = viewOf(files);
-  if (!('index' in view)) return view;
-  return orProblems(() => [...layoutComparisons(view), ...profileComparisons(view)]);
+  return [...layoutComparisons(view), ...profileComparisons(view)];
 }
 
 function layoutComparisons(view: BundleView): readonly Comparison[] {
@@ -92,7 +92,7 @@ function outcomeIn(view: BundleView, program: NodeProgram, { packet, family }: F
   } catch (error) {
     if (!(error instanceof TraceError)) throw error;
     const hint = 'The two layouts cannot be compared; use layout flat on nodes of this profile';
-    throw new ReviewStopped([
+    throw new Stopped([
       { code: 'RULE_REFUSED', level: 'error', object: `Node ${name}`, message: error.message, hint },
     ]);
   }

@@ -7,6 +7,7 @@ import {
   modeFacts,
   type Problem,
   readIpvs,
+  Stopped,
 } from '@sluice/netfilter';
 import { type BundleFiles, readPath, type ResolvedNode, resolveNode } from '@sluice/bundle';
 import { declaredIn } from './declared.ts';
@@ -67,31 +68,29 @@ export function isProved({ counterExamples, faults }: Proof): boolean {
  * Checks for every profile, node and Service that traffic from every source class has the outcome that the comment block of the
  * Service's file declares: all usable endpoints with equal shares, or rejected or dropped according to the traffic policies; that
  * addresses of no Service are not translated; and that base files treat packets of established connections as kube-proxy's rules do.
- * @returns the proof with its counter-examples, or the problems for which nodes would refuse the bundle
+ * @returns the proof with its counter-examples
+ * @throws Stopped with the problems for which nodes would refuse the bundle
  */
-export function proveBundle(files: BundleFiles): Proof | readonly Problem[] {
+export function proveBundle(files: BundleFiles): Proof {
   const view = viewOf(files);
-  if (!('index' in view)) return view;
   const refused = linkProblems(view);
-  if (refused.length > 0) return refused;
-  return orProblems(() => {
-    const parts = [...view.profiles.keys()].flatMap((profile) =>
-      families
-        .filter((family) => hasFamily(view, profile, family))
-        .map((family) => {
-          const { counterExamples, ...extent } = proveProfile(view, profile, family);
-          const faults = faultsOf(view, profile, family);
-          const unjudged = unjudgedOf(view, profile, family);
-          return { extent: { profile, family, ...extent }, counterExamples, faults, unjudged };
-        }),
-    );
-    return {
-      profiles: parts.map(({ extent }) => extent),
-      counterExamples: parts.flatMap(({ counterExamples }) => counterExamples),
-      faults: parts.flatMap(({ faults }) => faults),
-      unjudged: parts.flatMap(({ unjudged }) => unjudged),
-    };
-  });
+  if (refused.length > 0) throw new Stopped(refused);
+  const parts = [...view.profiles.keys()].flatMap((profile) =>
+    families
+      .filter((family) => hasFamily(view, profile, family))
+      .map((family) => {
+        const { counterExamples, ...extent } = proveProfile(view, profile, family);
+        const faults = faultsOf(view, profile, family);
+        const unjudged = unjudgedOf(view, profile, family);
+        return { extent: { profile, family, ...extent }, counterExamples, faults, unjudged };
+      }),
+  );
+  return {
+    profiles: parts.map(({ extent }) => extent),
+    counterExamples: parts.flatMap(({ counterExamples }) => counterExamples),
+    faults: parts.flatMap(({ faults }) => faults),
+    unjudged: parts.flatMap(({ unjudged }) => unjudged),
+  };
 }
 
 /** Where Services have a family, and a node no known address in it, neither its packets nor those to its node ports can be named. */

@@ -1,7 +1,6 @@
 import type { BundleFiles } from '@sluice/bundle';
-import { compareText, type Problem } from '@sluice/netfilter';
+import { compareText } from '@sluice/netfilter';
 import { Memory } from '../bundle/memory.ts';
-import { orProblems } from '../bundle/node.ts';
 import { type BundleView, viewOf } from '../bundle/view.ts';
 import { type BundleDiff, diffViews } from '../diff/diff.ts';
 import { serviceEntries } from '../facts/service-entries.ts';
@@ -43,33 +42,27 @@ interface ReportInput {
   readonly whatIf?: WhatIf;
 }
 
-/** Compares two bundles for a report. @returns the report, or the problems for which nodes would refuse a bundle */
-export function reportOn({ old, updated, policy, whatIf }: ReportInput): ChangeReport | readonly Problem[] {
+/** Compares two bundles for a report. @throws Stopped with the problems for which nodes would refuse a bundle */
+export function reportOn({ old, updated, policy, whatIf }: ReportInput): ChangeReport {
   const memory = new Memory();
   const [before, after] = [viewOf(old, memory), viewOf(updated, memory)];
-  if (!('index' in before)) return before;
-  if (!('index' in after)) return after;
   const diff = diffViews(before, after);
-  if (!('flows' in diff)) return diff;
   const checked = policy && checkViews({ view: after, base: before, ...policy });
-  if (checked && !('findings' in checked)) return checked;
-  return orProblems(() => {
-    const changed = new Set(diff.services.map(({ service }) => service));
-    const services = servicesOf(serviceEntries(before), serviceEntries(after), changed);
-    const effects = effectsOf(diff, services);
-    const worst = severityByService(effects);
-    return {
-      effects,
-      diff,
-      services: services.map((one) => {
-        const severity = worst.get(one.service);
-        return severity === undefined ? one : { ...one, severity };
-      }),
-      nodes: nodesOf(before.nodes, after.nodes),
-      ...(checked === undefined ? {} : { policy: checked }),
-      ...(whatIf === undefined ? {} : { whatIf }),
-    };
-  });
+  const changed = new Set(diff.services.map(({ service }) => service));
+  const services = servicesOf(serviceEntries(before), serviceEntries(after), changed);
+  const effects = effectsOf(diff, services);
+  const worst = severityByService(effects);
+  return {
+    effects,
+    diff,
+    services: services.map((one) => {
+      const severity = worst.get(one.service);
+      return severity === undefined ? one : { ...one, severity };
+    }),
+    nodes: nodesOf(before.nodes, after.nodes),
+    ...(checked === undefined ? {} : { policy: checked }),
+    ...(whatIf === undefined ? {} : { whatIf }),
+  };
 }
 
 function nodesOf(before: BundleView['nodes'], after: BundleView['nodes']): readonly ReportNode[] {

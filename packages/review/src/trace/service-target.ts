@@ -7,7 +7,7 @@ import {
   namesNear,
   type Packet,
   printEndpoint,
-  type Problem,
+  Stopped,
   type TransportProtocol,
 } from '@sluice/netfilter';
 import { portName } from '../facts/facts.ts';
@@ -52,18 +52,18 @@ const splitAddress = (text: string): Pick<ClusterFrontend, 'destination' | 'port
 /**
  * The ClusterIP frontend that a target names.
  * @param family the client's; undefined: IPv4 where the Service has it
- * @returns the frontend, or a problem that lists the existing ones
+ * @throws Stopped with a problem that lists the existing ones
  */
 export function frontendOf(
   view: BundleView,
   profile: string,
   target: ServiceTarget,
   family: Family | undefined,
-): ClusterFrontend | Problem {
+): ClusterFrontend {
   const { service, servicePort, servicePortProtocol } = target;
   const all = clusterFrontends(view, profile, service);
   if (all.length === 0)
-    return missing(target, `profile ${profile} has no ClusterIP of ${service}`, noService(view, profile, service));
+    throw missing(target, `profile ${profile} has no ClusterIP of ${service}`, noService(view, profile, service));
   const matching = all.filter(
     ({ key, port, protocol }) =>
       (servicePort === undefined || key === `${service}:${servicePort}` || String(port) === servicePort) &&
@@ -78,7 +78,7 @@ export function frontendOf(
       : chosen.length === 0
         ? `the Service has no ${family} address`
         : `${chosen.length} ports match`;
-  return missing(target, why, `${service} has ${all.map(describe).join(', ')}`);
+  throw missing(target, why, `${service} has ${all.map(describe).join(', ')}`);
 }
 
 const describe = ({ key, destination, port, protocol }: ClusterFrontend): string =>
@@ -91,13 +91,9 @@ function noService(view: BundleView, profile: string, service: string): string {
   return `It has ${namesNear(service, names)}; headless and ExternalName Services have no ClusterIP`;
 }
 
-function missing({ service, servicePort, servicePortProtocol }: ServiceTarget, why: string, hint: string): Problem {
+function missing({ service, servicePort, servicePortProtocol }: ServiceTarget, why: string, hint: string): Stopped {
   const port = servicePort === undefined ? '' : `:${servicePort}`;
   const protocol = servicePortProtocol === undefined ? '' : `/${servicePortProtocol}`;
-  return {
-    code: 'INPUT_EMPTY',
-    level: 'error',
-    message: `Cannot trace to ${service}${port}${protocol}: ${why}`,
-    hint,
-  };
+  const message = `Cannot trace to ${service}${port}${protocol}: ${why}`;
+  return new Stopped({ code: 'INPUT_EMPTY', level: 'error', message, hint });
 }

@@ -4,7 +4,7 @@ import {
   type Family,
   type Packet,
   parseAddress,
-  type Problem,
+  Stopped,
   trace,
   traceNotes,
   TraceError,
@@ -39,13 +39,13 @@ export interface LiveTrace {
 
 /**
  * Traces the first packet of a connection through an observed node.
- * @returns the paths, or a problem: there is no address to send from, or a chain is missing
+ * @throws Stopped: there is no address to send from, or a chain is missing
  */
-export function traceLive(seen: Observation, question: LiveQuestion, placeOf: PlaceOf): LiveTrace | Problem {
+export function traceLive(seen: Observation, question: LiveQuestion, placeOf: PlaceOf): LiveTrace {
   const { family, destination, protocol, port } = question;
   const unreadOf = unreadParts(seen, family);
   if (unreadOf.length > 0)
-    return problem(
+    throw stopped(
       `cannot say: ${unreadOf.map(({ part, why }) => `${part} was not read (${why})`).join('; ')}`,
       'Bring what is missing, and observe again',
     );
@@ -54,7 +54,7 @@ export function traceLive(seen: Observation, question: LiveQuestion, placeOf: Pl
   const to = { family, destination, protocol, port };
   const source = question.from === 'node' ? ownSource(destination, node.addresses) : question.from;
   if (source === undefined)
-    return problem('the observation has no address of the node', 'Give a source address with --from');
+    throw stopped('the observation has no address of the node', 'Give a source address with --from');
   const isOwn = question.from === 'node' || (node.addresses.includes(source) && question.in === undefined);
   const address = parseAddress(source);
   const routed = isOwn || !address ? undefined : node.interfaceTo(address);
@@ -83,7 +83,7 @@ export function traceLive(seen: Observation, question: LiveQuestion, placeOf: Pl
     return { node: seen.node, packet, assumed, ways, unread, missing: missingFor(seen, family, isOpen) };
   } catch (error) {
     if (!(error instanceof TraceError)) throw error;
-    return problem(error.message, 'Observe the node again: the rules changed while they were read');
+    throw stopped(error.message, 'Observe the node again: the rules changed while they were read');
   }
 }
 
@@ -104,9 +104,7 @@ function ownSource(destination: string, addresses: readonly string[]): string | 
   return addresses.find((one) => !one.startsWith('127.') && one !== '::1' && !one.startsWith('fe80:'));
 }
 
-const problem = (message: string, hint: string): Problem => ({
-  code: 'RULE_REFUSED',
-  level: 'error',
-  message: message.startsWith('Cannot') ? message : `Cannot trace the packet: ${message}`,
-  hint,
-});
+const stopped = (why: string, hint: string): Stopped => {
+  const message = why.startsWith('Cannot') ? why : `Cannot trace the packet: ${why}`;
+  return new Stopped({ code: 'RULE_REFUSED', level: 'error', message, hint });
+};

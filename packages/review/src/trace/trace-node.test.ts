@@ -1,3 +1,4 @@
+import { orProblems } from '../bundle/node.ts';
 import { describe, expect, test } from 'vitest';
 import { bundleOf } from '../example.fixture.ts';
 import { nftBundle } from '../nft.fixture.ts';
@@ -17,9 +18,7 @@ const question: TraceQuestion = {
 };
 
 function traced(files: typeof flat, change: Partial<TraceQuestion>) {
-  const result = traceOnNode(files, { ...question, ...change });
-  if (!('ways' in result)) throw new Error(result[0]?.message);
-  return result;
+  return traceOnNode(files, { ...question, ...change });
 }
 
 test.each([
@@ -80,7 +79,7 @@ test.each([
     { code: 'RULE_REFUSED', object: 'Node node-1' },
   ],
 ] as const)('reports a problem for %s', (_title, change, problem) => {
-  expect(traceOnNode(bundleOf('11-mixed'), { ...question, ...change })).toMatchObject([problem]);
+  expect(orProblems(() => traced(bundleOf('11-mixed'), change))).toMatchObject([problem]);
 });
 
 describe('a Service in place of an address', () => {
@@ -90,7 +89,6 @@ describe('a Service in place of an address', () => {
     traceOnNode(files, { node: 'node-1', from, layout: 'tree', ...to });
   const packetOf = (...asked: Parameters<typeof askedOf>): string => {
     const result = askedOf(...asked);
-    if (!('ways' in result)) throw new Error(result[0]?.message);
     const { destination, port, protocol } = result.packet;
     return `${destination} ${port} ${protocol}`;
   };

@@ -1,4 +1,4 @@
-import { type BundleFiles, isProblem, serviceOf } from '@sluice/bundle';
+import { type BundleFiles, serviceOf } from '@sluice/bundle';
 import {
   addressOfEndpoint,
   anyAddress,
@@ -19,10 +19,11 @@ import {
   type RuleHit,
   serviceKeyOf,
   serviceOfKey,
+  Stopped,
   trace,
   TraceError,
 } from '@sluice/netfilter';
-import { factOf, nodeOf, type NodeOf, ReviewStopped } from '../bundle/node.ts';
+import { factOf, nodeOf, type NodeOf } from '../bundle/node.ts';
 import { relevantTo } from '../bundle/relevance.ts';
 import { toolAt } from '../bundle/tools.ts';
 import { type BundleView, hasFamily, viewOf } from '../bundle/view.ts';
@@ -137,41 +138,27 @@ export interface TracedPath extends Omit<Outcome, 'path'> {
 
 /**
  * Traces the first packet of a connection on one node.
- * @returns the paths, or problems: the tracer fails on rules that it does not understand
+ * @throws Stopped with problems, also for rules that the tracer does not understand
  */
-export function traceOnNode(
-  files: BundleFiles,
-  asked: TraceQuestion | ServiceQuestion,
-): NodeTrace | readonly Problem[] {
+export function traceOnNode(files: BundleFiles, asked: TraceQuestion | ServiceQuestion): NodeTrace {
   const view = viewOf(files);
-  if (!('index' in view)) return view;
-  if (!view.nodes.has(asked.node)) return [unknownNode(asked.node, view)];
+  if (!view.nodes.has(asked.node)) throw new Stopped(unknownNode(asked.node, view));
   const node = nodeOf(view, asked.node);
   try {
-    const question = 'service' in asked ? questionOf(view, node, asked) : asked;
-    return isProblem(question) ? [question] : answer(view, node, question);
+    return answer(view, node, 'service' in asked ? questionOf(view, node, asked) : asked);
   } catch (error) {
-    if (error instanceof ReviewStopped) return error.problems;
-    if (error instanceof TraceError)
-      return [
-        problem(
-          node.name,
-          error.message,
-          'Render the bundle again: the tracer understands the rules that `sluice render` writes',
-        ),
-      ];
-    throw error;
+    if (!(error instanceof TraceError)) throw error;
+    const hint = 'Render the bundle again: the tracer understands the rules that `sluice render` writes';
+    throw stopped(node.name, error.message, hint);
   }
 }
 
 /** A question with the assumptions made for it. */
 type CompleteQuestion = TraceQuestion & { readonly assumed?: readonly string[] };
 
-function questionOf(view: BundleView, node: NodeOf, asked: ServiceQuestion): CompleteQuestion | Problem {
+function questionOf(view: BundleView, node: NodeOf, asked: ServiceQuestion): CompleteQuestion {
   const family = asked.from === 'node' ? undefined : parseAddress(asked.from)?.family;
-  const frontend = frontendOf(view, node.file.profile, asked, family);
-  if (isProblem(frontend)) return frontend;
-  const { key, ...to } = frontend;
+  const { key, ...to } = frontendOf(view, node.file.profile, asked, family);
   const { node: name, from, layout } = asked;
   const assumed = [
     `the destination is the ClusterIP of ${key}, ${printEndpoint(to.destination, to.port)}/${to.protocol}`,
@@ -179,23 +166,16 @@ function questionOf(view: BundleView, node: NodeOf, asked: ServiceQuestion): Com
   return { node: name, from, layout, ...(asked.in === undefined ? {} : { in: asked.in }), ...to, assumed };
 }
 
-function answer(view: BundleView, node: NodeOf, question: CompleteQuestion): NodeTrace | readonly Problem[] {
+function answer(view: BundleView, node: NodeOf, question: CompleteQuestion): NodeTrace {
   const { family, layout, assumed = [] } = question;
   const profile = node.file.profile;
   if (!hasFamily(view, profile, family))
-    return [problem(node.name, `profile ${profile} has no ${family} rules`, 'Trace to an address of the other family')];
+    throw stopped(node.name, `profile ${profile} has no ${family} rules`, 'Trace to an address of the other family');
   const paths = pathsFor(view, node, question);
   const program = layout === 'tree' ? wholeProgram(view, node, family, layout) : programOf(view, node, family, paths);
-  const sent = packetOf(view, node, program, question);
-  if (!('packet' in sent)) return [sent];
-  return {
-    node: node.name,
-    profile,
-    layout,
-    packet: sent.packet,
-    assumed: [...assumed, ...sent.assumed],
-    ways: tracedPaths(view, node, program, sent.packet, paths),
-  };
+  const { packet, assumed: also } = packetOf(view, node, program, question);
+  const ways = tracedPaths(view, node, program, packet, paths);
+  return { node: node.name, profile, layout, packet, assumed: [...assumed, ...also], ways };
 }
 
 function pathsFor(
@@ -213,7 +193,7 @@ interface SentPacket {
 }
 
 /** The node itself sends from its own address, or from the destination if it carries that; its packets have no incoming interface. */
-function packetOf(view: BundleView, node: NodeOf, program: NodeProgram, question: TraceQuestion): SentPacket | Problem {
+function packetOf(view: BundleView, node: NodeOf, program: NodeProgram, question: TraceQuestion): SentPacket {
   const { family, destination, protocol, port, from } = question;
   const to = { family, destination, protocol, port };
   const own = factOf(node, family, 'address');
@@ -229,7 +209,7 @@ function packetOf(view: BundleView, node: NodeOf, program: NodeProgram, question
   const isLoopback = destination.startsWith('127.') || destination === '::1';
   const source = isLoopback ? destination : own;
   if (source === undefined)
-    return problem(node.name, `the bundle has no ${family} address of the node`, 'Give a source address with --from');
+    throw stopped(node.name, `the bundle has no ${family} address of the node`, 'Give a source address with --from');
   const packet = asSent({ ...to, source }, program);
   const isBound = packet.source !== source;
   return { packet, assumed: isBound ? [`the source is ${destination} too: the node carries this address`] : [] };
@@ -254,14 +234,9 @@ function tracedPaths(
   }));
 }
 
-function problem(node: string, message: string, hint: string): Problem {
-  return {
-    code: 'RULE_REFUSED',
-    level: 'error',
-    object: `Node ${node}`,
-    message: message.startsWith('Cannot') ? message : `Cannot trace the packet: ${message}`,
-    hint,
-  };
+function stopped(node: string, why: string, hint: string): Stopped {
+  const message = why.startsWith('Cannot') ? why : `Cannot trace the packet: ${why}`;
+  return new Stopped({ code: 'RULE_REFUSED', level: 'error', object: `Node ${node}`, message, hint });
 }
 
 function unknownNode(name: string, view: BundleView): Problem {

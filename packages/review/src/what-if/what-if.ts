@@ -1,5 +1,5 @@
 import type { BundleFiles } from '@sluice/bundle';
-import { compareText, type Problem } from '@sluice/netfilter';
+import { compareText, type Problem, Stopped } from '@sluice/netfilter';
 import type { HeaderNotes } from '../bundle/header.ts';
 import { type BundleView, viewOf } from '../bundle/view.ts';
 import type { EndpointFacts, PortFacts } from '../facts/facts.ts';
@@ -153,14 +153,14 @@ export const breaks = ({ gone, partly, dark, overloaded }: FailureRow): boolean 
 
 /**
  * Judges failures by what a bundle declares.
- * @returns the rows, the worst first; or the problems of the bundle, also when a place of `without` is not in it
+ * @returns the rows, the worst first
+ * @throws Stopped with the problems of the bundle, also when a place of `without` is not in it
  */
-export function whatIf(files: BundleFiles, question: WhatIfQuestion): WhatIf | readonly Problem[] {
+export function whatIf(files: BundleFiles, question: WhatIfQuestion): WhatIf {
   const view = viewOf(files);
-  if (!('index' in view)) return view;
   const failures = failuresOf(view);
   const unknown = question.without.filter((place) => !isKnown(failures, place));
-  if (unknown.length > 0) return unknown.map((place) => unknownPlace(failures, place));
+  if (unknown.length > 0) throw new Stopped(unknown.map((place) => unknownPlace(failures, place)));
   const context = { view, failures, settings: question.settings, today: question.today };
   const most = question.sharePercent / 100;
   const rows = failuresToJudge(failures, question).map((places) => rowOf(context, places, most));

@@ -1,18 +1,9 @@
 import { reasonOf } from '@sluice/cli';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, Stopped } from '@sluice/netfilter';
 import { exitCodes } from '../../exit.ts';
 import { reportProblems } from '../output/output.ts';
 
-/** Ends a command with a problem outside of the input, such as an unreadable file. */
-export class Stopped extends Error {
-  override readonly name = 'Stopped';
-  readonly problem: Problem;
-
-  constructor(problem: Problem) {
-    super(problem.message);
-    this.problem = problem;
-  }
-}
+export { Stopped };
 
 /**
  * Runs a function that reads `path`.
@@ -60,7 +51,7 @@ export function orStop<T>(read: T | Problem): Exclude<T, Problem> {
 
 /** Prints why a command failed. Returns the exit code. */
 export function reportFailure(error: unknown): number {
-  reportProblems([error instanceof Stopped ? error.problem : internal(error)]);
+  reportProblems(error instanceof Stopped ? error.problems : [internal(error)]);
   return exitCodes.problem;
 }
 

@@ -56,7 +56,7 @@ async function runOn(source: SourceFile, config: FunctionConfig): Promise<Functi
     return write(inputOf({ change: { sources: [source], problems: [] }, base }, config), config);
   } catch (error) {
     if (!(error instanceof Stopped)) throw error;
-    return { exit: exitCodes.problem, problems: [error.problem] };
+    return { exit: exitCodes.problem, problems: error.problems };
   }
 }
 

@@ -5,7 +5,7 @@ import { type Bisection, printBisection } from '../../emit/history.ts';
 import { exitCodes } from '@sluice/renderer/exit.ts';
 import { type Commit, readCommit, readCommits } from '@sluice/renderer/load/git/commit.ts';
 import { BundleHistory, type HistoryStep } from '@sluice/renderer/load/git/history.ts';
-import { nodeOf, ReviewStopped } from '../../bundle/node.ts';
+import { nodeOf, orProblems } from '../../bundle/node.ts';
 import { toolAt } from '../../bundle/tools.ts';
 import { hasFamily, viewOf } from '../../bundle/view.ts';
 import { familiesOf } from '../../facts/read.ts';
@@ -195,18 +195,15 @@ const badWords = (why: string): Problem => ({
  * @param paths the Service files to read
  */
 function refusalOf(files: BundleFiles, node: string, paths: readonly string[]): Problem | undefined {
-  const view = viewOf(files);
-  if (!('index' in view)) return view[0];
-  const profile = view.nodes.get(node)!.profile;
-  try {
+  const [problem] = orProblems(() => {
+    const view = viewOf(files);
+    const { profile } = view.nodes.get(node)!;
     for (const family of families) {
       if (!hasFamily(view, profile, family)) continue;
       const own = paths.filter((path) => files.has(path) && familiesOf(toolAt(path).tool).includes(family));
       programOf(view, nodeOf(view, node), family, own);
     }
-    return undefined;
-  } catch (error) {
-    if (error instanceof ReviewStopped) return error.problems[0];
-    throw error;
-  }
+    return [];
+  });
+  return problem;
 }

@@ -15,10 +15,9 @@ import { type ReadSources, readSources, type SourceFile } from '@sluice/renderer
 import { render } from '@sluice/renderer/render/render.ts';
 import { diffBundles, isSame } from '../../diff/diff.ts';
 import { bundleAt } from '@sluice/renderer/commands/bundle/bundle-at.ts';
-import { reading } from '@sluice/renderer/commands/failure/failure.ts';
+import { reading, Stopped } from '@sluice/renderer/commands/failure/failure.ts';
 import { isStopped, joinProblems } from '@sluice/renderer/commands/failure/problems.ts';
 import { readConfigFile, siblingAllocations } from '@sluice/renderer/commands/input/input.ts';
-import { reportProblems } from '@sluice/renderer/commands/output/output.ts';
 import { print, progress } from '@sluice/renderer/commands/output/progress.ts';
 
 /** How to render a directory of manifests for a comparison. */
@@ -108,11 +107,8 @@ export async function diffCommand(old: string, updated: string, options: DiffOpt
   const before = await sideAt(old, options);
   progress(`reading ${updated}`);
   const after = await sideAt(updated, options);
-  if (isRefused(before) || isRefused(after)) {
-    // Both sides share one sluice.yaml: its problems are printed once.
-    reportProblems([before, after].filter(isRefused).flat());
-    return exitCodes.problem;
-  }
+  // Both sides share one sluice.yaml: its problems are printed once.
+  if (isRefused(before) || isRefused(after)) throw new Stopped([before, after].filter(isRefused).flat());
   if (options.raw) {
     const files = [...patches(before, after)];
     print(options.output === 'json' ? document('RawDiff', { files }) : files.map(({ patch }) => patch).join(''));
@@ -123,10 +119,6 @@ export async function diffCommand(old: string, updated: string, options: DiffOpt
     return printPage({ old: { name: old, files: before }, updated: { name: updated, files: after } });
   }
   const diff = diffBundles(before, after);
-  if (!('flows' in diff)) {
-    reportProblems(diff);
-    return exitCodes.problem;
-  }
   print(printDiff(diff, options.output));
   return isSame(diff) ? exitCodes.done : exitCodes.different;
 }
@@ -140,10 +132,6 @@ async function printPage(sides: ReportSides): Promise<number> {
     import('../../emit/report/html.ts'),
   ]);
   const report = reportOn({ old: sides.old.files, updated: sides.updated.files });
-  if (!('diff' in report)) {
-    reportProblems(report);
-    return exitCodes.problem;
-  }
   print(reportHtml(report, sides));
   return isSame(report.diff) ? exitCodes.done : exitCodes.different;
 }

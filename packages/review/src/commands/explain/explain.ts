@@ -26,10 +26,8 @@ export async function explainCommand(query: string, options: ExplainOptions): Pr
   progress(`reading ${options.dir}`);
   const files = bundleAt(options.dir);
   const explanation = explain(files, query, options.node);
-  if (explanation === undefined || 'code' in explanation) {
-    reportProblems([explanation ?? notFound(query, options.dir, files)]);
-    return exitCodes.problem;
-  }
+  if (explanation === undefined || 'code' in explanation)
+    throw new Stopped(explanation ?? notFound(query, options.dir, files));
   const manifest =
     options.manifests === undefined || explanation.service === undefined
       ? undefined

@@ -1,5 +1,5 @@
 import { columns, document } from '@sluice/cli';
-import { addAll, compareText, type Problem } from '@sluice/netfilter';
+import { compareText, Stopped } from '@sluice/netfilter';
 import { nodesOf, ResolveCache, summariseNode } from '@sluice/bundle';
 import { exitCodes } from '@sluice/renderer/exit.ts';
 import { bundleAt } from '@sluice/renderer/commands/bundle/bundle-at.ts';
@@ -18,38 +18,17 @@ interface NodeRow {
 /** `sluice ls`: prints profiles, nodes and their versions. */
 export function lsCommand(dir: string, options: { readonly output: 'text' | 'json' }): number {
   progress(`reading ${dir}`);
-  const listed = list(dir);
-  if ('problems' in listed) {
-    reportProblems(listed.problems);
-    return exitCodes.problem;
-  }
-  reportProblems(listed.without);
-  print(options.output === 'json' ? json(listed.cluster, listed.rows) : text(listed.rows));
-  return exitCodes.done;
-}
-
-interface BundleListing {
-  readonly cluster: string;
-  readonly rows: readonly NodeRow[];
-  /** `NODES_MISSING` for a bundle without nodes. */
-  readonly without: readonly Problem[];
-}
-
-function list(dir: string): BundleListing | { problems: readonly Problem[] } {
   const files = bundleAt(dir);
   reportProblems(incomplete(dir, files));
   const names = nodesOf(files);
   progress(`resolving ${names.length} nodes`);
   const cache = new ResolveCache();
-  const problems: Problem[] = [];
   const rows: NodeRow[] = [];
   let cluster = '';
   for (const name of names) {
     const node = summariseNode(files, name, cache);
-    if (!('version' in node)) {
-      addAll(problems, node);
-      break; // the other nodes of the profile would report the same problem
-    }
+    // The other nodes of the profile would report the same problem.
+    if (!('version' in node)) throw new Stopped(node);
     cluster = node.cluster.name;
     const { zone } = node.nodeFile;
     rows.push({
@@ -59,7 +38,9 @@ function list(dir: string): BundleListing | { problems: readonly Problem[] } {
       version: node.version,
     });
   }
-  return problems.length > 0 ? { problems } : { cluster, rows, without: withoutNodes(files) };
+  reportProblems(withoutNodes(files));
+  print(options.output === 'json' ? json(cluster, rows) : text(rows));
+  return exitCodes.done;
 }
 
 function json(cluster: string, rows: readonly NodeRow[]): string {

@@ -7,7 +7,6 @@ import { bundleAt } from '@sluice/renderer/commands/bundle/bundle-at.ts';
 import { fileNames } from '@sluice/renderer/commands/bundle/file-names.ts';
 import { Stopped } from '@sluice/renderer/commands/failure/failure.ts';
 import { observationAt, placesIn } from '../input/observation.ts';
-import { reportProblems } from '@sluice/renderer/commands/output/output.ts';
 import { print, progress, say } from '@sluice/renderer/commands/output/progress.ts';
 
 interface ParityOptions {
@@ -27,22 +26,19 @@ export function parityCommand(path: string, dir: string, options: ParityOptions)
   if (!nodesOf(files).includes(node)) throw new Stopped(nodeIsGone(node, path, dir));
   progress('tracing packets');
   const whole = parityOf(files, seen, node, placesIn(path, text));
-  if (!('result' in whole)) return refused(whole);
   const report = options.base === undefined ? whole : sinceBase(whole, seen, options.base);
-  if (!('result' in report)) return refused(report);
   print(printParity({ report, observed: path, fileOf: fileNames(files, dir) }, options.output));
   return exitOf[report.result];
 }
 
 /** What `base` does not differ in; the whole report where it does not have the node, as before a change that adds it. */
-function sinceBase(whole: ParityReport, seen: Observation, base: string): ParityReport | readonly Problem[] {
+function sinceBase(whole: ParityReport, seen: Observation, base: string): ParityReport {
   const files = bundleAt(base);
   if (!nodesOf(files).includes(seen.node)) {
     say(`${base} has no node ${seen.node}: no difference is left out\n`);
     return whole;
   }
-  const before = parityOf(files, seen, seen.node);
-  return 'result' in before ? newSince(before, whole) : before;
+  return newSince(parityOf(files, seen, seen.node), whole);
 }
 
 const nodeIsGone = (node: string, path: string, dir: string): Problem => ({
@@ -51,11 +47,6 @@ const nodeIsGone = (node: string, path: string, dir: string): Problem => ({
   message: `Cannot compare ${path} with ${dir}: the bundle has no node ${node}`,
   hint: `Remove ${path} if the node left the cluster; else add its Node to the input and render`,
 });
-
-function refused(problems: readonly Problem[]): number {
-  reportProblems(problems);
-  return exitCodes.problem;
-}
 
 const exitOf = {
   equivalent: exitCodes.done,

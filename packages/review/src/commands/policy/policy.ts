@@ -10,8 +10,7 @@ import { policyIn } from '../input/settings.ts';
 import { bundleAt } from '@sluice/renderer/commands/bundle/bundle-at.ts';
 import { joinProblems } from '@sluice/renderer/commands/failure/problems.ts';
 import { emptyInput } from '@sluice/renderer/commands/input/empty.ts';
-import { reportProblems } from '@sluice/renderer/commands/output/output.ts';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, Stopped } from '@sluice/netfilter';
 import { isMap, type Json, type KubeObject, listOf, mapOf } from '@sluice/renderer/render/model/kube.ts';
 import { readObjects } from '@sluice/renderer/render/read/read.ts';
 import type { ReadSlice } from '@sluice/renderer/render/read/slice.ts';
@@ -32,31 +31,24 @@ interface PolicyOptions {
 export async function policyCommand(dir: string, options: PolicyOptions): Promise<number> {
   const today = dayOf(options.today);
   const settings = policyIn(options.config);
-  if (settings === undefined) return exitCodes.problem;
   progress(`reading ${dir}`);
   const files = bundleAt(dir);
   const base = options.base === undefined ? {} : { base: bundleAt(options.base) };
   const input = options.filename && (await readReviewed(options.filename, options.recursive ?? false));
-  if (input === 'refused') return exitCodes.problem;
   progress('checking the policy');
   const result = checkPolicy({ files, ...base, ...(input && { input }), settings, today });
-  if (!('findings' in result)) {
-    reportProblems(result);
-    return exitCodes.problem;
-  }
   const config = options.config === undefined ? {} : { config: options.config };
   print(printPolicy({ result, bundle: dir, ...config }, options.output));
   return failing(result, options.strict ?? false).length === 0 ? exitCodes.done : exitCodes.different;
 }
 
-/** Reads the objects of `-f`; `refused` when they cannot be read and their problems have been printed. */
-async function readReviewed(filename: readonly string[], recursive: boolean): Promise<ReviewedInput | 'refused'> {
+/** Reads the objects of `-f`. @throws Stopped when they cannot be read */
+async function readReviewed(filename: readonly string[], recursive: boolean): Promise<ReviewedInput> {
   const read = emptyInput(await readSources(filename, { recursive, stdin: process.stdin }), '-f', recursive);
   const { objects, problems } = load(read.sources);
   const found = joinProblems(read.problems, problems).filter(({ level }) => level === 'error');
-  if (found.length === 0) return reviewedInput(objects);
-  reportProblems(found);
-  return 'refused';
+  if (found.length > 0) throw new Stopped(found);
+  return reviewedInput(objects);
 }
 
 /**

@@ -17,7 +17,6 @@ import { breaks, type FailureRow, whatIf, type WhatIf as JudgedFailures } from '
 import { bundleAt } from '@sluice/renderer/commands/bundle/bundle-at.ts';
 import { dayOf } from '@sluice/renderer/commands/input/day.ts';
 import { policyIn } from '../input/settings.ts';
-import { reportProblems } from '@sluice/renderer/commands/output/output.ts';
 import { print, progress } from '@sluice/renderer/commands/output/progress.ts';
 
 interface ReportOptions {
@@ -38,23 +37,14 @@ interface ReportOptions {
 export async function reportCommand(old: string, updated: string, options: ReportOptions): Promise<number> {
   const today = dayOf(options.today);
   const settings = policyIn(options.config);
-  if (settings === undefined) return exitCodes.problem;
   progress('reading');
   const before = { name: old, files: bundleAt(old) };
   const after = { name: updated, files: bundleAt(updated) };
   progress('comparing');
   const policy = options.config === undefined ? {} : { policy: { settings, today } };
   const judged = options.whatIf === true ? judge(after.files, settings, today) : undefined;
-  if (judged !== undefined && !('rows' in judged)) {
-    reportProblems(judged);
-    return exitCodes.problem;
-  }
-  const whatIfs = judged === undefined ? {} : { whatIf: reportedFailures(judged) };
+  const whatIfs = judged && { whatIf: reportedFailures(judged) };
   const report = reportOn({ old: before.files, updated: after.files, ...policy, ...whatIfs });
-  if (!('diff' in report)) {
-    reportProblems(report);
-    return exitCodes.problem;
-  }
   progress('writing');
   const config = options.config === undefined ? {} : { config: options.config };
   print(await printed(report, { old: before, updated: after, ...config }, options));
@@ -62,7 +52,7 @@ export async function reportCommand(old: string, updated: string, options: Repor
 }
 
 /** Every single zone and node. */
-function judge(files: BundleFiles, settings: PolicySettings, today: string): ReturnType<typeof whatIf> {
+function judge(files: BundleFiles, settings: PolicySettings, today: string): JudgedFailures {
   progress('judging failures');
   const sharePercent = settings.survives?.sharePercent ?? policyDefaults.survivesSharePercent;
   return whatIf(files, { without: [], endpoints: false, sharePercent, settings, today });

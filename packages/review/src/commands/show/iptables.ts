@@ -14,6 +14,7 @@ import {
   type ResolvedRules,
   sectionsOf,
   settledProgram,
+  Stopped,
   tableNames,
   type Tool,
 } from '@sluice/netfilter';
@@ -27,12 +28,12 @@ export const rulesTool = (tool: Tool): ShownTool => ({
   lines: ({ rules }) => tableNames.flatMap((table) => rules[familyOf[tool]]?.[table].rules ?? []),
 });
 
-function rulesText(node: ResolvedNode, tool: Tool, options: Shown, host: ShownHost): string | readonly Problem[] {
+function rulesText(node: ResolvedNode, tool: Tool, options: Shown, host: ShownHost): string {
   const family = familyOf[tool];
   const rules = node.rules[family];
   if (rules === undefined || !modeFacts[node.profile.mode].hasTables) return '';
   const filled = fillRules(rules, host.values(family));
-  if ('code' in filled) return [filled];
+  if ('code' in filled) throw new Stopped(filled);
   if (options.layout === 'tree') return treeText(node, filled, family, options.service, host.facts);
   if (options.service !== undefined) {
     const sections = tableNames.map((table) => ({ table, ...filled[table] }));
@@ -42,7 +43,8 @@ function rulesText(node: ResolvedNode, tool: Tool, options: Shown, host: ShownHo
       .join('');
   }
   const linked = linkFlat(filled, family, undefined, node.profile.mode);
-  return linked.problems.length > 0 ? linked.problems : printProgram(linked.program);
+  if (linked.problems.length > 0) throw new Stopped(linked.problems);
+  return printProgram(linked.program);
 }
 
 function treeText(
@@ -51,11 +53,11 @@ function treeText(
   family: Family,
   service: string | undefined,
   facts: HostFacts | undefined,
-): string | readonly Problem[] {
-  if (!modeFacts[node.profile.mode].hasServiceChains) return [noTree(node)];
+): string {
+  if (!modeFacts[node.profile.mode].hasServiceChains) throw new Stopped(noTree(node));
   const known = facts ? { knowsBpf: facts.knowsBpf, provideKubeChains: facts.providesKubeChains } : {};
   const linked = linkTree(sectionsOf(rules), { family, ...known });
-  if (linked.problems.length > 0) return linked.problems;
+  if (linked.problems.length > 0) throw new Stopped(linked.problems);
   const program = settledProgram(linked.program);
   if (service === undefined) return printProgram(program);
   return tableNames.map((table) => printPart(table, partOfService(program[table], service))).join('');

@@ -1,5 +1,13 @@
 import type { ResolvedNode } from '@sluice/bundle';
-import { type NftState, printFrontends, printNft, type Problem, readNft, readNftFiles } from '@sluice/netfilter';
+import {
+  type NftState,
+  printFrontends,
+  printNft,
+  type Problem,
+  readNft,
+  readNftFiles,
+  Stopped,
+} from '@sluice/netfilter';
 import { type NftPhase, nftPhases } from './nft-phases.ts';
 import type { Shown, ShownTool } from './tool.ts';
 
@@ -12,10 +20,10 @@ export const tableTool: ShownTool = {
 };
 
 /** The table with all elements, for a kernel without it; of one Service its elements and the chains of their lists. */
-function nftText({ nft }: ResolvedNode, { service }: Shown): string | readonly Problem[] {
+function nftText({ nft }: ResolvedNode, { service }: Shown): string {
   if (!nft) return '';
   const state = service === undefined ? readNft(nft) : readNftFiles(nft);
-  if ('problems' in state) return state.problems;
+  if ('problems' in state) throw new Stopped(state.problems);
   return service === undefined ? printNft(state) : printFrontends(state);
 }
 
@@ -26,16 +34,14 @@ function nftText({ nft }: ResolvedNode, { service }: Shown): string | readonly P
 export function releasePhases(
   from: readonly [dir: string, node: ResolvedNode],
   to: ResolvedNode,
-): readonly NftPhase[] | readonly Problem[] {
-  const states: NftState[] = [];
-  for (const [dir, { node, nft }] of [from, ['the bundle', to] as const]) {
-    if (!nft) return [noNftTable(node, dir)];
+): readonly NftPhase[] {
+  const [old, desired] = [from, ['the bundle', to] as const].map(([dir, { node, nft }]): NftState => {
+    if (!nft) throw new Stopped(noNftTable(node, dir));
     const state = readNft(nft);
-    if ('problems' in state) return state.problems;
-    states.push(state);
-  }
-  const [old, desired] = states as [NftState, NftState];
-  return nftPhases(old, desired);
+    if ('problems' in state) throw new Stopped(state.problems);
+    return state;
+  });
+  return nftPhases(old!, desired!);
 }
 
 function noNftTable(node: string, dir: string): Problem {

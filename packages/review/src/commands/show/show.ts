@@ -1,4 +1,5 @@
-import { type BundleFiles, clusterFile, isProblem, nodeFile, type ResolvedNode, resolveNode } from '@sluice/bundle';
+import { orStop, Stopped } from '@sluice/renderer/commands/failure/failure.ts';
+import { type BundleFiles, clusterFile, nodeFile, type ResolvedNode, resolveNode } from '@sluice/bundle';
 import type { Format } from '@sluice/cli';
 import {
   fillHost,
@@ -34,16 +35,11 @@ const virtualTool = (tool: VirtualTool): ShownTool => ({
 });
 
 /** Sets or virtual servers: the lines of one Service, or all of them merged. */
-function virtualText(
-  node: ResolvedNode,
-  tool: VirtualTool,
-  options: Shown,
-  host: ShownHost,
-): string | readonly Problem[] {
+function virtualText(node: ResolvedNode, tool: VirtualTool, options: Shown, host: ShownHost): string {
   if (!node.ipvs) return '';
   if (options.service !== undefined) return fileLines(node.ipvs[tool], tool, host.ipvs);
   const state = readIpvs(node.ipvs, node.profile.families, host.ipvs);
-  if ('problems' in state) return state.problems;
+  if ('problems' in state) throw new Stopped(state.problems);
   return tool === 'ipset' ? printSets(state) : printServers(state);
 }
 
@@ -67,15 +63,15 @@ interface ShowOptions extends Shown {
 
 /** `sluice show`: prints the resolved rules of a node as native text. */
 export function showCommand(dir: string, options: ShowOptions): number {
-  const shown = show(dir, options);
-  if (!('parts' in shown)) {
-    reportProblems(shown);
-    return exitCodes.problem;
-  }
-  const { node, parts } = shown;
+  const { node, parts } = show(dir, options);
   if (options.output === 'json') printDocument('json', 'NodeText', { node: node.node, version: node.version, parts });
   else print(parts.map((part) => printOfTool(part, parts.length > 1)).join(''));
   return exitCodes.done;
+}
+
+interface ShownNode {
+  readonly node: ResolvedNode;
+  readonly parts: readonly ToolText[];
 }
 
 /** The text for one tool. */
@@ -93,57 +89,37 @@ const printOfTool = ({ tool, text, phase, because }: ToolText, isOfSeveral: bool
   return isOfSeveral && text !== '' ? `# ${shownTools[tool].loader}\n${text}` : text;
 };
 
-function show(
-  dir: string,
-  options: ShowOptions,
-): { readonly node: ResolvedNode; readonly parts: readonly ToolText[] } | readonly Problem[] {
-  const facts = options.host === undefined ? undefined : readHostFile(options.host, options.node);
-  if (facts && isProblem(facts)) return [facts];
-  if (options.from !== undefined && (options.tool !== 'nft' || options.service !== undefined)) return [wrongFrom];
-  const resolved = resolve(dir, options);
-  if (!('node' in resolved)) return resolved;
-  const { all, node } = resolved;
+function show(dir: string, options: ShowOptions): ShownNode {
+  const facts = options.host === undefined ? undefined : orStop(readHostFile(options.host, options.node));
+  if (options.from !== undefined && (options.tool !== 'nft' || options.service !== undefined))
+    throw new Stopped(wrongFrom);
+  const { all, node } = resolve(dir, options);
   if (options.from !== undefined) return showRelease(node, options.from, options);
-  if (options.service !== undefined && !hasService(all, options.service)) return [noService(options.service, dir, all)];
+  if (options.service !== undefined && !hasService(all, options.service))
+    throw new Stopped(noService(options.service, dir, all));
   const tools = options.tool === undefined ? toolsInOrder : [options.tool];
   const host = new ShownHost(node, facts);
-  const parts: ToolText[] = [];
-  for (const tool of tools) {
-    const text = shownTools[tool].text(node, options, host);
-    if (typeof text !== 'string') return text;
-    parts.push({ tool, text });
-  }
+  const parts = tools.map((tool) => ({ tool, text: shownTools[tool].text(node, options, host) }));
   if (!facts) say(printHostNotes(hostNotes(node, linesOf(node, tools, options))));
   if (options.layout === 'tree' && options.service !== undefined) say(namesNote);
   return { node, parts };
 }
 
 /** A node of a bundle, from the files that are needed. */
-function resolve(
-  dir: string,
-  options: ShowOptions,
-): { readonly all: BundleFiles; readonly node: ResolvedNode } | readonly Problem[] {
+function resolve(dir: string, options: ShowOptions): { readonly all: BundleFiles; readonly node: ResolvedNode } {
   const all = bundleAt(dir);
   reportProblems(incomplete(dir, all));
   const isWanted = wanted(options);
   const node = resolveNode(new Map([...all].filter(([path]) => isWanted(path))), options.node);
-  return 'version' in node ? { all, node } : node;
+  if (!('version' in node)) throw new Stopped(node);
+  return { all, node };
 }
 
 /** The transactions that bring a node from one bundle to another. */
-function showRelease(
-  node: ResolvedNode,
-  from: string,
-  options: ShowOptions,
-): { readonly node: ResolvedNode; readonly parts: readonly ToolText[] } | readonly Problem[] {
-  const before = resolve(from, options);
-  if (!('node' in before)) return before;
-  const phases = releasePhases([from, before.node], node);
-  return isProblems(phases) ? phases : { node, parts: phases.map((phase) => ({ tool: 'nft' as const, ...phase })) };
+function showRelease(node: ResolvedNode, from: string, options: ShowOptions): ShownNode {
+  const phases = releasePhases([from, resolve(from, options).node], node);
+  return { node, parts: phases.map((phase) => ({ tool: 'nft', ...phase })) };
 }
-
-const isProblems = (phases: readonly NftPhase[] | readonly Problem[]): phases is readonly Problem[] =>
-  phases.some((phase) => 'code' in phase);
 
 const wrongFrom: Problem = {
   code: 'CONFIG_UNSUPPORTED',

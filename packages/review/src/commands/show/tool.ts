@@ -1,5 +1,5 @@
 import type { ResolvedNode } from '@sluice/bundle';
-import type { BundleTool, Problem } from '@sluice/netfilter';
+import type { BundleTool } from '@sluice/netfilter';
 import type { Layout } from '../../flows/layout.ts';
 import type { ShownHost } from './host.ts';
 
@@ -18,8 +18,8 @@ export interface Shown {
 export interface ShownTool {
   /** The command that loads the text. */
   readonly loader: string;
-  /** The text, `''` if the node has none, or why the node would refuse it. */
-  text(node: ResolvedNode, shown: Shown, host: ShownHost): string | readonly Problem[];
+  /** The text, `''` if the node has none. @throws Stopped with the problems for which the node would refuse it */
+  text(node: ResolvedNode, shown: Shown, host: ShownHost): string;
   /** The lines of the bundle that are shown, as far as they depend on the machine. */
   lines(node: ResolvedNode): readonly string[];
 }

@@ -6,7 +6,6 @@ import { secondsOf } from '@sluice/renderer/load/git/time.ts';
 import { traceOnNode } from '../../trace/trace-node.ts';
 import { nodeRan, type ReceiptOptions } from '@sluice/delivery/commands/evidence/node-ran.ts';
 import { orStop } from '@sluice/renderer/commands/failure/failure.ts';
-import { reportProblems } from '@sluice/renderer/commands/output/output.ts';
 import { print, progress } from '@sluice/renderer/commands/output/progress.ts';
 import { type PacketOptions, questionOf } from '../question/question.ts';
 
@@ -29,10 +28,6 @@ export function traceAt(when: string, dir: string, options: AtOptions): number {
   const commit = readCommit(history.place, orStop(history.resolve(when, options.branch)));
   const files = orStop(history.filesOf(options.node, orStop(history.step(commit.id))));
   const trace = traceOnNode(files, question);
-  if (!('ways' in trace)) {
-    reportProblems(trace);
-    return exitCodes.problem;
-  }
   const asked = secondsOf(when) ?? commit.seconds;
   const ran = nodeRan(files, options, { committed: commit.seconds, asked });
   print(printTraceAt({ commit, trace, ...(ran && { ran }) }, options.output));

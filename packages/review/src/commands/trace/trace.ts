@@ -1,4 +1,4 @@
-import { isProblem, observationProblem } from '@sluice/bundle';
+import { observationProblem } from '@sluice/bundle';
 import { printLiveTrace, printTrace } from '../../emit/trace.ts';
 import { exitCodes } from '@sluice/renderer/exit.ts';
 import { openTree } from '@sluice/renderer/load/tree.ts';
@@ -7,7 +7,6 @@ import { traceOnNode } from '../../trace/trace-node.ts';
 import { bundleAt } from '@sluice/renderer/commands/bundle/bundle-at.ts';
 import { reading, Stopped } from '@sluice/renderer/commands/failure/failure.ts';
 import { observationAt, placesIn } from '../input/observation.ts';
-import { reportProblems } from '@sluice/renderer/commands/output/output.ts';
 import { print, progress } from '@sluice/renderer/commands/output/progress.ts';
 import { badOption, type FlowOptions, liveQuestionOf, questionOf } from '../question/question.ts';
 import type { AtOptions } from './trace-at.ts';
@@ -34,10 +33,6 @@ export async function traceCommand(dir: string, options: TraceOptions): Promise<
   const question = questionOf({ ...options, node });
   progress(`reading ${dir}`);
   const traced = reading(dir, () => traceOnNode(bundleAt(dir, openTree), question));
-  if (!('ways' in traced)) {
-    reportProblems(traced);
-    return exitCodes.problem;
-  }
   print(printTrace(traced, options.output));
   return exitCodes.done;
 }
@@ -54,10 +49,6 @@ function traceObserved(path: string, options: TraceOptions): number {
       observationProblem(`Cannot trace on node ${options.node} with ${path}: it is of node ${seen.node}`),
     );
   const traced = traceLive(seen, question, placesIn(path, text));
-  if (isProblem(traced)) {
-    reportProblems([traced]);
-    return exitCodes.problem;
-  }
   print(printLiveTrace(traced, options.output));
   return traced.unread.length + traced.missing.length > 0 ? exitCodes.problem : exitCodes.done;
 }

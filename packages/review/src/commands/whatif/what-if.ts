@@ -8,7 +8,6 @@ import { bundleAt } from '@sluice/renderer/commands/bundle/bundle-at.ts';
 import { Stopped } from '@sluice/renderer/commands/failure/failure.ts';
 import { dayOf } from '@sluice/renderer/commands/input/day.ts';
 import { policyIn } from '../input/settings.ts';
-import { reportProblems } from '@sluice/renderer/commands/output/output.ts';
 import { print, progress } from '@sluice/renderer/commands/output/progress.ts';
 
 interface WhatIfOptions {
@@ -28,16 +27,11 @@ export function whatIfCommand(dir: string, options: WhatIfOptions): number {
   const today = dayOf(options.today);
   const without = (options.without ?? []).map(placeOf);
   const settings = policyIn(options.config);
-  if (settings === undefined) return exitCodes.problem;
   progress(`reading ${dir}`);
   const files = bundleAt(dir);
   progress('judging failures');
   const sharePercent = options.share ?? settings.survives?.sharePercent ?? policyDefaults.survivesSharePercent;
   const judged = whatIf(files, { without, endpoints: options.endpoints ?? false, sharePercent, settings, today });
-  if (!('rows' in judged)) {
-    reportProblems(judged);
-    return exitCodes.problem;
-  }
   print(printWhatIf(judged, dir, options.output));
   return options.exitCode === true && judged.rows.some(breaks) ? exitCodes.different : exitCodes.done;
 }
