@@ -8,7 +8,6 @@ import {
   makeCertificate,
   type ParityCertificate,
   parityNamespace,
-  isProblem,
   type ParityReport,
   printCertificate,
   readParityReport,
@@ -16,7 +15,7 @@ import {
 import { replaceFile } from '@sluice/renderer/emit/file.ts';
 import { exitCodes } from '@sluice/renderer/exit.ts';
 import { signText } from '../evidence/ssh-keygen.ts';
-import { reading, Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
+import { orStop, reading, Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
 import { printDocument, reportProblems } from '@sluice/renderer/commands/output/output.ts';
 import { print } from '@sluice/renderer/commands/output/progress.ts';
 
@@ -51,8 +50,7 @@ export function certifyCommand(
 
 function readReport(file: string): ParityReport {
   const text = reading(file, () => readFileSync(file === '-' ? 0 : file, 'utf8'));
-  const parity = readParityReport(file, text);
-  if (isProblem(parity)) throw new Stopped(parity);
+  const parity = orStop(readParityReport(file, text));
   return parity;
 }
 

@@ -1,7 +1,6 @@
 import {
   endpointsNamespace,
   fileDigest,
-  isProblem,
   type WavesOpening,
   readOpening,
   readRelease,
@@ -16,7 +15,7 @@ import {
 import type { Problem } from '@sluice/netfilter';
 import type { RolloutTarget } from '../../fleet/fleet.ts';
 import { readReleaseDirectory } from '@sluice/renderer/load/release.ts';
-import { reading, Stopped } from '@sluice/renderer/commands/failure/failure.ts';
+import { orStop, reading, Stopped } from '@sluice/renderer/commands/failure/failure.ts';
 
 /** A release with the number of its open waves. */
 export interface StagedRelease {
@@ -34,8 +33,7 @@ export interface StagedRelease {
  * @throws Stopped when the directory is not a valid release
  */
 export function stagedRelease(dir: string): StagedRelease {
-  const directory = reading(dir, () => readReleaseDirectory(dir));
-  if (isProblem(directory)) throw new Stopped(directory);
+  const directory = orStop(reading(dir, () => readReleaseDirectory(dir)));
   const misfit = sumsMisfit(directory.sums, directory.digests);
   if (misfit !== undefined) throw new Stopped(notWhole(dir, misfit));
   const release = orStop(readRelease(directory.release));
@@ -56,15 +54,6 @@ function isSignedForEndpointsOnly(signatures: readonly string[]): boolean {
   const isFor = (namespace: SignatureNamespace): boolean =>
     signatures.some((signature) => typeof readSignature(signature, namespace) !== 'string');
   return isFor(endpointsNamespace) && !isFor(releaseNamespace);
-}
-
-/**
- * What was read.
- * @throws Stopped when it is a problem
- */
-export function orStop<T extends object>(read: T | Problem): T {
-  if (isProblem(read)) throw new Stopped(read);
-  return read;
 }
 
 /** The release to compare a fleet with. */

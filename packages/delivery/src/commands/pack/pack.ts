@@ -6,7 +6,6 @@ import {
   changesSince,
   fileDigest,
   filesOfNode,
-  isProblem,
   nodeFile,
   type NodeInRelease,
   printArchive,
@@ -22,7 +21,7 @@ import { writeOutput } from '@sluice/renderer/emit/file.ts';
 import { exitCodes } from '@sluice/renderer/exit.ts';
 import { readRegular } from '@sluice/transport/files/regular.ts';
 import { readWholeRelease, type WholeRelease, withoutSignature } from '@sluice/renderer/load/whole-release.ts';
-import { reading, Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
+import { orStop, reading, Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
 import { clearProgress, print, progress, say } from '@sluice/renderer/commands/output/progress.ts';
 import { printDocument, reportProblems } from '@sluice/renderer/commands/output/output.ts';
 
@@ -43,8 +42,7 @@ interface PackOptions {
 export function packCommand(dir: string, { node, all, base, output, report }: PackOptions): number {
   if (node === undefined && all !== true) throw new Stopped(whose);
   progress(`reading ${dir}`);
-  const whole = reading(dir, () => readWholeRelease(dir));
-  if (isProblem(whole)) throw new Stopped(whole);
+  const whole = orStop(reading(dir, () => readWholeRelease(dir)));
   const files = node === undefined ? whole.files : partOf(dir, whole, node);
   const archive = base === undefined ? { files } : changes(files, base, node);
   progress(`packing ${archive.files.size} files`);
@@ -124,8 +122,7 @@ function nodeIn(base: string, sums: string, name: string): NodeInRelease | undef
   const text = readBase(base, releaseFile).toString('utf8');
   if (named.get(releaseFile) !== fileDigest(text))
     throw new Stopped(noBase(base, `the digest of ${releaseFile} does not match ${sumsFile}`));
-  const release = readRelease(text);
-  if (isProblem(release)) throw new Stopped(release);
+  const release = orStop(readRelease(text));
   const profile = profileOf(release, name);
   return profile === undefined ? undefined : { name, profile };
 }

@@ -3,7 +3,6 @@ import {
   fileDigest,
   filesOfNode,
   isOpeningFile,
-  isProblem,
   isSignatureFile,
   readPath,
   readRelease,
@@ -25,7 +24,7 @@ import { registryContent } from '@sluice/transport/content/registry.ts';
 import { pullRelease } from '@sluice/transport/content/pull.ts';
 import { isDigest, readReference } from '@sluice/transport/registry/reference.ts';
 import { atRegistry } from '../failure/at-registry.ts';
-import { Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
+import { orStop, Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
 import { progress, say } from '@sluice/renderer/commands/output/progress.ts';
 import { printDocument } from '@sluice/renderer/commands/output/output.ts';
 
@@ -50,8 +49,7 @@ export async function pullCommand(spec: string, { output, report, node, plainHtt
   const misfit = sumsMisfit(sums, new Map([...files].map(([path, text]) => [path, fileDigest(text)])));
   if (misfit !== undefined) throw new Stopped(invalid(spec, `SHA256SUMS does not match the files: ${misfit}`));
   progress(`writing ${output}`);
-  const done = writing(output, () => write(output, files));
-  if (typeof done !== 'string') throw new Stopped(done);
+  const done = orStop(writing(output, () => write(output, files)));
   for (const why of passedOver) say(`ignored: ${why.slice(0, 500).replaceAll(/[^\x20-\x7e]/g, '?')}\n`);
   const signatures = [...files.keys()].filter(isSignatureFile).length;
   say(
@@ -72,8 +70,7 @@ function write(output: string, files: PulledFiles): 'same' | 'written' | Problem
 }
 
 function profileIn(spec: string, files: PulledFiles, node: string): string {
-  const release = readRelease(files.get(releaseFile) ?? '');
-  if (isProblem(release)) throw new Stopped(release);
+  const release = orStop(readRelease(files.get(releaseFile) ?? ''));
   const found = Object.hasOwn(release.nodes, node) ? release.nodes[node]?.profile : undefined;
   if (found !== undefined) return found;
   throw new Stopped({

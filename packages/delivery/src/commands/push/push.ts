@@ -1,4 +1,3 @@
-import { isProblem } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
 import { exitCodes } from '@sluice/renderer/exit.ts';
@@ -7,7 +6,7 @@ import { packRelease } from '@sluice/transport/content/pack.ts';
 import { type Pushed, pushRelease } from '@sluice/transport/content/push.ts';
 import { RegistryClient } from '@sluice/transport/registry/client.ts';
 import { isTag, readReference } from '@sluice/transport/registry/reference.ts';
-import { reading, Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
+import { orStop, reading, Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
 import { print, progress, say } from '@sluice/renderer/commands/output/progress.ts';
 import { writeLayout } from '../../emit/layout.ts';
 import { atRegistry } from '../failure/at-registry.ts';
@@ -25,11 +24,9 @@ interface PushOptions {
 export async function pushCommand(dir: string, spec: string, { plainHttp, output }: PushOptions): Promise<number> {
   const target = readTarget(spec, plainHttp === true);
   progress(`reading ${dir}`);
-  const whole = reading(dir, () => readWholeRelease(dir));
-  if (isProblem(whole)) throw new Stopped(whole);
+  const whole = orStop(reading(dir, () => readWholeRelease(dir)));
   progress(`sending to ${target.place}`);
-  const pushed = await atRegistry(() => target.push(whole));
-  if (isProblem(pushed)) throw new Stopped(pushed);
+  const pushed = orStop(await atRegistry(() => target.push(whole)));
   const { serial, cluster } = whole.release;
   reportProblems(withoutSignature(dir, whole.files, 'release', 'push it again: only the signature is sent'));
   const { layers, sent, attachments } = pushed;

@@ -20,7 +20,7 @@ import { readText } from '@sluice/renderer/load/tree.ts';
 import { bundleAt } from '@sluice/renderer/commands/bundle/bundle-at.ts';
 import { incomplete } from '@sluice/renderer/commands/bundle/complete.ts';
 import { nameOf, type Ordinal } from '../evidence/ordinal.ts';
-import { Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
+import { orStop, Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
 import { printDocument, reportProblems } from '@sluice/renderer/commands/output/output.ts';
 import { print, progress, say } from '@sluice/renderer/commands/output/progress.ts';
 import { type FoundRelease, readFound, refuseRest, refuseReviewed } from './output.ts';
@@ -193,8 +193,7 @@ function textsOf(files: BundleFiles, release: Release, waves: string | undefined
 function write(output: string, files: BundleFiles, { release, texts }: Candidate, { text }: FoundRelease): boolean {
   const objection = (): Problem | undefined =>
     readText(output, releaseFile) === text ? undefined : meanwhile(output, release);
-  const done = writing(output, () => writeRelease(output, files, texts, objection));
-  if (typeof done !== 'string') throw new Stopped(done);
+  const done = orStop(writing(output, () => writeRelease(output, files, texts, objection)));
   return done === 'same';
 }
 

@@ -14,10 +14,9 @@ import {
   wavesMismatch,
 } from '@sluice/bundle';
 import { compareText, type Problem, terminalText } from '@sluice/netfilter';
-import { reading, Stopped } from '@sluice/renderer/commands/failure/failure.ts';
+import { orStop, reading, Stopped } from '@sluice/renderer/commands/failure/failure.ts';
 import { readText } from '@sluice/renderer/load/tree.ts';
 import { nodesText } from '../../emit/fleet/words.ts';
-import { orStop } from '../evidence/target.ts';
 import { labelsOf } from '../input/node-labels.ts';
 
 /** The waves of a release. */

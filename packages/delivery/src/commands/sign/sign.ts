@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import {
   endpointsNamespace,
   fileDigest,
-  isProblem,
   readRelease,
   releaseNamespace,
   type Release,
@@ -15,7 +14,7 @@ import type { Format } from '@sluice/cli';
 import { besideRelease, writeSignature } from '../../emit/release.ts';
 import { exitCodes } from '@sluice/renderer/exit.ts';
 import { readReleaseDirectory } from '@sluice/renderer/load/release.ts';
-import { reading, Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
+import { orStop, reading, Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
 import { nameOf } from '../evidence/ordinal.ts';
 import { signText } from '../evidence/ssh-keygen.ts';
 import { say } from '@sluice/renderer/commands/output/progress.ts';
@@ -34,13 +33,11 @@ interface SignOptions {
  * is the public key) or from a token, and asks for passphrase and touch itself.
  */
 export function signCommand(dir: string, { key, as: label, endpoints = false, output }: SignOptions): number {
-  const release = reading(dir, () => readReleaseDirectory(dir));
-  if ('code' in release) throw new Stopped(release);
+  const release = orStop(reading(dir, () => readReleaseDirectory(dir)));
   const misfit = sumsMisfit(release.sums, release.digests);
   if (misfit !== undefined)
     throw new Stopped(cannot(dir, `its files do not match SHA256SUMS: ${misfit}`, 'Make the release again'));
-  const what = readRelease(release.release);
-  if (isProblem(what)) throw new Stopped(what);
+  const what = orStop(readRelease(release.release));
   if (endpoints) checkUpdate(dir, what);
   const namespace = endpoints ? endpointsNamespace : releaseNamespace;
   const file = signatureFile(label);

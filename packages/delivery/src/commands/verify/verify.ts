@@ -1,3 +1,4 @@
+import { document } from '@sluice/cli';
 import { existsSync, readFileSync } from 'node:fs';
 import { compareText, type Problem } from '@sluice/netfilter';
 import {
@@ -22,7 +23,7 @@ import {
 } from '@sluice/bundle';
 import { exitCodes } from '@sluice/renderer/exit.ts';
 import { readReleaseDirectory, type ReleaseDirectory } from '@sluice/renderer/load/release.ts';
-import { reading, Stopped } from '@sluice/renderer/commands/failure/failure.ts';
+import { orStop, reading, Stopped } from '@sluice/renderer/commands/failure/failure.ts';
 import { print, progress, say } from '@sluice/renderer/commands/output/progress.ts';
 import { sshKeygen, whoSigned } from '../evidence/ssh-keygen.ts';
 import { reportProblems } from '@sluice/renderer/commands/output/output.ts';
@@ -40,20 +41,17 @@ interface VerifiedSigners extends Signed {
 
 /** `sluice verify`: checks a release as a node does, except for the node's name and the serial that it has accepted. */
 export function verifyCommand(dir: string, options: VerifyOptions): number {
-  const directory = reading(dir, () => readReleaseDirectory(dir));
-  if ('code' in directory) throw new Stopped(directory);
+  const directory = orStop(reading(dir, () => readReleaseDirectory(dir)));
   progress(`checking the signatures of ${dir}`);
   const signed = verifySignatures(directory, options);
-  if ('problems' in signed) return refuse(signed.problems);
   const misfit = sumsMisfit(directory.sums, directory.digests);
-  if (misfit !== undefined) return refuse([invalid(`SHA256SUMS does not match the files: ${misfit}`)]);
-  const release = readRelease(directory.release);
-  if (isProblem(release)) return refuse([release]);
+  if (misfit !== undefined) throw new Stopped(invalid(`SHA256SUMS does not match the files: ${misfit}`));
+  const release = orStop(readRelease(directory.release));
   if (signed.onlyEndpoints && release.revision === undefined)
-    return refuse([onlyEndpoints(`release ${release.serial} is not an endpoint update`)]);
+    throw new Stopped(onlyEndpoints(`release ${release.serial} is not an endpoint update`));
   progress('resolving nodes');
   const wrong = [...wrongContent(release, directory), ...wrongWaves(release, directory)];
-  if (wrong.length > 0) return refuse(wrong);
+  if (wrong.length > 0) throw new Stopped(wrong);
   for (const why of signed.passedOver) say(`ignored: ${why}\n`);
   const late = expired(release, `${new Date().toISOString().slice(0, 19)}Z`);
   if (late) reportProblems([late]);
@@ -61,29 +59,21 @@ export function verifyCommand(dir: string, options: VerifyOptions): number {
   return exitCodes.done;
 }
 
-function refuse(problems: readonly Problem[]): number {
-  reportProblems(problems);
-  return exitCodes.problem;
-}
-
-function verifySignatures(
-  directory: ReleaseDirectory,
-  options: VerifyOptions,
-): VerifiedSigners | { problems: readonly Problem[] } {
-  const { allowedSigners, threshold } = options;
+function verifySignatures(directory: ReleaseDirectory, { allowedSigners, threshold }: VerifyOptions): VerifiedSigners {
   if (!existsSync(sshKeygen)) throw new Stopped(noTool);
   const signers = readSigners(
     allowedSigners,
     reading(allowedSigners, () => readFileSync(allowedSigners, 'utf8')),
   );
-  if ('problems' in signers) return signers;
+  if ('problems' in signers) throw new Stopped(signers.problems);
   const never = unreachable(allowedSigners, signers, threshold);
-  if (never) return { problems: [never] };
+  if (never) throw new Stopped(never);
   const signed = whoSigned(directory.sums, directory.signatures, signers);
   const tooFew = unsigned(signed, threshold);
   if (!tooFew) return signed;
   const updaters = whoSigned(directory.sums, directory.signatures, signers, endpointsNamespace);
-  return updaters.principals.length === 0 ? { problems: [tooFew] } : { ...updaters, onlyEndpoints: true };
+  if (updaters.principals.length === 0) throw new Stopped(tooFew);
+  return { ...updaters, onlyEndpoints: true };
 }
 
 /** Checks release.yaml against the files. The directory may lack nodes and profiles; what is there must match. */
@@ -180,16 +170,13 @@ function json(
   directory: ReleaseDirectory,
 ): string {
   const opened = openedOf(directory);
-  const document = {
-    apiVersion: 'sluice.dev/v1alpha1',
-    kind: 'VerifiedRelease',
+  return document('VerifiedRelease', {
     ...release,
     signers: principals,
     ...(only ? { onlyEndpoints: only } : {}),
     passedOver,
     ...(opened ? { waves: opened } : {}),
-  };
-  return `${JSON.stringify(document, null, 2)}\n`;
+  });
 }
 
 function invalid(why: string): Problem {

@@ -1,8 +1,8 @@
-import { isProblem, type Observation, observationLimits, observationProblem, readObservation } from '@sluice/bundle';
+import { type Observation, observationLimits, observationProblem, readObservation } from '@sluice/bundle';
 import { printStatements } from '@sluice/netfilter';
 import { readRegular } from '@sluice/transport/files/regular.ts';
 import type { PlaceOf } from '../../observed/place.ts';
-import { reading, Stopped } from '@sluice/renderer/commands/failure/failure.ts';
+import { orStop, reading, Stopped } from '@sluice/renderer/commands/failure/failure.ts';
 import { statSync } from 'node:fs';
 
 /** Reads a file of `sluiced observe`. @throws Stopped when it cannot be read */
@@ -12,8 +12,7 @@ export function observationAt(path: string): { readonly seen: Observation; reado
   if (bytes === undefined || typeof bytes === 'string')
     throw new Stopped(observationProblem(`Cannot read ${path}: ${bytes ?? 'it does not exist'}`));
   const text = bytes.toString('utf8');
-  const seen = readObservation(path, text);
-  if (isProblem(seen)) throw new Stopped(seen);
+  const seen = orStop(readObservation(path, text));
   return { seen, text };
 }
 

@@ -1,3 +1,4 @@
+import { orStop } from '@sluice/renderer/commands/failure/failure.ts';
 import type { HostFacts, ResolvedNode } from '@sluice/bundle';
 import {
   type Family,
@@ -32,8 +33,7 @@ function rulesText(node: ResolvedNode, tool: Tool, options: Shown, host: ShownHo
   const family = familyOf[tool];
   const rules = node.rules[family];
   if (rules === undefined || !modeFacts[node.profile.mode].hasTables) return '';
-  const filled = fillRules(rules, host.values(family));
-  if ('code' in filled) throw new Stopped(filled);
+  const filled = orStop(fillRules(rules, host.values(family)));
   if (options.layout === 'tree') return treeText(node, filled, family, options.service, host.facts);
   if (options.service !== undefined) {
     const sections = tableNames.map((table) => ({ table, ...filled[table] }));
