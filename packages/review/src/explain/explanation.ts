@@ -1,3 +1,5 @@
+import { compareText } from '@sluice/netfilter';
+import type { BundleFiles } from '@sluice/bundle';
 import type { PortFacts } from '../facts/facts.ts';
 import type { Layout } from '../flows/layout.ts';
 
@@ -20,11 +22,18 @@ export interface Explanation {
 }
 
 /** A line of a file of the bundle. */
-interface BundleLine {
+export interface BundleLine {
   readonly file: string;
   readonly line: number;
   readonly text: string;
 }
+
+/** The lines of all files whose paths end so, by path. */
+export const linesOf = (files: BundleFiles, end: string): readonly BundleLine[] =>
+  [...files]
+    .filter(([path]) => path.endsWith(end))
+    .toSorted(([a], [b]) => compareText(a, b))
+    .flatMap(([path, text]) => placesIn(path, text, () => true));
 
 /** A Service port; only its key for chains and rules. */
 export type ExplainedPort = Pick<PortFacts, 'key'> & Partial<Pick<PortFacts, 'addresses' | 'nodePort' | 'endpoints'>>;

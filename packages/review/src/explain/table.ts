@@ -1,7 +1,7 @@
 import { withoutGuard, serviceOf } from '@sluice/bundle';
 import type { BundleFiles } from '@sluice/bundle';
-import { compareText, readListName } from '@sluice/netfilter';
-import type { Explanation } from './explanation.ts';
+import { readListName } from '@sluice/netfilter';
+import { type Explanation, linesOf } from './explanation.ts';
 
 /** What each set and map of mode nftables holds; `4` and `6` are the families. */
 const sets: Readonly<Record<string, string>> = {
@@ -150,17 +150,4 @@ function wantedOf(element: string): WantedElement {
 function hasElement(line: string, { start, end }: WantedElement): boolean {
   const elements = line.slice(line.indexOf('{ ') + 2, -2).split(', ');
   return elements.some((one) => (one === start || one.startsWith(`${start} `)) && one.endsWith(end));
-}
-
-interface PlacedLine {
-  readonly file: string;
-  readonly line: number;
-  readonly text: string;
-}
-
-function linesOf(files: BundleFiles, end: string): readonly PlacedLine[] {
-  const paths = [...files.keys()].filter((path) => path.endsWith(end)).toSorted(compareText);
-  return paths.flatMap((file) =>
-    (files.get(file) ?? '').split('\n').map((text, index): PlacedLine => ({ file, line: index + 1, text })),
-  );
 }

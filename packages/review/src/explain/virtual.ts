@@ -1,7 +1,7 @@
 import { withoutGuard, serviceOf } from '@sluice/bundle';
 import type { BundleFiles } from '@sluice/bundle';
-import { compareText, findSet, knownSet, readSetLine } from '@sluice/netfilter';
-import type { Explanation } from './explanation.ts';
+import { findSet, knownSet, readSetLine } from '@sluice/netfilter';
+import { type Explanation, linesOf } from './explanation.ts';
 
 /** A search in `.ipset` or `.ipvs` files. */
 interface LineSearch {
@@ -20,15 +20,14 @@ export function explainVirtual(files: BundleFiles, text: string): Explanation | 
   const words = text.split(/\s+/);
   const wanted = serverWanted(words) ?? setWanted(words);
   if (!wanted) return 'other-form';
-  const lines = linesOf(files, wanted.tool);
+  const lines = linesOf(files, `.${wanted.tool}`).filter((one) => one.text !== '' && !one.text.startsWith('#'));
   for (const matches of wanted.matches) {
-    const found = lines.filter(({ bare }) => matches(bare));
-    if (found.length === 0) continue;
-    const services = new Set(found.flatMap(({ service }) => service ?? []));
-    const places = found.map(({ file, line, text: whole }) => ({ file, line, text: whole }));
+    const places = lines.filter((one) => matches(withoutGuard(one.text)));
+    if (places.length === 0) continue;
+    // Base files are of no Service.
+    const services = new Set(places.map(({ file }) => serviceOf(file)).filter(Boolean));
     const [service] = services;
-    const isOne = services.size === 1 && service !== undefined;
-    return { ...(isOne ? { service } : {}), places, meaning: wanted.meaning };
+    return { ...(service !== undefined && services.size === 1 && { service }), places, meaning: wanted.meaning };
   }
   return undefined;
 }
@@ -114,24 +113,4 @@ function isEntry(line: string, entry: string): boolean {
 function isOnNode(line: string, entry: string): boolean {
   const comma = entry.indexOf(',');
   return comma > 0 && line.includes(' ${') && line.endsWith(`}${entry.slice(comma)}`);
-}
-
-interface PlacedLine {
-  readonly file: string;
-  readonly line: number;
-  readonly text: string;
-  readonly bare: string;
-  readonly service?: string;
-}
-
-function linesOf(files: BundleFiles, tool: LineSearch['tool']): readonly PlacedLine[] {
-  const paths = [...files.keys()].filter((path) => path.endsWith(`.${tool}`)).toSorted(compareText);
-  return paths.flatMap((file) => {
-    const service = serviceOf(file);
-    const own = service === '' ? {} : { service };
-    return (files.get(file) ?? '').split('\n').flatMap((text, index): PlacedLine[] => {
-      if (text === '' || text.startsWith('#')) return [];
-      return [{ file, line: index + 1, text, bare: withoutGuard(text), ...own }];
-    });
-  });
 }
