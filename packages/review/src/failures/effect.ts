@@ -1,8 +1,9 @@
+import { clusterLists, localLists, usable } from '../bundle/endpoints.ts';
 import { compareText } from '@sluice/netfilter';
 import type { HeaderNote } from '../bundle/header.ts';
 import type { Outage, Survivors } from './failure.ts';
 import type { DeclaredPort } from './ports.ts';
-import { clusterLists, localLists, sharesOf, usable } from './selection.ts';
+import { sharesOf } from './selection.ts';
 
 /** What a failure does to one port of a Service. */
 export interface PortEffect {

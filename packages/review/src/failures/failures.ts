@@ -1,10 +1,10 @@
+import { usable } from '../bundle/endpoints.ts';
 import { addressOfEndpoint, compareText } from '@sluice/netfilter';
 import type { HeaderNote } from '../bundle/header.ts';
 import type { BundleView } from '../bundle/view.ts';
 import { type Baseline, baselineOf, effectOn, type PortEffect } from './effect.ts';
 import { allNodes, type FailedPlace, type Outage, outageOf } from './failure.ts';
 import { type DeclaredPort, declaredPorts } from './ports.ts';
-import { usable } from './selection.ts';
 
 /** The failures of a bundle, and what each does. */
 export interface Failures {

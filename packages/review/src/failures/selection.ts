@@ -1,50 +1,7 @@
+import { clusterLists, localLists } from '../bundle/endpoints.ts';
 import type { HeaderNote } from '../bundle/header.ts';
 import type { Survivors } from './failure.ts';
 import type { DeclaredPort } from './ports.ts';
-
-/** The endpoints of a port that nodes use for a policy Cluster: by the node's name, else by its zone, else all. */
-interface ClusterLists {
-  readonly byNode: ReadonlyMap<string, readonly HeaderNote[]>;
-  readonly byZone: ReadonlyMap<string, readonly HeaderNote[]>;
-  readonly rest: readonly HeaderNote[];
-}
-
-/** The ready endpoints or, where there are none, those that terminate but still serve (KEP-1669). */
-export function usable(endpoints: readonly HeaderNote[]): readonly HeaderNote[] {
-  const ready = endpoints.filter((endpoint) => endpoint.ready);
-  return ready.length > 0 ? ready : endpoints.filter(({ terminating, serving }) => terminating && serving);
-}
-
-/** The lists of all nodes at once. Hints count only where every ready endpoint has some (`CategorizeEndpoints` of kube-proxy). */
-export function clusterLists(endpoints: readonly HeaderNote[]): ClusterLists {
-  const ready = endpoints.filter((endpoint) => endpoint.ready);
-  const by = (hintsOf: (one: HeaderNote) => readonly string[]): ReadonlyMap<string, readonly HeaderNote[]> => {
-    const lists = new Map<string, HeaderNote[]>();
-    if (!ready.every((one) => hintsOf(one).length > 0)) return lists;
-    for (const one of ready)
-      for (const place of new Set(hintsOf(one))) {
-        const list = lists.get(place);
-        if (list) list.push(one);
-        else lists.set(place, [one]);
-      }
-    return lists;
-  };
-  return {
-    byNode: by(({ hintNodes }) => hintNodes),
-    byZone: by(({ hintZones }) => hintZones),
-    rest: usable(endpoints),
-  };
-}
-
-/** The usable endpoints on each node that has some, for a policy Local. */
-export function localLists(endpoints: readonly HeaderNote[]): ReadonlyMap<string, readonly HeaderNote[]> {
-  const lists = new Map<string, readonly HeaderNote[]>();
-  for (const [node, here] of Map.groupBy(endpoints, (one) => one.node)) {
-    const list = usable(here);
-    if (node !== undefined && list.length > 0) lists.set(node, list);
-  }
-  return lists;
-}
 
 /**
  * The share of each endpoint in the connections to the ClusterIP of a port, by text, if every node opens equally many; 0 to 1.

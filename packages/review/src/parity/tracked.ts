@@ -1,8 +1,9 @@
+import { usable } from '../bundle/endpoints.ts';
 import type { Observation, ObservedConnections, ParityConnection, ParityConnections } from '@sluice/bundle';
 import { addressOfEndpoint, type Family } from '@sluice/netfilter';
 import { placeOf } from '../flows/destinations.ts';
 import type { Destination } from '../flows/flow.ts';
-import { endpointsOf, usable } from '../prove/connection.ts';
+import { endpointsOf } from '../prove/connection.ts';
 import type { DeclaredFrontend } from '../prove/declared.ts';
 import type { ComparedModes } from './differing-case.ts';
 import { titleOf } from './frontends.ts';

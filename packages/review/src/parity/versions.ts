@@ -1,6 +1,7 @@
+import { localEndpoints, usable } from '../bundle/endpoints.ts';
 import type { Observation } from '@sluice/bundle';
 import type { Family, Mode, ProblemCode, TransportProtocol } from '@sluice/netfilter';
-import { endpointsOf, localEndpoints, usable } from '../prove/connection.ts';
+import { endpointsOf } from '../prove/connection.ts';
 import { verdictOf } from '../prove/mode-differences.ts';
 import type { DifferingCase, ObservedProxy } from './differing-case.ts';
 

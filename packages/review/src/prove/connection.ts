@@ -1,4 +1,4 @@
-import { cidrContains, compareText, type Family, perKey, perObject } from '@sluice/netfilter';
+import { cidrContains, compareText, type Family, perObject } from '@sluice/netfilter';
 import { valueOf } from '@sluice/bundle';
 import type { DeclaredFrontend } from './declared.ts';
 import type { Branch, Destination, FlowSource } from '../flows/flow.ts';
@@ -72,41 +72,6 @@ export function choice(
 }
 
 const inOrder = perObject((shares: ReadonlyMap<string, number>) => [...shares.keys()].toSorted(compareText));
-
-/** The ready endpoints or, where there are none, those that terminate but still serve (KEP-1669). */
-export const usable = perObject((endpoints: readonly HeaderNote[]): readonly HeaderNote[] => {
-  const ready = endpoints.filter((endpoint) => endpoint.ready);
-  return ready.length > 0 ? ready : endpoints.filter(({ terminating, serving }) => terminating && serving);
-});
-
-const localLists = perKey<readonly HeaderNote[], readonly HeaderNote[]>();
-
-/** The usable endpoints on the node itself. */
-export const localEndpoints = (endpoints: readonly HeaderNote[], { name }: NodeOf): readonly HeaderNote[] =>
-  localLists(endpoints, name, () => usable(endpoints.filter((endpoint) => endpoint.node === name)));
-
-const clusterLists = perKey<readonly HeaderNote[], readonly HeaderNote[]>();
-
-/**
- * The usable endpoints for a node under topology hints: those for the node, else those for its zone, else all. Hints count only where
- * every ready endpoint has some (`CategorizeEndpoints` in `pkg/proxy/topology.go`).
- */
-export const clusterEndpoints = (endpoints: readonly HeaderNote[], node: NodeOf): readonly HeaderNote[] =>
-  clusterLists(endpoints, `${node.name} ${node.file.zone ?? ''}`, () => forNode(endpoints, node));
-
-function forNode(endpoints: readonly HeaderNote[], { name, file }: NodeOf): readonly HeaderNote[] {
-  const ready = endpoints.filter((endpoint) => endpoint.ready);
-  const hinted = (
-    hintsOf: (note: HeaderNote) => readonly string[],
-    place: string | undefined,
-  ): readonly HeaderNote[] =>
-    place !== undefined && ready.every((note) => hintsOf(note).length > 0)
-      ? ready.filter((note) => hintsOf(note).includes(place))
-      : [];
-  const ofNode = hinted(({ hintNodes }) => hintNodes, name);
-  const ofZone = hinted(({ hintZones }) => hintZones, file.zone);
-  return [ofNode, ofZone].find((list) => list.length > 0) ?? usable(endpoints);
-}
 
 /** The variables in a match for traffic that is not from the node's pods: the first of all, and that of a whole match. */
 interface NotLocal {

@@ -1,7 +1,8 @@
+import { clusterEndpoints } from '../bundle/endpoints.ts';
 import { addressOfEndpoint, cidrContains, type Family } from '@sluice/netfilter';
 import { addNode, type OwnNodes } from '../flows/own-nodes.ts';
 import type { DeclaredFrontend } from './declared.ts';
-import { clusterEndpoints, endpointsOf } from './connection.ts';
+import { endpointsOf } from './connection.ts';
 import type { Distinctions } from '../flows/groups.ts';
 import { factOf, type NodeOf } from '../bundle/node.ts';
 import { provenModes } from './planes.ts';

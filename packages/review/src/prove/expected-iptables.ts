@@ -1,7 +1,7 @@
+import { clusterEndpoints, localEndpoints, usable } from '../bundle/endpoints.ts';
 import { addressOfEndpoint } from '@sluice/netfilter';
 import {
   choice,
-  clusterEndpoints,
   type DeclaredConnection,
   endpointsOf,
   type ExpectedOutcome,
@@ -9,8 +9,6 @@ import {
   isLocalPod,
   isOpen,
   knowsPods,
-  localEndpoints,
-  usable,
 } from './connection.ts';
 import type { HeaderNote } from '../bundle/header.ts';
 

@@ -1,14 +1,13 @@
+import { clusterEndpoints, localEndpoints } from '../bundle/endpoints.ts';
 import { addressOfEndpoint, compareText } from '@sluice/netfilter';
 import {
   affinityOf,
   type DeclaredConnection,
-  clusterEndpoints,
   endpointsOf,
   type ExpectedOutcome,
   isAllowed,
   isLocalPod,
   isOpen,
-  localEndpoints,
 } from './connection.ts';
 import type { HeaderNote } from '../bundle/header.ts';
 import { factOf } from '../bundle/node.ts';

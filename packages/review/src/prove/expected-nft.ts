@@ -1,3 +1,4 @@
+import { clusterEndpoints, localEndpoints, usable } from '../bundle/endpoints.ts';
 import {
   addressOfEndpoint,
   type NftFrontend,
@@ -10,7 +11,6 @@ import type { HeaderNote, HeaderNotes } from '../bundle/header.ts';
 import type { NodeOf } from '../bundle/node.ts';
 import {
   choice,
-  clusterEndpoints,
   type DeclaredConnection,
   endpointsOf,
   type ExpectedOutcome,
@@ -18,8 +18,6 @@ import {
   isLocalPod,
   isOpen,
   knowsPods,
-  localEndpoints,
-  usable,
 } from './connection.ts';
 
 /**

@@ -1,7 +1,8 @@
+import { localEndpoints, usable } from '../bundle/endpoints.ts';
 import { addressOfEndpoint, type Mode, modes, type ProblemCode } from '@sluice/netfilter';
 import type { DeclaredFrontend } from './declared.ts';
 import { loopback } from '../flows/destinations.ts';
-import { endpointsOf, localEndpoints, usable } from './connection.ts';
+import { endpointsOf } from './connection.ts';
 import type { FlowOutcome } from '../flows/flow.ts';
 import type { FlowRow } from '../flows/flows.ts';
 import type { NodeOf } from '../bundle/node.ts';

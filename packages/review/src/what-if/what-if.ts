@@ -1,3 +1,4 @@
+import { usable } from '../bundle/endpoints.ts';
 import type { BundleFiles } from '@sluice/bundle';
 import { compareText, type Problem, Stopped } from '@sluice/netfilter';
 import type { HeaderNotes } from '../bundle/header.ts';
@@ -8,7 +9,6 @@ import { isBroken, passes, type PortEffect } from '../failures/effect.ts';
 import type { FailedPlace, Outage } from '../failures/failure.ts';
 import { type Failures, failuresOf } from '../failures/failures.ts';
 import type { DeclaredPort } from '../failures/ports.ts';
-import { usable } from '../failures/selection.ts';
 import type { FindingLevel, PolicyCode } from '../policy/catalogue.ts';
 import { lostServices } from '../policy/changes.ts';
 import type { PolicyContext } from '../policy/context.ts';
