@@ -60,22 +60,20 @@ function choicesIn(frontend: NftFrontend, isLocal: boolean): readonly Choice[] {
   const slots = slotsOf(frontend, list);
   const ids = affinitySeconds === undefined ? undefined : endpointIds(list);
   const placed = placesOf(slots);
-  const choices = list.flatMap((endpoint): readonly Choice[] => {
+  const choices = list.flatMap((endpoint): Choice | readonly [] => {
     const end = endpoint.indexOf(' ');
     const destination = parseAddress(endpoint.slice(0, end));
     const place = placed.get(endpoint);
     if (!destination || !place) return [];
     const slot = slotOf(place.first, 'a', isLocal);
     const port = Number(endpoint.slice(endpoint.lastIndexOf(' ') + 1));
-    return [
-      {
-        share: place.count / slots.length,
-        endpoint: { destination, port, text: printNftEndpoint(endpoint) },
-        hit: ids
-          ? hitOf(`${isLocal ? 'lid' : 'id'}${n}`, `${key} . ${ids.get(endpoint)} : ${endpoint}`)
-          : hitOf(`${protocol}${n}`, `${address} . ${from} . ${slot} : ${endpoint}`),
-      },
-    ];
+    return {
+      share: place.count / slots.length,
+      endpoint: { destination, port, text: printNftEndpoint(endpoint) },
+      hit: ids
+        ? hitOf(`${isLocal ? 'lid' : 'id'}${n}`, `${key} . ${ids.get(endpoint)} : ${endpoint}`)
+        : hitOf(`${protocol}${n}`, `${address} . ${from} . ${slot} : ${endpoint}`),
+    };
   });
   // As outcomes are sorted.
   return choices.toSorted((a, b) => compareText(a.endpoint.text, b.endpoint.text));

@@ -37,17 +37,15 @@ function schedule(flow: TraceFlow, packet: Packet, world: World): readonly Trace
   return open.flatMap((real, index) => {
     const destination = parseAddress(real.address);
     if (!destination) return [];
-    return [
-      {
-        ...flow,
-        destination,
-        port: real.port,
-        translated: true,
-        by: { address: server.address, protocol, port: server.port },
-        probability: (flow.probability * (shares[index] ?? 0)) / sum,
-        trail: { hit: hit(key, server, real), before: flow.trail },
-      },
-    ];
+    return {
+      ...flow,
+      destination,
+      port: real.port,
+      translated: true,
+      by: { address: server.address, protocol, port: server.port },
+      probability: (flow.probability * (shares[index] ?? 0)) / sum,
+      trail: { hit: hit(key, server, real), before: flow.trail },
+    };
   });
 }
 

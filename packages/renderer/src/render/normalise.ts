@@ -63,16 +63,14 @@ function unmatchedPorts(read: ReadService, slices: readonly ReadSlice[]): Proble
     const title =
       port.name === '' ? `${port.port}/${port.protocol}, which has no name` : `"${port.name}"/${port.protocol}`;
     const target = /^[0-9]+$/.test(port.targetPort) ? '' : `, and that its pods have a port named "${port.targetPort}"`;
-    return [
-      {
-        code: 'ENDPOINT_WITHOUT_PORT',
-        level: 'warning',
-        at: read.object.origin.place(['spec', 'ports', port.index]),
-        object: `Service ${read.key}`,
-        message: `Cannot route port ${title}: the Service has endpoints, but none with a port of that name and protocol`,
-        hint: `Check that the EndpointSlices have the name of the Service's port${target}`,
-      },
-    ];
+    return {
+      code: 'ENDPOINT_WITHOUT_PORT',
+      level: 'warning',
+      at: read.object.origin.place(['spec', 'ports', port.index]),
+      object: `Service ${read.key}`,
+      message: `Cannot route port ${title}: the Service has endpoints, but none with a port of that name and protocol`,
+      hint: `Check that the EndpointSlices have the name of the Service's port${target}`,
+    };
   });
 }
 

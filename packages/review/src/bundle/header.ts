@@ -82,19 +82,17 @@ export function notesOf(header: readonly string[]): HeaderNotes {
   };
 }
 
-function portOf(line: string): readonly PortNote[] {
+function portOf(line: string): PortNote | readonly [] {
   const match = portForm.exec(line);
   if (!match) return [];
   const [, clusterIP = '', name = '', port = '', protocol = '', nodePort = '0'] = match;
-  return [
-    {
-      name,
-      clusterIP,
-      port: Number(port),
-      protocol: protocol.toLowerCase() as TransportProtocol,
-      nodePort: Number(nodePort),
-    },
-  ];
+  return {
+    name,
+    clusterIP,
+    port: Number(port),
+    protocol: protocol.toLowerCase() as TransportProtocol,
+    nodePort: Number(nodePort),
+  };
 }
 
 const endpointMark = 'endpoint ';
@@ -104,7 +102,7 @@ const states = /(?:^| )(not ready)?(?:(?:^| )(terminating)(, not serving)?)?$/;
 /** Optional clauses at the end of an endpoint's line. */
 const clausesForm = /(?:, weight (\d+))?(?:, for zones (\S+?))?(?:, for nodes (\S+))?$/;
 
-function endpointOf(whole: string): readonly HeaderNote[] {
+function endpointOf(whole: string): HeaderNote | readonly [] {
   if (!whole.startsWith(endpointMark)) return [];
   // Nearly no line has clauses: the expression would look for one from each of its letters.
   const clauses = whole.includes(', ') ? clausesForm.exec(whole) : undefined;
@@ -119,21 +117,19 @@ function endpointOf(whole: string): readonly HeaderNote[] {
     .split(' ')
     .filter(Boolean);
   const terminating = state?.[2] !== undefined;
-  return [
-    {
-      port,
-      text,
-      ...(node === undefined || node === '-' ? {} : { node }),
-      ...(zone === undefined ? {} : { zone }),
-      ready: state?.[1] === undefined,
-      // The block says `not serving` of terminating endpoints only.
-      serving: state?.[3] === undefined,
-      terminating,
-      weight: Number(weight),
-      hintZones: namesIn(zones),
-      hintNodes: namesIn(nodes),
-    },
-  ];
+  return {
+    port,
+    text,
+    ...(node === undefined || node === '-' ? {} : { node }),
+    ...(zone === undefined ? {} : { zone }),
+    ready: state?.[1] === undefined,
+    // The block says `not serving` of terminating endpoints only.
+    serving: state?.[3] === undefined,
+    terminating,
+    weight: Number(weight),
+    hintZones: namesIn(zones),
+    hintNodes: namesIn(nodes),
+  };
 }
 
 const noNames: readonly string[] = [];

@@ -12,7 +12,7 @@ import {
   printWords,
 } from '@sluice/netfilter';
 import { valueOf } from '@sluice/bundle';
-import type { Violation } from './finding.ts';
+import type { Violation, Violations } from './finding.ts';
 import { type ServiceEntry, hostsOf, lineOf } from '../facts/service-entries.ts';
 import type { PolicyContext } from './context.ts';
 
@@ -75,16 +75,14 @@ export function localAddresses(context: PolicyContext): readonly Violation[] {
     return [...new Set(hosts)].flatMap((host) => {
       const why = forbiddenEndpoint(host);
       if (why === undefined) return [];
-      return [
-        {
-          code: 'ENDPOINT_LOCAL' as const,
-          subject: facts.service,
-          message: `Cannot accept address ${host}: ${why}`,
-          hint: 'Use an address that leads to the same host from every node',
-          path,
-          line: lineOf(context.view, path, host),
-        },
-      ];
+      return {
+        code: 'ENDPOINT_LOCAL' as const,
+        subject: facts.service,
+        message: `Cannot accept address ${host}: ${why}`,
+        hint: 'Use an address that leads to the same host from every node',
+        path,
+        line: lineOf(context.view, path, host),
+      };
     });
   });
 }
@@ -102,16 +100,14 @@ export function takenAddresses(context: PolicyContext): readonly Violation[] {
         if (owner === undefined) return [];
         const mode = context.view.profiles.get(profile)?.mode ?? 'iptables';
         if (kind === 'load-balancer' && owner.isNode === true && !modeFacts[mode].bindsAddresses) return [];
-        return [
-          {
-            code: 'ADDRESS_TAKEN' as const,
-            subject: facts.service,
-            message: `Cannot give ${kind} address ${host} to ${facts.service}: it belongs to ${owner.name}`,
-            hint: 'Choose another address for the Service',
-            path,
-            line: lineOf(context.view, path, host),
-          },
-        ];
+        return {
+          code: 'ADDRESS_TAKEN' as const,
+          subject: facts.service,
+          message: `Cannot give ${kind} address ${host} to ${facts.service}: it belongs to ${owner.name}`,
+          hint: 'Choose another address for the Service',
+          path,
+          line: lineOf(context.view, path, host),
+        };
       }),
     ),
   );
@@ -127,23 +123,21 @@ export function rangesOfOneFamily(context: PolicyContext): readonly Violation[] 
     // Ranges in one family show the intent to restrict, even without a load-balancer address in that family.
     const isClosed = other.some(({ sourceRanges }) => sourceRanges.length > 0);
     if (!isOpen || !isClosed) return [];
-    return [
-      {
-        code: 'RANGES_ONE_FAMILY',
-        subject: facts.service,
-        message: `Cannot accept source ranges of one family: the ${facts.family} addresses of the load balancer are open to all sources`,
-        hint: `Add an ${facts.family} network to loadBalancerSourceRanges`,
-        path,
-        line: 1,
-      },
-    ];
+    return {
+      code: 'RANGES_ONE_FAMILY',
+      subject: facts.service,
+      message: `Cannot accept source ranges of one family: the ${facts.family} addresses of the load balancer are open to all sources`,
+      hint: `Add an ${facts.family} network to loadBalancerSourceRanges`,
+      path,
+      line: 1,
+    };
   });
 }
 
 /** Applies a rule to every Service of the bundle. */
 export function eachService(
   context: PolicyContext,
-  rule: (entry: ServiceEntry) => readonly Violation[],
+  rule: (entry: ServiceEntry) => Violations,
 ): readonly Violation[] {
   return [...context.services.values()].flatMap((list) => list.flatMap(rule));
 }

@@ -71,16 +71,14 @@ export function changedFacts(context: ChangeContext): readonly Violation[] {
     return factChanges(old?.facts, updated.facts).flatMap((change) => {
       const code = codeOf(change, old !== undefined);
       if (code === undefined) return [];
-      return [
-        {
-          code,
-          subject: updated.facts.service,
-          message: messageOf(change, nodesOfProfile(context.view, updated.profile).length),
-          hint: hints[code],
-          path: updated.path,
-          line: lineOf(context.view, updated.path, code === 'NODE_PORT_OPENED' ? `node port ${change.new}` : '#'),
-        },
-      ];
+      return {
+        code,
+        subject: updated.facts.service,
+        message: messageOf(change, nodesOfProfile(context.view, updated.profile).length),
+        hint: hints[code],
+        path: updated.path,
+        line: lineOf(context.view, updated.path, code === 'NODE_PORT_OPENED' ? `node port ${change.new}` : '#'),
+      };
     });
   });
 }
@@ -118,20 +116,18 @@ export function widenedRanges(context: ChangeContext): readonly Violation[] {
       const wider = port.sourceRanges.filter((range) => !before.some((known) => covers(known, range)));
       const isDropped = port.sourceRanges.length === 0;
       if (!isDropped && wider.length === 0) return [];
-      return [
-        {
-          code: 'RANGES_WIDENED' as const,
-          subject: updated.facts.service,
-          message: `Cannot admit more sources to ${port.key} (${updated.facts.family}): ${
-            isDropped
-              ? 'its source ranges are removed, so that it is open to all sources'
-              : `${wider.join(', ')} was not allowed before`
-          }`,
-          hint: 'Keep loadBalancerSourceRanges, or waive the finding with the reason for the wider ranges',
-          path: updated.path,
-          line: 1,
-        },
-      ];
+      return {
+        code: 'RANGES_WIDENED' as const,
+        subject: updated.facts.service,
+        message: `Cannot admit more sources to ${port.key} (${updated.facts.family}): ${
+          isDropped
+            ? 'its source ranges are removed, so that it is open to all sources'
+            : `${wider.join(', ')} was not allowed before`
+        }`,
+        hint: 'Keep loadBalancerSourceRanges, or waive the finding with the reason for the wider ranges',
+        path: updated.path,
+        line: 1,
+      };
     });
   });
 }

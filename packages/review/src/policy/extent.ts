@@ -14,14 +14,14 @@ import { familyOf, hasLines } from '@sluice/netfilter';
 import { type NodeOf, nodeOf, scopeOf } from '../bundle/node.ts';
 import { numberAndProtocolOf } from '../facts/facts.ts';
 import { virtualAt } from '../bundle/files.ts';
-import type { Violation } from './finding.ts';
+import type { Violation, Violations } from './finding.ts';
 import type { ChangeContext, PolicyContext } from './context.ts';
 import { policyDefaults } from './settings.ts';
 
 const bundle = { subject: 'bundle', path: 'cluster.yaml', line: 1 } as const;
 
 /** ENDPOINTS_CHANGED: the share of endpoints added to or removed from Services of both bundles. */
-export function endpointsChanged({ services, base, settings }: ChangeContext): readonly Violation[] {
+export function endpointsChanged({ services, base, settings }: ChangeContext): Violations {
   const most = settings.endpointsChangedPercent ?? policyDefaults.endpointsChangedPercent;
   const textsOf = (entries: typeof services, others: typeof services): Set<string> =>
     new Set(
@@ -39,14 +39,12 @@ export function endpointsChanged({ services, base, settings }: ChangeContext): r
   const changed = Math.max(without(old, updated), without(updated, old));
   const percent = (100 * changed) / Math.max(1, old.size);
   if (old.size === 0 || percent <= most) return [];
-  return [
-    {
-      ...bundle,
-      code: 'ENDPOINTS_CHANGED',
-      message: `${changed} of ${old.size} endpoints will change, more than ${most} %; review required`,
-      hint: 'Check that the input is complete; change them in several steps, or raise `policy.endpointsChangedPercent`',
-    },
-  ];
+  return {
+    ...bundle,
+    code: 'ENDPOINTS_CHANGED',
+    message: `${changed} of ${old.size} endpoints will change, more than ${most} %; review required`,
+    hint: 'Check that the input is complete; change them in several steps, or raise `policy.endpointsChangedPercent`',
+  };
 }
 
 /** The number of elements of the first set that are not in the second. */
@@ -55,21 +53,19 @@ function without(some: ReadonlySet<string>, others: ReadonlySet<string>): number
 }
 
 /** NODES_CHANGED: the share of nodes of both bundles with changed rules or settings. */
-export function nodesChanged(context: ChangeContext): readonly Violation[] {
+export function nodesChanged(context: ChangeContext): Violations {
   const { view, base, settings } = context;
   const most = settings.nodesChangedPercent ?? policyDefaults.nodesChangedPercent;
   const shared = [...view.nodes.keys()].filter((name) => base.view.nodes.has(name));
   const changed = changedPaths(base.view.files, view.files);
   const count = shared.filter((name) => isNodeChanged(context, name, changed)).length;
   if ((100 * count) / Math.max(1, shared.length) <= most) return [];
-  return [
-    {
-      ...bundle,
-      code: 'NODES_CHANGED',
-      message: `${count} of ${shared.length} nodes will change, more than ${most} %; review required`,
-      hint: 'Change one profile at a time, or raise `policy.nodesChangedPercent`',
-    },
-  ];
+  return {
+    ...bundle,
+    code: 'NODES_CHANGED',
+    message: `${count} of ${shared.length} nodes will change, more than ${most} %; review required`,
+    hint: 'Change one profile at a time, or raise `policy.nodesChangedPercent`',
+  };
 }
 
 /** Paths of changed files, by profile. */

@@ -15,6 +15,9 @@ export interface Violation {
   readonly line: number;
 }
 
+/** What a rule finds in one thing. */
+export type Violations = Violation | readonly Violation[];
+
 /** A violation with its level, as it is reported. */
 export interface PolicyFinding extends Violation {
   readonly level: FindingLevel;

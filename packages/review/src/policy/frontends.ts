@@ -10,16 +10,14 @@ export function deprecatedExternalIPs(context: PolicyContext): readonly Violatio
   return eachService(context, ({ path, facts }) => {
     const hosts = hostsOf(facts.ports, ['external']);
     if (hosts.length === 0) return [];
-    return [
-      {
-        code: 'EXTERNAL_IP_DEPRECATED',
-        subject: facts.service,
-        message: `Cannot rely on external IP ${hosts.join(', ')}: external IPs are ${externalIPsEnd}`,
-        hint: 'Use type LoadBalancer, or set `featureGates: {AllowServiceExternalIPs: true}` in time: /usr/share/doc/sluice/adopt.md',
-        path,
-        line: lineOf(context.view, path, `external address ${hosts[0]}`),
-      },
-    ];
+    return {
+      code: 'EXTERNAL_IP_DEPRECATED',
+      subject: facts.service,
+      message: `Cannot rely on external IP ${hosts.join(', ')}: external IPs are ${externalIPsEnd}`,
+      hint: 'Use type LoadBalancer, or set `featureGates: {AllowServiceExternalIPs: true}` in time: /usr/share/doc/sluice/adopt.md',
+      path,
+      line: lineOf(context.view, path, `external address ${hosts[0]}`),
+    };
   });
 }
 
@@ -29,16 +27,14 @@ export function endingModes({ view }: PolicyContext): readonly Violation[] {
     const { ends } = modeFacts[mode];
     if (ends === undefined) return [];
     const path = profileFile(name);
-    return [
-      {
-        code: 'MODE_ENDS',
-        subject: `profile ${name}`,
-        message: `Cannot rely on mode ${mode} of kube-proxy: it is ${ends}`,
-        hint: 'Nodes with Sluice can keep it, but not go back to a kube-proxy without it; change to mode nftables or iptables: /usr/share/doc/sluice/adopt.md, "A change of Sluice\'s own mode"',
-        path,
-        line: lineOf(view, path, 'mode:'),
-      },
-    ];
+    return {
+      code: 'MODE_ENDS',
+      subject: `profile ${name}`,
+      message: `Cannot rely on mode ${mode} of kube-proxy: it is ${ends}`,
+      hint: 'Nodes with Sluice can keep it, but not go back to a kube-proxy without it; change to mode nftables or iptables: /usr/share/doc/sluice/adopt.md, "A change of Sluice\'s own mode"',
+      path,
+      line: lineOf(view, path, 'mode:'),
+    };
   });
 }
 

@@ -1,5 +1,5 @@
 import { compareText, type Place } from '@sluice/netfilter';
-import type { Violation } from './finding.ts';
+import type { Violation, Violations } from './finding.ts';
 
 /** What rules about input read of the objects that were rendered. No bundle has it: it changes no rule of a node. */
 export interface ReviewedInput {
@@ -43,17 +43,15 @@ const annotations = ({ service, withoutEffect, place }: InputService): readonly 
   }));
 
 /** TOPOLOGY_KEYS */
-function topologyKeys({ service, topologyKeys: keys, place }: InputService): readonly Violation[] {
+function topologyKeys({ service, topologyKeys: keys, place }: InputService): Violations {
   if (keys.length === 0) return [];
-  return [
-    {
-      code: 'TOPOLOGY_KEYS',
-      subject: service,
-      message: `Cannot follow topologyKeys ${keys.join(', ')}: Kubernetes has removed the field`,
-      hint: 'Use `trafficDistribution: PreferClose`, or `internalTrafficPolicy: Local` for the node alone',
-      ...inInput(place(['spec', 'topologyKeys'])),
-    },
-  ];
+  return {
+    code: 'TOPOLOGY_KEYS',
+    subject: service,
+    message: `Cannot follow topologyKeys ${keys.join(', ')}: Kubernetes has removed the field`,
+    hint: 'Use `trafficDistribution: PreferClose`, or `internalTrafficPolicy: Local` for the node alone',
+    ...inInput(place(['spec', 'topologyKeys'])),
+  };
 }
 
 /** ENDPOINT_NODE_NOT_READY: a finding for each Service and node. */

@@ -29,16 +29,14 @@ export function nodePortsWidened({ view, services, base }: ChangeContext): reado
     if (old.length === 0 || !isWider || ports.size === 0) return [];
     const path = profileFile(name);
     const now = updated.length === 0 ? 'every address' : updated.join(', ');
-    return [
-      {
-        code: 'NODE_PORT_OPENED',
-        subject: `profile ${name}`,
-        message: `${plural(ports.size, 'node port')} will open on more addresses (${now} instead of ${old.join(', ')}); review required`,
-        hint: 'Keep `nodePortAddresses` limited to the addresses that clients use',
-        path,
-        line: lineOf(view, path, 'nodePortAddresses'),
-      },
-    ];
+    return {
+      code: 'NODE_PORT_OPENED',
+      subject: `profile ${name}`,
+      message: `${plural(ports.size, 'node port')} will open on more addresses (${now} instead of ${old.join(', ')}); review required`,
+      hint: 'Keep `nodePortAddresses` limited to the addresses that clients use',
+      path,
+      line: lineOf(view, path, 'nodePortAddresses'),
+    };
   });
 }
 
@@ -66,18 +64,16 @@ export function localhostNodePorts({ view, services }: PolicyContext): readonly 
     );
     if (closed.length === 0) return [];
     const path = profileFile(name);
-    return [
-      {
-        code: 'LOCALHOST_NODE_PORTS',
-        subject: `profile ${name}`,
-        message: `Cannot serve ${plural(ports.size, 'node port')} on ${closed.map((family) => localhostOf[family]).join(' and ')}: ${localhost === undefined ? `mode ${mode} has no such rules` : 'the rules reject them'}`,
-        hint: mayListen
-          ? 'Set featureGates: {KubeProxyNFTablesLocalhostNodePorts: true} and nodePortAddresses: [primary, localhost], or let clients on the node use its own address or the ClusterIP'
-          : 'Let clients on the node use its own address or the ClusterIP',
-        path,
-        line: lineOf(view, path, 'mode:'),
-      },
-    ];
+    return {
+      code: 'LOCALHOST_NODE_PORTS',
+      subject: `profile ${name}`,
+      message: `Cannot serve ${plural(ports.size, 'node port')} on ${closed.map((family) => localhostOf[family]).join(' and ')}: ${localhost === undefined ? `mode ${mode} has no such rules` : 'the rules reject them'}`,
+      hint: mayListen
+        ? 'Set featureGates: {KubeProxyNFTablesLocalhostNodePorts: true} and nodePortAddresses: [primary, localhost], or let clients on the node use its own address or the ClusterIP'
+        : 'Let clients on the node use its own address or the ClusterIP',
+      path,
+      line: lineOf(view, path, 'mode:'),
+    };
   });
 }
 

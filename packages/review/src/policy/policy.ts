@@ -12,7 +12,7 @@ import { type FindingLevel, policyRules, type PolicySubject } from './catalogue.
 import { changedFacts, lostServices, widenedRanges } from './changes.ts';
 import type { ChangeContext, PolicyContext, ReviewedBundle } from './context.ts';
 import { endpointsChanged, nodesChanged, profilesChanged } from './extent.ts';
-import type { PolicyFinding, Violation } from './finding.ts';
+import type { PolicyFinding, Violation, Violations } from './finding.ts';
 import { deprecatedExternalIPs, endingModes, overlaps } from './frontends.ts';
 import { checkInput, type ReviewedInput } from './input.ts';
 import { lossesOf, type PlaceLoss, severalKinds, singlePlaces } from './losses.ts';
@@ -99,16 +99,14 @@ function sysctlsChanged(context: ChangeContext): readonly Violation[] {
     return [...new Set([...old.keys(), ...updated.keys()])].toSorted().flatMap((key) => {
       const change = changeOf(context, name, old.get(key), updated.get(key));
       if (change === undefined) return [];
-      return [
-        {
-          code: 'SYSCTL_CHANGED',
-          subject: `profile ${name}`,
-          message: `Sysctl ${key} will change ${change}; review required`,
-          hint: 'A sysctl applies to everything on the nodes of the profile; one that is no longer set keeps its last value',
-          path: updated.has(key) ? path : profileFile(name),
-          line: updated.has(key) ? lineOf(view, path, key) : 1,
-        },
-      ];
+      return {
+        code: 'SYSCTL_CHANGED',
+        subject: `profile ${name}`,
+        message: `Sysctl ${key} will change ${change}; review required`,
+        hint: 'A sysctl applies to everything on the nodes of the profile; one that is no longer set keeps its last value',
+        path: updated.has(key) ? path : profileFile(name),
+        line: updated.has(key) ? lineOf(view, path, key) : 1,
+      };
     });
   });
 }
@@ -197,7 +195,7 @@ const stateRules = [
   rangesOfOneFamily,
   singlePlaces,
   survivals,
-] as const satisfies readonly ((context: PolicyContext) => readonly Violation[])[];
+] as const satisfies readonly ((context: PolicyContext) => Violations)[];
 
 /** Rules about changes. */
 const changeRules = [
@@ -209,7 +207,7 @@ const changeRules = [
   nodesChanged,
   profilesChanged,
   sysctlsChanged,
-] as const satisfies readonly ((context: ChangeContext) => readonly Violation[])[];
+] as const satisfies readonly ((context: ChangeContext) => Violations)[];
 
 /**
  * Checks a bundle against the policy. Pure: the day is an argument.

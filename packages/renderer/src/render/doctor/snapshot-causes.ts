@@ -41,9 +41,10 @@ export function snapshotCauses(
   const asked = places.filter((place) => isAsked(target, place, snapshot.model));
   // Of many Services some have no endpoints, which is usual.
   const certainty = target.kind === 'all' ? 'note' : 'certain';
-  const found = asked.flatMap((place) =>
-    endpointCauses(place, snapshot, node).map((one) => ({ ...one, certainty }) as const),
-  );
+  const found = asked.flatMap((place): Finding | readonly [] => {
+    const cause = endpointCause(place, snapshot, node);
+    return cause ? { ...cause, certainty } : [];
+  });
   return [
     ...(asked.length === 0 ? unknownTarget(target, places, snapshot) : [...found, ...leftAddresses(target, snapshot)]),
     ...nodeCauses(target, asked, snapshot),
@@ -73,7 +74,7 @@ function isAsked(target: ExaminedTarget, { name, port, family, of }: PortPlace, 
 
 type Cause = Omit<Finding, 'certainty'>;
 
-function endpointCauses(place: PortPlace, { problems, objects }: Snapshot, node: string | undefined): readonly Cause[] {
+function endpointCause(place: PortPlace, { problems, objects }: Snapshot, node: string | undefined): Cause | undefined {
   const { name, port, of, family } = place;
   const about = port.key;
   const [namespace = '', service = ''] = name.split('/');
@@ -85,36 +86,30 @@ function endpointCauses(place: PortPlace, { problems, objects }: Snapshot, node:
       ({ code, object }) => code === 'ENDPOINT_WITHOUT_PORT' && object === `Service ${name}`,
     );
     if (wrongPort)
-      return [{ code: 'TARGET_PORT_UNKNOWN', about, evidence: [`${wrongPort.message}; ${wrongPort.hint}`], fix }];
+      return { code: 'TARGET_PORT_UNKNOWN', about, evidence: [`${wrongPort.message}; ${wrongPort.hint}`], fix };
     const slices = objects.filter((object) => isSliceOf(object, namespace, service));
     if (slices.length === 0)
-      return [
-        {
-          code: 'SELECTOR_MATCHES_NOTHING',
-          about,
-          evidence: [`no EndpointSlice belongs to ${name}`],
-          fix: `kubectl -n ${namespace} describe service ${service}`,
-        },
-      ];
-    return [
-      {
-        code: 'NO_ENDPOINTS',
+      return {
+        code: 'SELECTOR_MATCHES_NOTHING',
         about,
-        evidence: [`${slices.length} EndpointSlices belong to ${name}, and none has a ${family} endpoint for ${where}`],
-        fix,
-      },
-    ];
+        evidence: [`no EndpointSlice belongs to ${name}`],
+        fix: `kubectl -n ${namespace} describe service ${service}`,
+      };
+    return {
+      code: 'NO_ENDPOINTS',
+      about,
+      evidence: [`${slices.length} EndpointSlices belong to ${name}, and none has a ${family} endpoint for ${where}`],
+      fix,
+    };
   }
   if (usable.length === 0)
-    return [
-      {
-        code: 'ENDPOINTS_NOT_READY',
-        about,
-        evidence: of.endpoints.map(({ text, nodeName }) => `${text} on ${nodeName ?? 'an unknown node'} is not ready`),
-        fix: `kubectl -n ${namespace} get pods -o wide`,
-      },
-    ];
-  return localCauses(place, usable, node, fix);
+    return {
+      code: 'ENDPOINTS_NOT_READY',
+      about,
+      evidence: of.endpoints.map(({ text, nodeName }) => `${text} on ${nodeName ?? 'an unknown node'} is not ready`),
+      fix: `kubectl -n ${namespace} get pods -o wide`,
+    };
+  return localCause(place, usable, node, fix);
 }
 
 /** Terminating endpoints that still serve count where none is ready (`kube-proxy-operations`, endpoint selection). */
@@ -123,12 +118,12 @@ function usableOf(endpoints: readonly Endpoint[]): readonly Endpoint[] {
   return ready.length > 0 ? ready : endpoints.filter((one) => one.serving && one.terminating);
 }
 
-function localCauses(
+function localCause(
   { port, of }: PortPlace,
   usable: readonly Endpoint[],
   node: string | undefined,
   fix: string,
-): readonly Cause[] {
+): Cause | undefined {
   // Whether an endpoint elsewhere is ready does not count: policy Local chooses among those of the node (`CategorizeEndpoints`).
   const local = usableOf(of.endpoints.filter(({ nodeName }) => nodeName === node));
   const isExternal = port.nodePort > 0 || of.externalIPs.length > 0 || of.loadBalancerIPs.length > 0;
@@ -136,18 +131,16 @@ function localCauses(
     ...(port.internalTrafficPolicy === 'Local' ? ['internalTrafficPolicy'] : []),
     ...(port.externalTrafficPolicy === 'Local' && isExternal ? ['externalTrafficPolicy'] : []),
   ];
-  if (node === undefined || policies.length === 0 || local.length > 0) return [];
+  if (node === undefined || policies.length === 0 || local.length > 0) return undefined;
   const on = [...new Set(usable.flatMap(({ nodeName }) => nodeName ?? []))].toSorted(compareText);
-  return [
-    {
-      code: 'NO_LOCAL_ENDPOINT',
-      about: port.key,
-      evidence: [
-        `${policies.join(' and ')} is Local, and ${node} has no endpoint; ${on.slice(0, 5).join(', ') || 'no known node'} has`,
-      ],
-      fix,
-    },
-  ];
+  return {
+    code: 'NO_LOCAL_ENDPOINT',
+    about: port.key,
+    evidence: [
+      `${policies.join(' and ')} is Local, and ${node} has no endpoint; ${on.slice(0, 5).join(', ') || 'no known node'} has`,
+    ],
+    fix,
+  };
 }
 
 /** Endpoints that get traffic, on nodes whose condition Ready is not True: connections to them may work or not. */
@@ -158,21 +151,19 @@ function nodeCauses(target: ExaminedTarget, asked: readonly PortPlace[], { objec
     const dead = usable.filter(({ nodeName = '' }) => (conditions.get(nodeName) ?? 'True') !== 'True');
     const [{ nodeName = '' } = {}] = dead;
     if (dead.length === 0) return [];
-    return [
-      {
-        code: 'ENDPOINT_NODE_NOT_READY',
-        certainty: target.kind === 'all' ? 'note' : 'likely',
-        about: port.key,
-        evidence: [
-          `${dead.length} of ${usable.length} endpoints are on nodes that are not ready`,
-          ...dead.map(
-            (one) =>
-              `${one.text} is on ${one.nodeName}, whose condition Ready is ${conditions.get(one.nodeName ?? '')}`,
-          ),
-        ],
-        fix: `kubectl describe node ${nodeName}`,
-      },
-    ];
+    return {
+      code: 'ENDPOINT_NODE_NOT_READY',
+      certainty: target.kind === 'all' ? 'note' : 'likely',
+      about: port.key,
+      evidence: [
+        `${dead.length} of ${usable.length} endpoints are on nodes that are not ready`,
+        ...dead.map(
+          (one) =>
+            `${one.text} is on ${one.nodeName}, whose condition Ready is ${conditions.get(one.nodeName ?? '')}`,
+        ),
+      ],
+      fix: `kubectl describe node ${nodeName}`,
+    };
   });
 }
 
