@@ -8,7 +8,7 @@ import type { ServiceChange } from '../diff/service-changes.ts';
 import type { FactChange } from '../facts/fact-changes.ts';
 import type { Destination } from '../flows/flow.ts';
 import { settingLines } from './settings.ts';
-import { destinationText, nodesText, outcomeText, sourceText, verdictText } from '../report/words.ts';
+import { destinationText, nodesText, outcomeText, packetText, sourceText, verdictText } from '../report/words.ts';
 
 const diffFormats = ['text', 'json', 'markdown'] as const;
 export type DiffFormat = (typeof diffFormats)[number];
@@ -86,13 +86,6 @@ export function flowHead(flow: ChangedFlow, to: readonly Destination[] = [flow.d
 /** The first texts of a long list, and the number of the others. */
 const some = (texts: readonly string[], max: number): string =>
   texts.length <= max ? texts.join(', ') : `${texts.slice(0, max - 1).join(', ')} and ${texts.length - max + 1} more`;
-
-/** The command that traces the example packet of a flow. */
-export function packetText({ packet, nodes }: ChangedFlow): string {
-  const { source, destination, port, protocol } = packet;
-  const to = destination.includes(':') ? `[${destination}]:${port}` : `${destination}:${port}`;
-  return `sluice trace --node ${nodes.nodes[0]} --from ${source} --to ${to}/${protocol}`;
-}
 
 /** A code span. Texts from a bundle are names and addresses, yet they must not end the span or the cell. */
 const code = (text: string): string => `\`${text.replaceAll('`', "'").replaceAll('|', '\\|')}\``;

@@ -9,7 +9,7 @@ import {
 } from '@sluice/cli';
 import { plural } from '@sluice/netfilter';
 import { profileNames } from './settings.ts';
-import { outcomeText, destinationText, nodesText, sourceText } from '../report/words.ts';
+import { outcomeText, destinationText, nodesText, packetText, sourceText } from '../report/words.ts';
 import type { HeaderSpace } from '../prove/header-space.ts';
 import { type CounterExample, isProved, type ProfileFault, type Proof, type Unjudged } from '../prove/prove.ts';
 
@@ -89,8 +89,7 @@ function faultOf({ profile, family, what, expected, found }: ProfileFault, fileO
 }
 
 function exampleOf(example: CounterExample, fileOf: FileOf): Finding {
-  const { destination, source, nodes, found, packet } = example;
-  const to = packet.destination.includes(':') ? `[${packet.destination}]` : packet.destination;
+  const { destination, source, nodes, found } = example;
   const group = destination.services.join(', ') || 'other traffic';
   const about = `${destinationText(destination)} from ${sourceText(source)}, on ${nodesText(nodes)}`;
   const file = destination.services.flatMap((service) => fileOf(service) ?? [])[0];
@@ -104,7 +103,7 @@ function exampleOf(example: CounterExample, fileOf: FileOf): Finding {
     details: [
       `declared: ${expectedText(example)}`,
       `rules:    ${outcomeText(found)}`,
-      `packet: sluice trace --node ${nodes.nodes[0]} --from ${packet.source} --to ${to}:${packet.port}/${packet.protocol}`,
+      `packet: ${packetText(example)}`,
     ],
     ...(file !== undefined && { place: { file, line: 1 } }),
     identity: `${group} ${about}`,

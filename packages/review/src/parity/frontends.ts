@@ -5,6 +5,7 @@ import {
   placeOfServer,
   placesIn,
   placesInTable,
+  printEndpoint,
   type TransportProtocol,
 } from '@sluice/netfilter';
 import type { BundleView } from '../bundle/view.ts';
@@ -59,7 +60,7 @@ export function observedFrontends(seen: Observation, node: ObservedNode, family:
 export function titleOf({ kind, address, port, protocol }: Destination): string {
   if (kind === 'node-port') return `node port ${port}/${protocol}`;
   if (kind === 'localhost') return `localhost ${port}/${protocol}`;
-  return `${address.includes(':') ? `[${address}]` : address}:${port}/${protocol}`;
+  return `${printEndpoint(address, port)}/${protocol}`;
 }
 
 /** Sluice's table has both families: its maps are named by them. */

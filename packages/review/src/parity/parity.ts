@@ -5,11 +5,12 @@ import {
   type Observation,
   observedDigest,
   type ParityDifference,
+  type ParityPacket,
   type ParityReport,
   resultOf,
   summariseNode,
 } from '@sluice/bundle';
-import { families, type Family, Stopped } from '@sluice/netfilter';
+import { families, type Family, type Packet, Stopped } from '@sluice/netfilter';
 import type { PlaceOf } from '../observed/place.ts';
 import { nodeOf } from '../bundle/node.ts';
 import { type BundleView, hasFamily, viewOf } from '../bundle/view.ts';
@@ -159,9 +160,9 @@ function withoutLocalhost(list: readonly FoundDifference[]): readonly FoundDiffe
 function connectionDifference(
   { state, packet, from, ways, observed, desired, rule: decisive, isToFrontend }: ConnectionCase,
   modes: ParityReport['modes'],
-): readonly ParityDifference[] {
+): ParityDifference | readonly [] {
   if (observed === desired) return [];
-  const { family, source, destination, port, protocol } = packet;
+  const { family, source } = packet;
   const isOfMode = state === 'invalid' && !isToFrontend && !modes.observed.some((mode) => mode === modes.desired);
   const foreign = decisive?.owner === 'foreign' ? decisive : undefined;
   // No setting has a proxy's rule drop packets of established connections, or refuse any but new ones at a frontend.
@@ -171,34 +172,25 @@ function connectionDifference(
   const shown = cause === 'bug' ? decisive : foreign;
   const rule = shown ? placeOfRule(shown) : '';
   const words = { drop: 'drop', pass: 'left to other rules' } as const;
-  return [
-    {
-      id: fileDigest([family, state, observed, cause, rule, ...ways.toSorted()].join('\n')).slice(0, 16),
-      frontend: `${state} connections`,
-      family,
-      services: [],
-      source: { class: from, address: source },
-      observed: words[observed],
-      desired: words[desired],
-      cause,
-      ...(cause === 'mode' ? { code: 'DIFFERS_INVALID' } : {}),
-      ...(shown === undefined ? {} : { rule: shortened(shown.rule) }),
-      packet: {
-        from: source,
-        ...(packet.in === undefined ? {} : { in: packet.in }),
-        to: destination,
-        port,
-        protocol,
-        state,
-      },
-      alsoFrom: ways.slice(1),
-      advice: foreign
-        ? shortened(adviceOfRule(foreign))
-        : cause === 'bug'
-          ? 'A rule of the proxy drops packets that begin no connection: it was changed by hand. Restart the proxy, which writes its rules again, and observe again'
-          : 'Compare conntrack.tcpBeLiberal of kube-proxy, and nf_conntrack_tcp_be_liberal of the node, with the profile',
-    },
-  ];
+  return {
+    id: fileDigest([family, state, observed, cause, rule, ...ways.toSorted()].join('\n')).slice(0, 16),
+    frontend: `${state} connections`,
+    family,
+    services: [],
+    source: { class: from, address: source },
+    observed: words[observed],
+    desired: words[desired],
+    cause,
+    ...(cause === 'mode' ? { code: 'DIFFERS_INVALID' } : {}),
+    ...(shown === undefined ? {} : { rule: shortened(shown.rule) }),
+    packet: { ...reported(packet), state },
+    alsoFrom: ways.slice(1),
+    advice: foreign
+      ? shortened(adviceOfRule(foreign))
+      : cause === 'bug'
+        ? 'A rule of the proxy drops packets that begin no connection: it was changed by hand. Restart the proxy, which writes its rules again, and observe again'
+        : 'Compare conntrack.tcpBeLiberal of kube-proxy, and nf_conntrack_tcp_be_liberal of the node, with the profile',
+  };
 }
 
 /** `outside 203.0.113.0/24`; of a node port at another address of the node, `outside to 10.244.1.1`. */
@@ -231,16 +223,18 @@ function differenceOf(
     cause: final.cause,
     ...(code === undefined ? {} : { code }),
     ...(final.cause === 'foreign-rule' && foreign ? { rule: shortened(foreign.rule) } : {}),
-    packet: {
-      from: packet.source,
-      ...(packet.in === undefined ? {} : { in: packet.in }),
-      to: packet.destination,
-      port: packet.port,
-      protocol: packet.protocol,
-    },
+    packet: reported(packet),
     advice: shortened(advice),
   };
 }
+
+const reported = ({ source, in: incoming, destination, port, protocol }: Packet): ParityPacket => ({
+  from: source,
+  ...(incoming === undefined ? {} : { in: incoming }),
+  to: destination,
+  port,
+  protocol,
+});
 
 /** A rule may name thousands of addresses. */
 const shortened = (text: string): string => (text.length > textMax ? `${text.slice(0, textMax)} …` : text);

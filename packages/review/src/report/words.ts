@@ -1,6 +1,6 @@
 import type { BundleDiff } from '../diff/diff.ts';
 import type { ServiceChange } from '../diff/service-changes.ts';
-import type { Branch, Destination, FlowOutcome, NodeGroup, FlowSource } from '../flows/flow.ts';
+import type { Branch, Destination, FlowOutcome, NodeGroup, FlowSource, TrafficFlow } from '../flows/flow.ts';
 import { printEndpoint, plural } from '@sluice/netfilter';
 import { portName } from '../facts/facts.ts';
 
@@ -74,6 +74,10 @@ export function nodesText({ nodes, profile }: NodeGroup): string {
   if (nodes.length <= 3) return nodes.join(', ');
   return `${nodes.slice(0, 2).join(', ')} and ${nodes.length - 2} more nodes of profile ${profile}`;
 }
+
+/** The command that traces the example packet of a flow. */
+export const packetText = ({ packet, nodes }: Pick<TrafficFlow, 'packet' | 'nodes'>): string =>
+  `sluice trace --node ${nodes.nodes[0]} --from ${packet.source} --to ${printEndpoint(packet.destination, packet.port)}/${packet.protocol}`;
 
 /** A summary in one line: `3 Services change, 1 node port opens on 14 nodes, no port loses its last endpoint`. */
 export function verdictText(diff: BundleDiff): string {

@@ -2,8 +2,15 @@ import { compareText } from '@sluice/netfilter';
 import type { ChangedFlow } from '../../diff/flow-changes.ts';
 import type { Branch, FlowOutcome } from '../../flows/flow.ts';
 import { effectOf, type FlowEffect } from '../../report/turn.ts';
-import { destinationText, endText, nodesText, outcomeText, percentText, sourceText } from '../../report/words.ts';
-import { packetText } from '../diff.ts';
+import {
+  destinationText,
+  endText,
+  nodesText,
+  outcomeText,
+  packetText,
+  percentText,
+  sourceText,
+} from '../../report/words.ts';
 import type { PageBranch, PageFlow } from './data.ts';
 
 /** Lost traffic first. */
