@@ -5,6 +5,7 @@ import {
   modeFacts,
   FileProblems,
   type Problem,
+  refusal,
   type TableName,
   chainOf,
   jumpTargetOf,
@@ -69,11 +70,9 @@ function refuseRule({ mode, kind, table, own }: FileScope, rule: string): string
 /** Any other target counts as a chain, so that no unusual spelling evades the check. */
 const plainTarget = /^[A-Z]+$/;
 
-function refusal(path: string, what: string, why: string): Problem {
-  return {
-    code: 'RULE_REFUSED',
-    level: 'error',
-    message: `Cannot use ${what} of ${path}: ${why}`,
-    hint: 'Rule files are written by `sluice render`; render again with the same version rather than edit them',
-  };
-}
+const refusal = (path: string, what: string, why: string): Problem =>
+  refusal(
+    'RULE_REFUSED',
+    `Cannot use ${what} of ${path}: ${why}`,
+    'Rule files are written by `sluice render`; render again with the same version rather than edit them',
+  );

@@ -210,6 +210,18 @@ export function compareProblems(a: Problem, b: Problem): number {
   );
 }
 
+/**
+ * A problem for which nothing is done.
+ * @param message `Cannot DO to WHAT: WHY`, without a full stop
+ * @param hint what to do next, in the imperative
+ */
+export const refusal = (code: ProblemCode, message: string, hint: string): Problem => ({
+  code,
+  level: 'error',
+  message,
+  hint,
+});
+
 /** Ends what was asked, with the problems that keep it from being done. A command prints them and exits with 2. */
 export class Stopped extends Error {
   override readonly name = 'Stopped';

@@ -1,6 +1,6 @@
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { bundleLimits } from '../names.ts';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { isReleaseFile } from '../names.ts';
 import { readPath } from '../tree.ts';
 import { printTar, readTar } from './tar.ts';
@@ -100,11 +100,9 @@ function isArchived(path: string): boolean {
   return readPath(path) !== undefined || isReleaseFile(path) || path === baseDigestFile;
 }
 
-function invalid(name: string, why: string): Problem {
-  return {
-    code: 'ARCHIVE_INVALID',
-    level: 'error',
-    message: `Cannot read the archive ${name}: ${why}`,
-    hint: 'Fetch it again, and compare its digest with that of the original; `sluice pack` makes archives',
-  };
-}
+const invalid = (name: string, why: string): Problem =>
+  refusal(
+    'ARCHIVE_INVALID',
+    `Cannot read the archive ${name}: ${why}`,
+    'Fetch it again, and compare its digest with that of the original; `sluice pack` makes archives',
+  );

@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { isReleaseFile, sumsFile } from '../names.ts';
 import { readSums } from '../release/sums.ts';
 import { fileDigest } from '../seal/seal.ts';
@@ -78,11 +78,9 @@ export function layOver(
   return new Map([...whole].filter(([path]) => !incomplete.has(profileIn(path))));
 }
 
-function noBase(wanted: string, why: string): Problem {
-  return {
-    code: 'ARCHIVE_BASE',
-    level: 'error',
-    message: `Cannot apply the changes in the archive: they require the release whose SHA256SUMS has sha256:${wanted}, but ${why}`,
-    hint: 'Use an archive packed without --base, or import the releases in between first',
-  };
-}
+const noBase = (wanted: string, why: string): Problem =>
+  refusal(
+    'ARCHIVE_BASE',
+    `Cannot apply the changes in the archive: they require the release whose SHA256SUMS has sha256:${wanted}, but ${why}`,
+    'Use an archive packed without --base, or import the releases in between first',
+  );

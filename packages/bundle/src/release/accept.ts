@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { releaseLimits } from '../names.ts';
 import type { Release } from './release.ts';
 
@@ -65,14 +65,12 @@ function beyondEndpoints({ serial, revision }: Release, accepted: Accepted | und
 }
 
 /** The problem of a release signed by endpoint keys only that is not an endpoint update of an accepted release. */
-export function onlyEndpoints(why: string): Problem {
-  return {
-    code: 'RELEASE_ENDPOINTS_ONLY',
-    level: 'error',
-    message: `Cannot accept the update with signatures of endpoint keys only: ${why}`,
-    hint: 'Have signers of releases sign it as well (`sluice sign DIR --key FILE --as NAME`), or ship the release before its update: a node without the release, such as a new one, accepts no update of it',
-  };
-}
+export const onlyEndpoints = (why: string): Problem =>
+  refusal(
+    'RELEASE_ENDPOINTS_ONLY',
+    `Cannot accept the update with signatures of endpoint keys only: ${why}`,
+    'Have signers of releases sign it as well (`sluice sign DIR --key FILE --as NAME`), or ship the release before its update: a node without the release, such as a new one, accepts no update of it',
+  );
 
 /** @param accepted the release that it must be newer than */
 function wrongSerial(
@@ -87,12 +85,11 @@ function wrongSerial(
   const { revision: before = 0 } = accepted;
   const [name, had] = [spell(release), spell(accepted)];
   if (serial === accepted.serial && revision === before && digest !== accepted.digest) {
-    return {
-      code: 'RELEASE_EQUIVOCATION',
-      level: 'error',
-      message: `Cannot accept the release: serial ${name} was accepted with other content (SHA256SUMS ${accepted.digest.slice(0, 16)}, now ${digest.slice(0, 16)})`,
-      hint: 'Two releases were signed with the same serial: find out by whom and why, then make a new one with a greater serial',
-    };
+    return refusal(
+      'RELEASE_EQUIVOCATION',
+      `Cannot accept the release: serial ${name} was accepted with other content (SHA256SUMS ${accepted.digest.slice(0, 16)}, now ${digest.slice(0, 16)})`,
+      'Two releases were signed with the same serial: find out by whom and why, then make a new one with a greater serial',
+    );
   }
   if (serial < accepted.serial || (serial === accepted.serial && revision < before))
     return refusedSerial(`serial ${name} is older than ${had}, which this node has accepted`);
@@ -127,20 +124,16 @@ export function expired(
   };
 }
 
-function refusedSerial(why: string): Problem {
-  return {
-    code: 'RELEASE_SERIAL',
-    level: 'error',
-    message: `Cannot accept the release: ${why}`,
-    hint: 'To roll back, make a new release of the old commit with the next serial, or run `sluiced rollback` on the node',
-  };
-}
+const refusedSerial = (why: string): Problem =>
+  refusal(
+    'RELEASE_SERIAL',
+    `Cannot accept the release: ${why}`,
+    'To roll back, make a new release of the old commit with the next serial, or run `sluiced rollback` on the node',
+  );
 
-function elsewhere(why: string): Problem {
-  return {
-    code: 'RELEASE_ELSEWHERE',
-    level: 'error',
-    message: `Cannot accept the release: ${why}`,
-    hint: 'Ship this node a release of its own cluster, made after the node was added; `cluster` and `node` are set in sluiced.yaml',
-  };
-}
+const elsewhere = (why: string): Problem =>
+  refusal(
+    'RELEASE_ELSEWHERE',
+    `Cannot accept the release: ${why}`,
+    'Ship this node a release of its own cluster, made after the node was added; `cluster` and `node` are set in sluiced.yaml',
+  );

@@ -1,6 +1,6 @@
 import { type DocumentChecks, isProblem, type Need, needs, readDocument } from '../documents.ts';
 import { isMap } from '../checks.ts';
-import { type Mode, modes, compareText, type Problem, type Family } from '@sluice/netfilter';
+import { type Mode, modes, compareText, type Problem, type Family, refusal } from '@sluice/netfilter';
 import { releaseFile, releaseLimits } from '../names.ts';
 import { isInstant } from './signers.ts';
 
@@ -118,14 +118,12 @@ function featuresBeyond(text: string): readonly string[] {
   return list.split(', ').filter((feature) => feature !== '' && !known.includes(feature));
 }
 
-function tooNew(features: readonly string[]): Problem {
-  return {
-    code: 'RELEASE_INVALID',
-    level: 'error',
-    message: `Cannot read the release: it requires ${features.join(', ')}, but this version supports ${releaseFeatures.join(', ')}`,
-    hint: 'Upgrade sluiced first (or sluice, where it reports this), then release; `sluiced version` prints the present version',
-  };
-}
+const tooNew = (features: readonly string[]): Problem =>
+  refusal(
+    'RELEASE_INVALID',
+    `Cannot read the release: it requires ${features.join(', ')}, but this version supports ${releaseFeatures.join(', ')}`,
+    'Upgrade sluiced first (or sluice, where it reports this), then release; `sluiced version` prints the present version',
+  );
 
 /**
  * The required features that a node may not support yet: later than 0.1.0, and not of the release before.

@@ -1,4 +1,4 @@
-import { compareText, type Problem } from '@sluice/netfilter';
+import { compareText, type Problem, refusal } from '@sluice/netfilter';
 import { readSignature } from './armour.ts';
 import {
   endpointsNamespace,
@@ -160,12 +160,11 @@ export function unsigned({ principals, passedOver }: Signed, threshold: number):
   const named = passedOver.slice(0, releaseLimits.signaturesMax);
   const rest = passedOver.length > named.length ? [`and ${passedOver.length - named.length} more`] : [];
   const why = named.length === 0 ? '' : ` (${[...named, ...rest].join('; ')})`;
-  return {
-    code: 'RELEASE_UNSIGNED',
-    level: 'error',
-    message: `Cannot trust the release: it has ${good}, ${threshold} needed${why}`,
-    hint: 'Have signers run `sluice sign DIR --key FILE --as NAME`; check the result with `sluice verify DIR`',
-  };
+  return refusal(
+    'RELEASE_UNSIGNED',
+    `Cannot trust the release: it has ${good}, ${threshold} needed${why}`,
+    'Have signers run `sluice sign DIR --key FILE --as NAME`; check the result with `sluice verify DIR`',
+  );
 }
 
 /** Checks that the signers of a file can reach the threshold. @returns `SIGNERS_INVALID` if not */
@@ -174,10 +173,9 @@ export function unreachable(file: string, signers: readonly Signer[], threshold:
     signers.filter(({ namespaces }) => namespaces.includes(releaseNamespace)).map((one) => one.principal),
   );
   if (able.size >= threshold) return undefined;
-  return {
-    code: 'SIGNERS_INVALID',
-    level: 'error',
-    message: `Cannot use ${file}: principals for namespace ${releaseNamespace}: ${able.size}, needed: ${threshold}`,
-    hint: 'Add lines with namespaces="sluice-release", each with another principal, or lower the threshold',
-  };
+  return refusal(
+    'SIGNERS_INVALID',
+    `Cannot use ${file}: principals for namespace ${releaseNamespace}: ${able.size}, needed: ${threshold}`,
+    'Add lines with namespaces="sluice-release", each with another principal, or lower the threshold',
+  );
 }

@@ -12,7 +12,7 @@ import {
   sumsFile,
   wavesFile,
 } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { readText } from '@sluice/renderer/load/tree.ts';
 import { removeFile, replaceFile } from '@sluice/renderer/emit/file.ts';
 import { makeFolder } from '@sluice/renderer/emit/folder.ts';
@@ -146,14 +146,12 @@ function isRemovedFirst(name: string): boolean {
 }
 
 /** Why a directory was not written: another process has its lock. */
-export function busy(dir: string): Problem {
-  return {
-    code: 'OUTPUT_UNWRITABLE',
-    level: 'error',
-    message: `Cannot write ${dir}: another sluice process is writing a release there`,
-    hint: 'Wait until that process has finished; then run the same command again',
-  };
-}
+export const busy = (dir: string): Problem =>
+  refusal(
+    'OUTPUT_UNWRITABLE',
+    `Cannot write ${dir}: another sluice process is writing a release there`,
+    'Wait until that process has finished; then run the same command again',
+  );
 
 /**
  * Adds a file to a release, unless another release was written in the meantime: entering a passphrase may take a while.
@@ -170,14 +168,12 @@ export function besideRelease(dir: string, digest: string, write: () => void): P
   return done === 'written' ? undefined : (done ?? busy(dir));
 }
 
-function replaced(dir: string): Problem {
-  return {
-    code: 'RELEASE_INVALID',
-    level: 'error',
-    message: `Cannot write to ${dir}: another release was written there in the meantime`,
-    hint: 'Nothing was written. Check that release; then run the same command again',
-  };
-}
+const replaced = (dir: string): Problem =>
+  refusal(
+    'RELEASE_INVALID',
+    `Cannot write to ${dir}: another release was written there in the meantime`,
+    'Nothing was written. Check that release; then run the same command again',
+  );
 
 /**
  * Adds a signature.

@@ -1,4 +1,4 @@
-import { compareText, type Problem } from '@sluice/netfilter';
+import { compareText, type Problem, refusal } from '@sluice/netfilter';
 import type { Receipt, Wave } from '@sluice/bundle';
 import { failingProbes, type FleetStatus, type FleetRow } from './fleet.ts';
 
@@ -93,11 +93,9 @@ const words = {
 const acceptHint =
   'These probes failed before the release, too. Look at them on the node; --accept-failing goes on nonetheless';
 
-function notReady(cannot: string, why: string): Problem {
-  return {
-    code: 'WAVE_NOT_READY',
-    level: 'error',
-    message: `${cannot}: ${why}`,
-    hint: 'Fix the node, or make a release that works there; `sluice fleet` shows all nodes. Missing receipts may still be in transit',
-  };
-}
+const notReady = (cannot: string, why: string): Problem =>
+  refusal(
+    'WAVE_NOT_READY',
+    `${cannot}: ${why}`,
+    'Fix the node, or make a release that works there; `sluice fleet` shows all nodes. Missing receipts may still be in transit',
+  );

@@ -1,6 +1,6 @@
 import { addAll } from '../add-all.ts';
 import { ruleLimits } from '../limits.ts';
-import type { Problem } from '../problem.ts';
+import { type Problem, refusal } from '../problem.ts';
 import { dependsOnHost, fillHost, type HostValues } from '../rules/host-values.ts';
 import type { ResolvedRules } from './program.ts';
 
@@ -27,11 +27,9 @@ export function fillRules(rules: ResolvedRules, host: HostValues): ResolvedRules
   return left < 0 ? tooMany(host.nodePortAddresses?.length ?? 0) : result;
 }
 
-function tooMany(count: number): Problem {
-  return {
-    code: 'PROGRAM_LIMIT',
-    level: 'error',
-    message: `Cannot expand rules for the machine's ${count} addresses: the result exceeds ${ruleLimits.hostRulesMax} rules`,
-    hint: 'Give the profile narrower networks in nodePortAddresses',
-  };
-}
+const tooMany = (count: number): Problem =>
+  refusal(
+    'PROGRAM_LIMIT',
+    `Cannot expand rules for the machine's ${count} addresses: the result exceeds ${ruleLimits.hostRulesMax} rules`,
+    'Give the profile narrower networks in nodePortAddresses',
+  );

@@ -1,5 +1,5 @@
 import { type Dirent, readdirSync } from 'node:fs';
-import { addAll, compareText, familyOfAddress, parseAddress, type Problem } from '@sluice/netfilter';
+import { addAll, compareText, familyOfAddress, parseAddress, type Problem, refusal } from '@sluice/netfilter';
 import { stringify } from 'yaml';
 import type { Allocation } from '../render/allocate/allocation.ts';
 import { findingProblem } from './config/problems.ts';
@@ -176,11 +176,9 @@ function irregular(file: string): Problem {
   };
 }
 
-function unreadable(directory: string, error: unknown): Problem {
-  return {
-    code: 'INPUT_UNREADABLE',
-    level: 'error',
-    message: `Cannot read the allocations in ${directory}: ${reasonOf(error)}`,
-    hint: 'Make the directory and its files readable',
-  };
-}
+const unreadable = (directory: string, error: unknown): Problem =>
+  refusal(
+    'INPUT_UNREADABLE',
+    `Cannot read the allocations in ${directory}: ${reasonOf(error)}`,
+    'Make the directory and its files readable',
+  );

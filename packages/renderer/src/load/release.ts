@@ -11,7 +11,7 @@ import {
   sumsFile,
   wavesFile,
 } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { readRegular } from '@sluice/transport/files/regular.ts';
 import { listTree } from './tree.ts';
 
@@ -83,11 +83,9 @@ function readBytes(dir: string, path: string): Buffer | undefined {
   return readFileSync(`${dir}/${path}`);
 }
 
-function noRelease(dir: string, why: string): Problem {
-  return {
-    code: 'RELEASE_INVALID',
-    level: 'error',
-    message: `Cannot read ${dir} as a release: ${why}`,
-    hint: 'Pass a directory written by `sluice release`, without other files in it',
-  };
-}
+const noRelease = (dir: string, why: string): Problem =>
+  refusal(
+    'RELEASE_INVALID',
+    `Cannot read ${dir} as a release: ${why}`,
+    'Pass a directory written by `sluice release`, without other files in it',
+  );

@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { readdir, realpath, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { compareText, type Problem } from '@sluice/netfilter';
+import { compareText, type Problem, refusal } from '@sluice/netfilter';
 import { decode } from './decode.ts';
 import { loadLimits } from './parse/limits.ts';
 import { reasonOf } from '@sluice/cli';
@@ -116,20 +116,12 @@ async function readBounded(stream: AsyncIterable<Uint8Array>): Promise<Uint8Arra
   return Buffer.concat(chunks);
 }
 
-function tooLarge(file: string): Problem {
-  return {
-    code: 'INPUT_TOO_LARGE',
-    level: 'error',
-    message: `Cannot read ${file}: it is larger than ${loadLimits.fileBytesMax} bytes`,
-    hint: 'Split the file; one of this size holds about 100,000 objects',
-  };
-}
+const tooLarge = (file: string): Problem =>
+  refusal(
+    'INPUT_TOO_LARGE',
+    `Cannot read ${file}: it is larger than ${loadLimits.fileBytesMax} bytes`,
+    'Split the file; one of this size holds about 100,000 objects',
+  );
 
-function unreadable(path: string, error: unknown): Problem {
-  return {
-    code: 'INPUT_UNREADABLE',
-    level: 'error',
-    message: `Cannot read ${path}: ${reasonOf(error)}`,
-    hint: 'Check the path and its permissions',
-  };
-}
+const unreadable = (path: string, error: unknown): Problem =>
+  refusal('INPUT_UNREADABLE', `Cannot read ${path}: ${reasonOf(error)}`, 'Check the path and its permissions');

@@ -9,7 +9,7 @@ import {
   sumsMisfit,
   wavesFile,
 } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { readReleaseDirectory } from './release.ts';
 
 /** A release whose files match its `SHA256SUMS`. Signatures are not verified. */
@@ -61,11 +61,9 @@ export const withoutSignature = (
         },
       ];
 
-function invalid(dir: string, why: string): Problem {
-  return {
-    code: 'RELEASE_INVALID',
-    level: 'error',
-    message: `Cannot read ${dir} as a release: ${why}`,
-    hint: 'Fetch the release again; if that does not help, make it again with `sluice release`',
-  };
-}
+const invalid = (dir: string, why: string): Problem =>
+  refusal(
+    'RELEASE_INVALID',
+    `Cannot read ${dir} as a release: ${why}`,
+    'Fetch the release again; if that does not help, make it again with `sluice release`',
+  );

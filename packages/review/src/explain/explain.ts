@@ -10,6 +10,7 @@ import {
   isRuleLine,
   type Problem,
   readRule,
+  refusal,
   type Rule,
   serviceKeyOf,
   serviceOfKey,
@@ -265,20 +266,16 @@ function withoutTest(key: string, test: 'source' | 'destination' | 'in'): string
   return JSON.stringify(rest);
 }
 
-function unknownNode(query: string, node: string): Problem {
-  return {
-    code: 'BUNDLE_UNKNOWN_NODE',
-    level: 'error',
-    message: `Cannot explain ${JSON.stringify(query)} by the rules of ${node}: the bundle has no ${nodeFile(node)}`,
-    hint: '`sluice ls` lists the nodes of a bundle',
-  };
-}
+const unknownNode = (query: string, node: string): Problem =>
+  refusal(
+    'BUNDLE_UNKNOWN_NODE',
+    `Cannot explain ${JSON.stringify(query)} by the rules of ${node}: the bundle has no ${nodeFile(node)}`,
+    '`sluice ls` lists the nodes of a bundle',
+  );
 
-function malformed(query: string, why: string): Problem {
-  return {
-    code: 'RULE_REFUSED',
-    level: 'error',
-    message: `Cannot explain ${JSON.stringify(query)}: ${why}`,
-    hint: 'Give the name of a chain, such as KUBE-SVC-ERIFXISQEP7F7OF4, a line of iptables-save, ipvsadm -Ln or ipset list in quotes, a Service or an address',
-  };
-}
+const malformed = (query: string, why: string): Problem =>
+  refusal(
+    'RULE_REFUSED',
+    `Cannot explain ${JSON.stringify(query)}: ${why}`,
+    'Give the name of a chain, such as KUBE-SVC-ERIFXISQEP7F7OF4, a line of iptables-save, ipvsadm -Ln or ipset list in quotes, a Service or an address',
+  );

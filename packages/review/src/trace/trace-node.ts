@@ -16,6 +16,7 @@ import {
   type Problem,
   readFrontendKey,
   readRule,
+  refusal,
   type RuleHit,
   serviceKeyOf,
   serviceOfKey,
@@ -241,10 +242,9 @@ function stopped(node: string, why: string, hint: string): Stopped {
 
 function unknownNode(name: string, view: BundleView): Problem {
   const names = [...view.nodes.keys()];
-  return {
-    code: 'BUNDLE_UNKNOWN_NODE',
-    level: 'error',
-    message: `Cannot trace on node ${name}: the bundle has no nodes/${name}/node.yaml`,
-    hint: names.length === 0 ? 'The bundle has no nodes' : `It has ${namesNear(name, names)}`,
-  };
+  return refusal(
+    'BUNDLE_UNKNOWN_NODE',
+    `Cannot trace on node ${name}: the bundle has no nodes/${name}/node.yaml`,
+    names.length === 0 ? 'The bundle has no nodes' : `It has ${namesNear(name, names)}`,
+  );
 }

@@ -1,6 +1,6 @@
 import { usable } from '../bundle/endpoints.ts';
 import type { BundleFiles } from '@sluice/bundle';
-import { compareText, type Problem, Stopped } from '@sluice/netfilter';
+import { compareText, type Problem, refusal, Stopped } from '@sluice/netfilter';
 import type { HeaderNotes } from '../bundle/header.ts';
 import { type BundleView, viewOf } from '../bundle/view.ts';
 import type { EndpointFacts, PortFacts } from '../facts/facts.ts';
@@ -238,10 +238,9 @@ const namedMax = 5;
 function unknownPlace(failures: Failures, { kind, name }: FailedPlace): Problem {
   const names = failures.names(kind);
   const some = names.slice(0, namedMax).join(', ') + (names.length > namedMax ? `, … (${names.length} in all)` : '');
-  return {
-    code: 'INPUT_EMPTY',
-    level: 'error',
-    message: `Cannot judge the bundle without ${kind} ${name}: it has no such ${kind}`,
-    hint: names.length === 0 ? `The bundle names no ${kind}` : `It has ${some}`,
-  };
+  return refusal(
+    'INPUT_EMPTY',
+    `Cannot judge the bundle without ${kind} ${name}: it has no such ${kind}`,
+    names.length === 0 ? `The bundle names no ${kind}` : `It has ${some}`,
+  );
 }

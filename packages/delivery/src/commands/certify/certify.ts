@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Format } from '@sluice/cli';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import {
   certificateLimits,
   isOperatorName,
@@ -72,27 +72,22 @@ function describe({ result, coverage, exceptions, expires }: ParityCertificate):
   return `${how} in ${coverage.cases} cases; valid until ${expires}`;
 }
 
-const unnamed: Problem = {
-  code: 'USAGE_INVALID',
-  level: 'error',
-  message: 'Cannot accept a difference: it has no name of an operator',
-  hint: `Pass --by NAME, at most ${certificateLimits.byCharactersMax} printable characters`,
-};
+const unnamed = refusal(
+  'USAGE_INVALID',
+  'Cannot accept a difference: it has no name of an operator',
+  `Pass --by NAME, at most ${certificateLimits.byCharactersMax} printable characters`,
+);
 
-function notCertified(file: string, why: string): Problem {
-  return {
-    code: 'CERTIFICATE_INVALID',
-    level: 'error',
-    message: `Cannot certify ${file}: ${why}`,
-    hint: 'Mend the bundle or the node and compare again, or accept a difference by its id with --accept ID --by NAME',
-  };
-}
+const notCertified = (file: string, why: string): Problem =>
+  refusal(
+    'CERTIFICATE_INVALID',
+    `Cannot certify ${file}: ${why}`,
+    'Mend the bundle or the node and compare again, or accept a difference by its id with --accept ID --by NAME',
+  );
 
-function unsigned(path: string, why: string): Problem {
-  return {
-    code: 'CERTIFICATE_INVALID',
-    level: 'error',
-    message: `Cannot sign ${path}: ${why}`,
-    hint: 'Nothing was written. Pass --key with a private key, or with a public key whose private key is in the agent',
-  };
-}
+const unsigned = (path: string, why: string): Problem =>
+  refusal(
+    'CERTIFICATE_INVALID',
+    `Cannot sign ${path}: ${why}`,
+    'Nothing was written. Pass --key with a private key, or with a public key whose private key is in the agent',
+  );

@@ -1,5 +1,5 @@
 import { type BundleFiles, summariseNode } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { refusal } from '@sluice/netfilter';
 import { type NodeRan, ranOf } from '../../fleet/ran.ts';
 import { Stopped } from '@sluice/renderer/commands/failure/failure.ts';
 import { instantText } from '@sluice/renderer/load/git/time.ts';
@@ -31,9 +31,8 @@ export function nodeRan(
   return ranOf(node, summary.version, own, instantText(times.asked));
 }
 
-const half: Problem = {
-  code: 'INPUT_UNREADABLE',
-  level: 'error',
-  message: 'Cannot use receipts: of --receipts and --allowed-receipts one is missing',
-  hint: 'Pass both: receipts count only with the keys of the nodes',
-};
+const half = refusal(
+  'INPUT_UNREADABLE',
+  'Cannot use receipts: of --receipts and --allowed-receipts one is missing',
+  'Pass both: receipts count only with the keys of the nodes',
+);

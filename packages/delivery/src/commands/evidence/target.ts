@@ -12,7 +12,7 @@ import {
   sumsMisfit,
   type Wave,
 } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import type { RolloutTarget } from '../../fleet/fleet.ts';
 import { readReleaseDirectory } from '@sluice/renderer/load/release.ts';
 import { orStop, reading, Stopped } from '@sluice/renderer/commands/failure/failure.ts';
@@ -62,11 +62,9 @@ export function targetOf({ release, digest, waves, opening }: StagedRelease): Ro
   return { cluster, serial, digest, nodes: Object.keys(nodes), waves, open: opening.open };
 }
 
-function notWhole(dir: string, why: string): Problem {
-  return {
-    code: 'RELEASE_INVALID',
-    level: 'error',
-    message: `Cannot use ${dir}: its files do not match SHA256SUMS: ${why}`,
-    hint: 'Fetch the release again, or make it again',
-  };
-}
+const notWhole = (dir: string, why: string): Problem =>
+  refusal(
+    'RELEASE_INVALID',
+    `Cannot use ${dir}: its files do not match SHA256SUMS: ${why}`,
+    'Fetch the release again, or make it again',
+  );

@@ -15,7 +15,7 @@ import {
   releaseFile,
   sumsFile,
 } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
 import { writeOutput } from '@sluice/renderer/emit/file.ts';
 import { exitCodes } from '@sluice/renderer/exit.ts';
@@ -134,14 +134,12 @@ function readBase(base: string, file: string): Buffer {
   return bytes;
 }
 
-function noBase(base: string, why: string): Problem {
-  return {
-    code: 'RELEASE_INVALID',
-    level: 'error',
-    message: `Cannot use ${base} as the base: ${why}`,
-    hint: 'Pass the release directory that the nodes run now',
-  };
-}
+const noBase = (base: string, why: string): Problem =>
+  refusal(
+    'RELEASE_INVALID',
+    `Cannot use ${base} as the base: ${why}`,
+    'Pass the release directory that the nodes run now',
+  );
 
 function summary(output: string, { serial, cluster }: Release, { files, base }: Archive, packed: Uint8Array): string {
   const what = base === undefined ? 'release' : 'changes to release';
@@ -149,27 +147,22 @@ function summary(output: string, { serial, cluster }: Release, { files, base }: 
   return `${output === '-' ? 'archive' : output}: ${what} ${serial} of ${cluster}, ${files.size} files, ${kilobytes} KiB\n`;
 }
 
-const whose: Problem = {
-  code: 'INPUT_EMPTY',
-  level: 'error',
-  message: 'Cannot pack the release: neither --node nor --all is given',
-  hint: 'Pass --node NAME or --all',
-};
+const whose = refusal(
+  'INPUT_EMPTY',
+  'Cannot pack the release: neither --node nor --all is given',
+  'Pass --node NAME or --all',
+);
 
-function unknownNode(dir: string, node: string, why: string): Problem {
-  return {
-    code: 'BUNDLE_UNKNOWN_NODE',
-    level: 'error',
-    message: `Cannot pack ${dir} for ${node}: ${why}`,
-    hint: '`nodes:` in release.yaml lists the nodes of the release',
-  };
-}
+const unknownNode = (dir: string, node: string, why: string): Problem =>
+  refusal(
+    'BUNDLE_UNKNOWN_NODE',
+    `Cannot pack ${dir} for ${node}: ${why}`,
+    '`nodes:` in release.yaml lists the nodes of the release',
+  );
 
-function tooLarge(dir: string, bytes: number): Problem {
-  return {
-    code: 'INPUT_TOO_LARGE',
-    level: 'error',
-    message: `Cannot pack ${dir}: the archive would be ${bytes} bytes, and the limit is ${archiveLimits.archiveBytesMax}`,
-    hint: 'Pack one archive per node (--node)',
-  };
-}
+const tooLarge = (dir: string, bytes: number): Problem =>
+  refusal(
+    'INPUT_TOO_LARGE',
+    `Cannot pack ${dir}: the archive would be ${bytes} bytes, and the limit is ${archiveLimits.archiveBytesMax}`,
+    'Pack one archive per node (--node)',
+  );

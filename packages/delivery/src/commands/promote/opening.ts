@@ -9,7 +9,7 @@ import {
   waveNamespace,
   type WavesOpening,
 } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
 import { say } from '@sluice/renderer/commands/output/progress.ts';
 import { nodesText } from '../../emit/fleet/words.ts';
@@ -42,14 +42,12 @@ export function signedOpening(
   return undefined;
 }
 
-function notCovered(dir: string): Problem {
-  return {
-    code: 'WAVES_INVALID',
-    level: 'error',
-    message: `Cannot continue from ${join(dir, openingFile)}: no signature covers it, so it may have been changed`,
-    hint: `Restore it with ${openingSignatureFile}; or read it, and sign it with \`ssh-keygen -Y sign -n ${waveNamespace}\``,
-  };
-}
+const notCovered = (dir: string): Problem =>
+  refusal(
+    'WAVES_INVALID',
+    `Cannot continue from ${join(dir, openingFile)}: no signature covers it, so it may have been changed`,
+    `Restore it with ${openingSignatureFile}; or read it, and sign it with \`ssh-keygen -Y sign -n ${waveNamespace}\``,
+  );
 
 function isSigned(dir: string, text: Buffer | string): boolean {
   const args = ['-Y', 'check-novalidate', '-n', waveNamespace, '-s', join(dir, openingSignatureFile)];
@@ -80,14 +78,12 @@ function sign(dir: string, text: string, key: string): string {
   return signed.signature;
 }
 
-function notSigned(dir: string, why: string): Problem {
-  return {
-    code: 'WAVES_INVALID',
-    level: 'error',
-    message: `Cannot write ${join(dir, openingSignatureFile)}: ${why}`,
-    hint: 'Nothing was written. Pass --key with a private key, or with a public key whose private key is in the agent',
-  };
-}
+const notSigned = (dir: string, why: string): Problem =>
+  refusal(
+    'WAVES_INVALID',
+    `Cannot write ${join(dir, openingSignatureFile)}: ${why}`,
+    'Nothing was written. Pass --key with a private key, or with a public key whose private key is in the agent',
+  );
 
 interface CloseOptions {
   /** Of the wave; undefined: the last open one. */

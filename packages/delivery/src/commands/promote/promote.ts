@@ -1,5 +1,5 @@
 import { openingFile, type Release } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
 import { nodesText } from '../../emit/fleet/words.ts';
 import { exitCodes } from '@sluice/renderer/exit.ts';
@@ -126,28 +126,23 @@ async function evidenceOf(
   return new Map();
 }
 
-function noWaves(dir: string): Problem {
-  return {
-    code: 'WAVES_INVALID',
-    level: 'error',
-    message: `Cannot open a wave of ${dir}: this release has no waves, all nodes apply it at once`,
-    hint: 'Make a release with `sluice release --wave FILE`',
-  };
-}
+const noWaves = (dir: string): Problem =>
+  refusal(
+    'WAVES_INVALID',
+    `Cannot open a wave of ${dir}: this release has no waves, all nodes apply it at once`,
+    'Make a release with `sluice release --wave FILE`',
+  );
 
 /** An opening would have no effect: nodes apply the update at once, and its release has another digest. */
-function onlyUpdate(dir: string, { serial, revision }: Release): Problem {
-  return {
-    code: 'WAVES_INVALID',
-    level: 'error',
-    message: `Cannot open a wave of ${dir}: it contains revision ${revision} of release ${serial}, an endpoint update signed only by endpoint keys, which does not use waves`,
-    hint: `Restore release ${serial} with its ${openingFile} and promote that; or sign the update with a release key, too (\`sluice sign DIR --key FILE --as NAME\`), so that it is rolled out in waves`,
-  };
-}
+const onlyUpdate = (dir: string, { serial, revision }: Release): Problem =>
+  refusal(
+    'WAVES_INVALID',
+    `Cannot open a wave of ${dir}: it contains revision ${revision} of release ${serial}, an endpoint update signed only by endpoint keys, which does not use waves`,
+    `Restore release ${serial} with its ${openingFile} and promote that; or sign the update with a release key, too (\`sluice sign DIR --key FILE --as NAME\`), so that it is rolled out in waves`,
+  );
 
-const noReceipts: Problem = {
-  code: 'WAVE_NOT_READY',
-  level: 'error',
-  message: 'Cannot open the next wave: no receipts of the nodes in the open waves are given',
-  hint: 'Pass a folder of receipts with --receipts, or a store of them with --from, and the keys of the nodes with --allowed-receipts',
-};
+const noReceipts = refusal(
+  'WAVE_NOT_READY',
+  'Cannot open the next wave: no receipts of the nodes in the open waves are given',
+  'Pass a folder of receipts with --receipts, or a store of them with --from, and the keys of the nodes with --allowed-receipts',
+);

@@ -11,7 +11,7 @@ import {
   sumsMisfit,
   wavesFile,
 } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
 import { replaceFile } from '@sluice/renderer/emit/file.ts';
 import { writeRelease } from '../../emit/release.ts';
@@ -96,20 +96,12 @@ function contentOf(spec: string, plainHttp: boolean): { readonly content: Conten
   return { content: registryContent(new RegistryClient(reference, { plainHttp, env: process.env })), digest };
 }
 
-function noDigest(spec: string): Problem {
-  return {
-    code: 'REGISTRY_INVALID',
-    level: 'error',
-    message: `Cannot pull ${JSON.stringify(spec)}: it is not of the form REGISTRY/REPOSITORY@sha256:DIGEST, oci:DIR@… or https://…@…`,
-    hint: 'A tag can be moved; `sluice push` prints the reference by digest',
-  };
-}
+const noDigest = (spec: string): Problem =>
+  refusal(
+    'REGISTRY_INVALID',
+    `Cannot pull ${JSON.stringify(spec)}: it is not of the form REGISTRY/REPOSITORY@sha256:DIGEST, oci:DIR@… or https://…@…`,
+    'A tag can be moved; `sluice push` prints the reference by digest',
+  );
 
-function invalid(spec: string, why: string): Problem {
-  return {
-    code: 'RELEASE_INVALID',
-    level: 'error',
-    message: `Cannot use ${spec}: ${why}`,
-    hint: 'Push the release again and compare the digests',
-  };
-}
+const invalid = (spec: string, why: string): Problem =>
+  refusal('RELEASE_INVALID', `Cannot use ${spec}: ${why}`, 'Push the release again and compare the digests');

@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
 import { exitCodes } from '@sluice/renderer/exit.ts';
 import { readWholeRelease, type WholeRelease, withoutSignature } from '@sluice/renderer/load/whole-release.ts';
@@ -62,11 +62,9 @@ function readTarget(spec: string, plainHttp: boolean): Target {
   };
 }
 
-function noTag(spec: string): Problem {
-  return {
-    code: 'REGISTRY_INVALID',
-    level: 'error',
-    message: `Cannot push to ${JSON.stringify(spec)}: it is not of the form REGISTRY/REPOSITORY:TAG or oci:DIR:TAG`,
-    hint: 'Write it as registry.example.com/sluice/shop:42, with the registry',
-  };
-}
+const noTag = (spec: string): Problem =>
+  refusal(
+    'REGISTRY_INVALID',
+    `Cannot push to ${JSON.stringify(spec)}: it is not of the form REGISTRY/REPOSITORY:TAG or oci:DIR:TAG`,
+    'Write it as registry.example.com/sluice/shop:42, with the registry',
+  );

@@ -11,7 +11,7 @@ import {
   releaseFile,
   sumsFile,
 } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { begunFile, begunText, type ReleaseTexts } from '../../emit/release.ts';
 import { readText } from '@sluice/renderer/load/tree.ts';
 import { reading, Stopped } from '@sluice/renderer/commands/failure/failure.ts';
@@ -87,11 +87,9 @@ function realPath(path: string): string {
   }
 }
 
-function underReview(output: string, why: string): Problem {
-  return {
-    code: 'OUTPUT_NOT_A_BUNDLE',
-    level: 'error',
-    message: `Cannot write the release to ${output}: ${why}`,
-    hint: 'Choose another directory with -o: the reviewed bundle must not contain digests and serials',
-  };
-}
+const underReview = (output: string, why: string): Problem =>
+  refusal(
+    'OUTPUT_NOT_A_BUNDLE',
+    `Cannot write the release to ${output}: ${why}`,
+    'Choose another directory with -o: the reviewed bundle must not contain digests and serials',
+  );

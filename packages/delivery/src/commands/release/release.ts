@@ -13,7 +13,7 @@ import {
   sumsOf,
 } from '@sluice/bundle';
 import type { Format } from '@sluice/cli';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { type ReleaseTexts, writeRelease } from '../../emit/release.ts';
 import { exitCodes } from '@sluice/renderer/exit.ts';
 import { readText } from '@sluice/renderer/load/tree.ts';
@@ -65,14 +65,12 @@ function decideRevision(found: FoundRelease, candidateAt: (at: Ordinal) => Candi
   return next;
 }
 
-function nothingToUpdate(why: string): Problem {
-  return {
-    code: 'RELEASE_SERIAL',
-    level: 'error',
-    message: `Cannot make an endpoint update: ${why}`,
-    hint: 'Make the release first, with --serial; write its updates to the same directory',
-  };
-}
+const nothingToUpdate = (why: string): Problem =>
+  refusal(
+    'RELEASE_SERIAL',
+    `Cannot make an endpoint update: ${why}`,
+    'Make the release first, with --serial; write its updates to the same directory',
+  );
 
 /**
  * Chooses the serial. A serial is never reused; without changes the release keeps its serial, so running the command again is a no-op.
@@ -104,12 +102,7 @@ function refuseOtherCluster({ cluster: previous }: Release, { release: { cluster
 
 function otherCluster(previous: string, now: string): Problem {
   const message = `Cannot write a release of cluster ${now} over one of cluster ${previous}`;
-  return {
-    code: 'RELEASE_ELSEWHERE',
-    level: 'error',
-    message,
-    hint: 'Choose another output directory: each cluster has its own serials',
-  };
+  return refusal('RELEASE_ELSEWHERE', message, 'Choose another output directory: each cluster has its own serials');
 }
 
 interface ReleaseOptions {
@@ -237,23 +230,19 @@ function needsSluiced(release: Release, previous: Release | undefined): readonly
 
 const capital = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 
-function meanwhile(output: string, release: Release): Problem {
-  return {
-    code: 'RELEASE_SERIAL',
-    level: 'error',
-    message: `Cannot write ${nameOf(release)} to ${output}: another release was written there in the meantime`,
-    hint: 'Run the same command again: it continues from that release',
-  };
-}
+const meanwhile = (output: string, release: Release): Problem =>
+  refusal(
+    'RELEASE_SERIAL',
+    `Cannot write ${nameOf(release)} to ${output}: another release was written there in the meantime`,
+    'Run the same command again: it continues from that release',
+  );
 
-function beyondLimits(spec: string, { message }: Problem): Problem {
-  return {
-    code: 'RELEASE_SERIAL',
-    level: 'error',
-    message: `Cannot release ${spec}: readers would refuse it. ${message}`,
-    hint: `Serials and revisions end at ${releaseLimits.serialMax}; if one was too great by mistake, restore the previous ${releaseFile}`,
-  };
-}
+const beyondLimits = (spec: string, { message }: Problem): Problem =>
+  refusal(
+    'RELEASE_SERIAL',
+    `Cannot release ${spec}: readers would refuse it. ${message}`,
+    `Serials and revisions end at ${releaseLimits.serialMax}; if one was too great by mistake, restore the previous ${releaseFile}`,
+  );
 
 function notReleased(spec: string): Problem {
   const hint = 'Render the bundle again; `sluice ls` shows the node';
@@ -262,10 +251,5 @@ function notReleased(spec: string): Problem {
 
 function tooLarge(spec: string): Problem {
   const message = `Cannot release ${spec}: release.yaml or SHA256SUMS would be larger than ${bundleLimits.fileBytesMax} bytes`;
-  return {
-    code: 'INPUT_TOO_LARGE',
-    level: 'error',
-    message,
-    hint: 'Split the cluster into one bundle per group of nodes',
-  };
+  return refusal('INPUT_TOO_LARGE', message, 'Split the cluster into one bundle per group of nodes');
 }

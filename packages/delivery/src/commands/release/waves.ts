@@ -13,7 +13,7 @@ import {
   wavesFile,
   wavesMismatch,
 } from '@sluice/bundle';
-import { compareText, type Problem, terminalText } from '@sluice/netfilter';
+import { compareText, type Problem, refusal, terminalText } from '@sluice/netfilter';
 import { orStop, reading, Stopped } from '@sluice/renderer/commands/failure/failure.ts';
 import { readText } from '@sluice/renderer/load/tree.ts';
 import { nodesText } from '../../emit/fleet/words.ts';
@@ -103,14 +103,12 @@ function wavesBy(file: string, nodes: string | undefined): Make {
   };
 }
 
-function unlabelled(file: string, why: string): Problem {
-  return {
-    code: 'WAVES_INVALID',
-    level: 'error',
-    message: `Cannot choose the nodes of waves by ${file}: ${why}`,
-    hint: 'A bundle has no labels: pass --nodes with the output of `kubectl get nodes -o json`',
-  };
-}
+const unlabelled = (file: string, why: string): Problem =>
+  refusal(
+    'WAVES_INVALID',
+    `Cannot choose the nodes of waves by ${file}: ${why}`,
+    'A bundle has no labels: pass --nodes with the output of `kubectl get nodes -o json`',
+  );
 
 /**
  * Reads the waves of the release to update. Without them, an update signed by a release key would go to all nodes at once.
@@ -129,11 +127,9 @@ function wavesToCarryOver(output: string, { requires }: Release): Make | undefin
   };
 }
 
-function wavesNotCarried(why: string): Problem {
-  return {
-    code: 'WAVES_INVALID',
-    level: 'error',
-    message: `Cannot take over the waves of the updated release: ${why}`,
-    hint: 'Make a release instead, with `--serial auto --wave FILE`: an endpoint update uses the waves of its release',
-  };
-}
+const wavesNotCarried = (why: string): Problem =>
+  refusal(
+    'WAVES_INVALID',
+    `Cannot take over the waves of the updated release: ${why}`,
+    'Make a release instead, with `--serial auto --wave FILE`: an endpoint update uses the waves of its release',
+  );

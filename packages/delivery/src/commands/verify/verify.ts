@@ -1,6 +1,6 @@
 import { document } from '@sluice/cli';
 import { existsSync, readFileSync } from 'node:fs';
-import { compareText, type Problem } from '@sluice/netfilter';
+import { compareText, type Problem, refusal } from '@sluice/netfilter';
 import {
   endpointsNamespace,
   expired,
@@ -179,18 +179,15 @@ function json(
   });
 }
 
-function invalid(why: string): Problem {
-  return {
-    code: 'RELEASE_INVALID',
-    level: 'error',
-    message: `Cannot trust the release: ${why}`,
-    hint: 'Fetch the release again; if that does not help, make it again and find out what changed it',
-  };
-}
+const invalid = (why: string): Problem =>
+  refusal(
+    'RELEASE_INVALID',
+    `Cannot trust the release: ${why}`,
+    'Fetch the release again; if that does not help, make it again and find out what changed it',
+  );
 
-const noTool: Problem = {
-  code: 'INPUT_UNREADABLE',
-  level: 'error',
-  message: `Cannot check signatures: ${sshKeygen} is not installed`,
-  hint: 'Install the OpenSSH client (Debian: openssh-client)',
-};
+const noTool = refusal(
+  'INPUT_UNREADABLE',
+  `Cannot check signatures: ${sshKeygen} is not installed`,
+  'Install the OpenSSH client (Debian: openssh-client)',
+);

@@ -1,4 +1,4 @@
-import type { Problem } from '../../problem.ts';
+import { type Problem, refusal } from '../../problem.ts';
 import type { Family, TableName } from '../../family.ts';
 import { refusal } from '../check.ts';
 import type { Dispatch } from './dispatch.ts';
@@ -38,11 +38,9 @@ export function limitProblems(
   return problems;
 }
 
-function tooMuch(what: string, why: string): Problem {
-  return {
-    code: 'PROGRAM_LIMIT',
-    level: 'error',
-    message: `Cannot link ${what} as a tree: ${why}`,
-    hint: 'Use layout `flat`, which has no such limit, or fewer Services per node or per address and port',
-  };
-}
+const tooMuch = (what: string, why: string): Problem =>
+  refusal(
+    'PROGRAM_LIMIT',
+    `Cannot link ${what} as a tree: ${why}`,
+    'Use layout `flat`, which has no such limit, or fewer Services per node or per address and port',
+  );

@@ -10,7 +10,7 @@ import { readConfigFile, siblingAllocations, type InputOptions, readInput } from
 import { print, say, progress } from '../output/progress.ts';
 import { isStopped, joinProblems } from '../failure/problems.ts';
 import { printDocument, reportProblems } from '../output/output.ts';
-import { type Problem, plural } from '@sluice/netfilter';
+import { type Problem, plural, refusal } from '@sluice/netfilter';
 import { countProblems } from '../../emit/problems.ts';
 import { allocatedServices, allocationsAsManifests } from '../../load/allocations-manifests.ts';
 import type { Allocation } from '../../render/allocate/allocation.ts';
@@ -133,12 +133,11 @@ function doubts(objects: readonly KubeObject[]): readonly Problem[] {
   return problems.filter(({ level }) => level === 'error');
 }
 
-const noService: Problem = {
-  code: 'INPUT_EMPTY',
-  level: 'error',
-  message: 'Cannot determine which allocations are in use: the input contains no Service',
-  hint: 'Pass the manifests of all Services with -f; to remove all allocations, delete the directory',
-};
+const noService = refusal(
+  'INPUT_EMPTY',
+  'Cannot determine which allocations are in use: the input contains no Service',
+  'Pass the manifests of all Services with -f; to remove all allocations, delete the directory',
+);
 
 const fileOf = (dir: string, allocation: Allocation): string => `${dir}/${allocationPath(allocation)}`;
 

@@ -1,4 +1,4 @@
-import { plural } from '@sluice/netfilter';
+import { plural, refusal } from '@sluice/netfilter';
 import type { Problem } from '@sluice/netfilter';
 import type { TreePlan } from '../../emit/tree.ts';
 import { allocationPath } from '../../load/allocations.ts';
@@ -19,10 +19,9 @@ export function staleProblem(
     stale === 0 ? '' : `${stale} ${stale === 1 ? 'file differs' : 'files differ'}`,
     missing.length === 0 ? '' : `${plural(missing.length, 'Service')} would get allocations in ${some(missing)}`,
   ];
-  return {
-    code: 'OUTPUT_STALE',
-    level: 'error',
-    message: `${dir} is out of date: ${why.filter((text) => text !== '').join('; ')}`,
-    hint: 'Run the same command without --check and commit the result',
-  };
+  return refusal(
+    'OUTPUT_STALE',
+    `${dir} is out of date: ${why.filter((text) => text !== '').join('; ')}`,
+    'Run the same command without --check and commit the result',
+  );
 }

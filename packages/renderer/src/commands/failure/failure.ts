@@ -1,5 +1,5 @@
 import { reasonOf } from '@sluice/cli';
-import { type Problem, Stopped } from '@sluice/netfilter';
+import { type Problem, refusal, Stopped } from '@sluice/netfilter';
 import { exitCodes } from '../../exit.ts';
 import { reportProblems } from '../output/output.ts';
 
@@ -55,11 +55,9 @@ export function reportFailure(error: unknown): number {
   return exitCodes.problem;
 }
 
-function internal(error: unknown): Problem {
-  return {
-    code: 'INTERNAL',
-    level: 'error',
-    message: `Internal error: ${error instanceof Error ? error.message : String(error)}`,
-    hint: 'This is a bug in sluice: report it with the command and its input',
-  };
-}
+const internal = (error: unknown): Problem =>
+  refusal(
+    'INTERNAL',
+    `Internal error: ${error instanceof Error ? error.message : String(error)}`,
+    'This is a bug in sluice: report it with the command and its input',
+  );

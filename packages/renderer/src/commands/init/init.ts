@@ -1,7 +1,7 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Format } from '@sluice/cli';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { initConfig } from '../../emit/init.ts';
 import { writeAgain } from '../../emit/tree.ts';
 import { exitCodes } from '../../exit.ts';
@@ -67,14 +67,12 @@ function writeConfig(file: string, text: string, force: boolean): void {
   writing(file, () => writeFileSync(file, text, { flag: force ? 'w' : 'wx' }));
 }
 
-function noKubeProxy(from: string): Problem {
-  return {
-    code: 'INPUT_EMPTY',
-    level: 'error',
-    message: `Cannot find a configuration of kube-proxy in ${from === '-' ? 'standard input' : from}: no document contains one`,
-    hint: `Pass its ConfigMap, DaemonSet or Pod (kubectl get configmap,daemonset,pod -n kube-system -o yaml), the config or Nodes of k3s, or kubeadm's`,
-  };
-}
+const noKubeProxy = (from: string): Problem =>
+  refusal(
+    'INPUT_EMPTY',
+    `Cannot find a configuration of kube-proxy in ${from === '-' ? 'standard input' : from}: no document contains one`,
+    `Pass its ConfigMap, DaemonSet or Pod (kubectl get configmap,daemonset,pod -n kube-system -o yaml), the config or Nodes of k3s, or kubeadm's`,
+  );
 
 /** `registry.k8s.io/kube-proxy:v1.34.2`, in some distributions with the platform in the name. */
 const image = /(?:^|\/)kube-proxy(?:-[a-z0-9]+)?:v(\d+\.\d+)\./;

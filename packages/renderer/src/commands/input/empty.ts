@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import type { ReadSources } from '../../load/sources.ts';
 
 /**
@@ -24,11 +24,5 @@ const listHint = 'To render a cluster without Services, pass an empty List: {api
 const pipeHint = `Check whether the command before the pipe failed. ${listHint}`;
 const recursiveHint = `Only .yaml, .yml and .json files of a directory are read; pass -R to read its subdirectories`;
 
-function nothingIn(where: string, hint: string): Problem {
-  return {
-    code: 'INPUT_EMPTY',
-    level: 'error',
-    message: `Cannot find an object in ${where}: it contains no document`,
-    hint,
-  };
-}
+const nothingIn = (where: string, hint: string): Problem =>
+  refusal('INPUT_EMPTY', `Cannot find an object in ${where}: it contains no document`, hint);

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { readAllocations } from '../../load/allocations.ts';
 import { readConfig } from '../../load/config/config.ts';
 import { load } from '../../load/load.ts';
@@ -107,26 +107,23 @@ async function clusterSource(options: InputOptions): Promise<ReadSources> {
   return { sources: [{ file: 'cluster', text: printSnapshot(snapshot) }], problems: snapshot.notes };
 }
 
-const twoBases: Problem = {
-  code: 'INPUT_UNREADABLE',
-  level: 'error',
-  message: 'Cannot use two bases: both --base and --from-cluster are given',
-  hint: 'Remove one of the two options',
-};
+const twoBases = refusal(
+  'INPUT_UNREADABLE',
+  'Cannot use two bases: both --base and --from-cluster are given',
+  'Remove one of the two options',
+);
 
-const noInput: Problem = {
-  code: 'INPUT_EMPTY',
-  level: 'error',
-  message: 'Nothing to render: neither -f nor --from-cluster is given',
-  hint: 'Pass -f FILE or --from-cluster',
-};
+const noInput = refusal(
+  'INPUT_EMPTY',
+  'Nothing to render: neither -f nor --from-cluster is given',
+  'Pass -f FILE or --from-cluster',
+);
 
-const stdinTwice: Problem = {
-  code: 'INPUT_UNREADABLE',
-  level: 'error',
-  message: 'Cannot read standard input twice: both -f and --base are -',
-  hint: 'Write one of the two to a file first',
-};
+const stdinTwice = refusal(
+  'INPUT_UNREADABLE',
+  'Cannot read standard input twice: both -f and --base are -',
+  'Write one of the two to a file first',
+);
 
 /** The directory of the allocation files: beside the config, or beside the output without one. */
 export function siblingAllocations(path: string): string {

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { type BundleFiles, clusterFile, nodeFile, profileFile, quarantineFile, readNode } from '@sluice/bundle';
-import { compareText, type Problem } from '@sluice/netfilter';
+import { compareText, type Problem, refusal } from '@sluice/netfilter';
 import { askGit, type BlobEntry, type BundlePlace, listBlobs, placeIn, readBlobs } from './objects.ts';
 import { isRevision, notABundle } from './revision.ts';
 import { whyGit } from './run-git.ts';
@@ -191,20 +191,16 @@ export class BundleHistory {
 
 const deepen = 'Fetch the whole history with `git fetch --unshallow`, or clone without --depth';
 
-function unreadable(dir: string, what: string, why: string): Problem {
-  return {
-    code: 'INPUT_UNREADABLE',
-    level: 'error',
-    message: `Cannot read the history of ${dir} at ${JSON.stringify(what).slice(1, -1)}: ${why}`,
-    hint: 'Run the command in a Git clone with the bundle, and pass a commit, branch or tag of it, or a time such as 2026-11-24T08:00:00Z',
-  };
-}
+const unreadable = (dir: string, what: string, why: string): Problem =>
+  refusal(
+    'INPUT_UNREADABLE',
+    `Cannot read the history of ${dir} at ${JSON.stringify(what).slice(1, -1)}: ${why}`,
+    'Run the command in a Git clone with the bundle, and pass a commit, branch or tag of it, or a time such as 2026-11-24T08:00:00Z',
+  );
 
-function unknownNode(name: string, node: string): Problem {
-  return {
-    code: 'BUNDLE_UNKNOWN_NODE',
-    level: 'error',
-    message: `Cannot trace on node ${node}: ${name} has no ${nodeFile(node)}`,
-    hint: 'Pass a node that the bundle had then; `git ls-tree` lists them',
-  };
-}
+const unknownNode = (name: string, node: string): Problem =>
+  refusal(
+    'BUNDLE_UNKNOWN_NODE',
+    `Cannot trace on node ${node}: ${name} has no ${nodeFile(node)}`,
+    'Pass a node that the bundle had then; `git ls-tree` lists them',
+  );

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { type BundleFiles, clusterFile, readPath } from '@sluice/bundle';
-import { compareText, type Problem } from '@sluice/netfilter';
+import { compareText, type Problem, refusal } from '@sluice/netfilter';
 import { askGit, type BlobEntry, listBlobs, placeIn, readBlobs } from './objects.ts';
 import { whyGit } from './run-git.ts';
 import { type openTree, readTree, unreadableFile } from '../tree.ts';
@@ -49,11 +49,9 @@ export function notABundle(from: string, entries: readonly BlobEntry[]): Problem
     : unreadableFile(`${from}/${clusterFile}`, 'no such file');
 }
 
-function unreadable(spec: string, why: string): Problem {
-  return {
-    code: 'INPUT_UNREADABLE',
-    level: 'error',
-    message: `Cannot read the bundle ${spec}: ${why}`,
-    hint: 'Pass a directory, or a Git revision with a directory, such as main:rendered',
-  };
-}
+const unreadable = (spec: string, why: string): Problem =>
+  refusal(
+    'INPUT_UNREADABLE',
+    `Cannot read the bundle ${spec}: ${why}`,
+    'Pass a directory, or a Git revision with a directory, such as main:rendered',
+  );

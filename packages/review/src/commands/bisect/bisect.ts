@@ -1,5 +1,5 @@
 import { type BundleFiles, readPath } from '@sluice/bundle';
-import { compareText, families, type Problem } from '@sluice/netfilter';
+import { compareText, families, type Problem, refusal } from '@sluice/netfilter';
 import { Command, CommanderError } from 'commander';
 import { type Bisection, printBisection } from '../../emit/history.ts';
 import { exitCodes } from '@sluice/renderer/exit.ts';
@@ -150,14 +150,12 @@ function differing(history: BundleHistory, { options }: TraceWords, a: HistorySt
   return paths.filter((path) => old!.get(path) !== updated!.get(path));
 }
 
-function noDifference(from: HistoryStep, to: HistoryStep): Problem {
-  return {
-    code: 'INPUT_EMPTY',
-    level: 'error',
-    message: `Cannot find a change: the packet is treated alike in ${from.commit.slice(0, 12)} and ${to.commit.slice(0, 12)}`,
-    hint: 'Pass an older --from, or look at the two with `sluice trace --at REV`; a change that was taken back in between cannot be found',
-  };
-}
+const noDifference = (from: HistoryStep, to: HistoryStep): Problem =>
+  refusal(
+    'INPUT_EMPTY',
+    `Cannot find a change: the packet is treated alike in ${from.commit.slice(0, 12)} and ${to.commit.slice(0, 12)}`,
+    'Pass an older --from, or look at the two with `sluice trace --at REV`; a change that was taken back in between cannot be found',
+  );
 
 /** `trace [DIR] --node …` as words. */
 interface TraceWords {

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { type BundleFiles, clusterFile } from '@sluice/bundle';
 import { document } from '@sluice/cli';
-import { compareText, type Problem } from '@sluice/netfilter';
+import { compareText, type Problem, refusal } from '@sluice/netfilter';
 import type { ReportSides } from '../../emit/report/page-data.ts';
 import { type DiffFormat, patches, printDiff } from '../../emit/diff.ts';
 import { exitCodes } from '@sluice/renderer/exit.ts';
@@ -86,14 +86,12 @@ function readManifestFolder(path: string): ReadSources {
   return { sources: sources.toSorted((a, b) => compareText(a.file, b.file)), problems };
 }
 
-function tooLarge(file: string): Problem {
-  return {
-    code: 'INPUT_TOO_LARGE',
-    level: 'error',
-    message: `Cannot read ${file}: it is larger than ${loadLimits.fileBytesMax} bytes`,
-    hint: 'Compare directories of manifests only',
-  };
-}
+const tooLarge = (file: string): Problem =>
+  refusal(
+    'INPUT_TOO_LARGE',
+    `Cannot read ${file}: it is larger than ${loadLimits.fileBytesMax} bytes`,
+    'Compare directories of manifests only',
+  );
 
 interface DiffOptions extends SideOptions {
   /** `html` is the page of `sluice report`. */

@@ -1,5 +1,5 @@
 import type { BundleFiles } from '@sluice/bundle';
-import { namesNear, type Place, type Problem } from '@sluice/netfilter';
+import { namesNear, type Place, type Problem, refusal } from '@sluice/netfilter';
 import { type Explained, printExplained } from '../../emit/explain.ts';
 import { exitCodes } from '@sluice/renderer/exit.ts';
 import { blameLine } from '@sluice/renderer/load/git/blame.ts';
@@ -54,19 +54,17 @@ async function placeOf(manifests: string, service: string): Promise<Place | unde
   return object?.origin.place([]);
 }
 
-const blameWithoutManifests: Problem = {
-  code: 'INPUT_UNREADABLE',
-  level: 'error',
-  message: 'Cannot find the author of the Service: --blame needs the manifests',
-  hint: 'Pass the manifests with -f',
-};
+const blameWithoutManifests = refusal(
+  'INPUT_UNREADABLE',
+  'Cannot find the author of the Service: --blame needs the manifests',
+  'Pass the manifests with -f',
+);
 
 function notFound(query: string, dir: string, files: BundleFiles): Problem {
   const names = /^[a-z0-9-]+\/[a-z0-9-]+$/.test(query) ? namesNear(query, servicesIn(files)) : '';
-  return {
-    code: 'INPUT_EMPTY',
-    level: 'error',
-    message: `Cannot explain ${JSON.stringify(query)}: it is not in any file of ${dir}`,
-    hint: `${names === '' ? '' : `Rules are there for ${names}. `}The kernel may run another version of the bundle: pass that version with --dir REV:PATH`,
-  };
+  return refusal(
+    'INPUT_EMPTY',
+    `Cannot explain ${JSON.stringify(query)}: it is not in any file of ${dir}`,
+    `${names === '' ? '' : `Rules are there for ${names}. `}The kernel may run another version of the bundle: pass that version with --dir REV:PATH`,
+  );
 }

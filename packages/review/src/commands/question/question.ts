@@ -1,4 +1,11 @@
-import { type Family, parseAddress, type Packet, type Problem, type TransportProtocol } from '@sluice/netfilter';
+import {
+  type Family,
+  parseAddress,
+  type Packet,
+  type Problem,
+  refusal,
+  type TransportProtocol,
+} from '@sluice/netfilter';
 import type { Layout } from '../../flows/layout.ts';
 import type { ServiceTarget } from '../../trace/service-target.ts';
 import type { LiveQuestion } from '../../trace/trace-live.ts';
@@ -80,11 +87,9 @@ function readTarget(text: string): AddressTarget | ServiceTarget {
 }
 
 /** The problem of an option whose value cannot be used. @param why as a clause without a full stop */
-export function badOption(option: string, value: string, why: string): Problem {
-  return {
-    code: 'INPUT_UNREADABLE',
-    level: 'error',
-    message: `Cannot use ${option} ${JSON.stringify(value)}: ${why}`,
-    hint: 'Write --from 10.244.1.7 --to 10.96.0.10:80/tcp, or --to shop/web:80 for the ClusterIP of a Service',
-  };
-}
+export const badOption = (option: string, value: string, why: string): Problem =>
+  refusal(
+    'INPUT_UNREADABLE',
+    `Cannot use ${option} ${JSON.stringify(value)}: ${why}`,
+    'Write --from 10.244.1.7 --to 10.96.0.10:80/tcp, or --to shop/web:80 for the ClusterIP of a Service',
+  );

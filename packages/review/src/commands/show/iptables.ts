@@ -12,6 +12,7 @@ import {
   printProgram,
   printSection,
   type Problem,
+  refusal,
   type ResolvedRules,
   sectionsOf,
   settledProgram,
@@ -63,11 +64,9 @@ function treeText(
   return tableNames.map((table) => printPart(table, partOfService(program[table], service))).join('');
 }
 
-function noTree({ node, profile }: ResolvedNode): Problem {
-  return {
-    code: 'CONFIG_UNSUPPORTED',
-    level: 'error',
-    message: `Cannot show node ${node} in layout tree: its profile has mode ${profile.mode}`,
-    hint: 'Remove --layout: layout tree is for mode iptables',
-  };
-}
+const noTree = ({ node, profile }: ResolvedNode): Problem =>
+  refusal(
+    'CONFIG_UNSUPPORTED',
+    `Cannot show node ${node} in layout tree: its profile has mode ${profile.mode}`,
+    'Remove --layout: layout tree is for mode iptables',
+  );

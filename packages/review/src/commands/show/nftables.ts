@@ -6,6 +6,7 @@ import {
   type Problem,
   readNft,
   readNftFiles,
+  refusal,
   Stopped,
 } from '@sluice/netfilter';
 import { type NftPhase, nftPhases } from './nft-phases.ts';
@@ -44,11 +45,9 @@ export function releasePhases(
   return nftPhases(old!, desired!);
 }
 
-function noNftTable(node: string, dir: string): Problem {
-  return {
-    code: 'CONFIG_UNSUPPORTED',
-    level: 'error',
-    message: `Cannot show a release of node ${node}: its profile in ${dir} is not in mode nftables`,
-    hint: 'A change of the mode loads the whole table: remove --from',
-  };
-}
+const noNftTable = (node: string, dir: string): Problem =>
+  refusal(
+    'CONFIG_UNSUPPORTED',
+    `Cannot show a release of node ${node}: its profile in ${dir} is not in mode nftables`,
+    'A change of the mode loads the whole table: remove --from',
+  );

@@ -10,6 +10,7 @@ import {
   printSets,
   type Problem,
   readIpvs,
+  refusal,
   type ResolvedVirtual,
   type VirtualTool,
 } from '@sluice/netfilter';
@@ -121,12 +122,11 @@ function showRelease(node: ResolvedNode, from: string, options: ShowOptions): Sh
   return { node, parts: phases.map((phase) => ({ tool: 'nft', ...phase })) };
 }
 
-const wrongFrom: Problem = {
-  code: 'CONFIG_UNSUPPORTED',
-  level: 'error',
-  message: 'Cannot show a release: --from needs --tool nft, and takes no --service',
-  hint: 'A release goes in as transactions in mode nftables alone: add --tool nft, and remove --service',
-};
+const wrongFrom = refusal(
+  'CONFIG_UNSUPPORTED',
+  'Cannot show a release: --from needs --tool nft, and takes no --service',
+  'A release goes in as transactions in mode nftables alone: add --tool nft, and remove --service',
+);
 
 /** The lines of the bundle that are shown for these tools. */
 function linesOf(node: ResolvedNode, tools: readonly ShowTool[], { service, layout }: ShowOptions): ShownLines {
@@ -161,14 +161,12 @@ const namesNote = `note: the two characters after the dot of a chain name are a 
     other content uses the next two, and a node without -m bpf has a chain for each endpoint: \`sluiced show\` prints a node's own names
 `;
 
-function noService(service: string, dir: string, files: BundleFiles): Problem {
-  return {
-    code: 'BUNDLE_INVALID',
-    level: 'error',
-    message: `Cannot show Service ${service}: the bundle in ${dir} has no rules for it in the profile of this node`,
-    hint: `Rules are there for ${namesNear(service, servicesIn(files)) || 'no Service'}; headless and ExternalName Services have none`,
-  };
-}
+const noService = (service: string, dir: string, files: BundleFiles): Problem =>
+  refusal(
+    'BUNDLE_INVALID',
+    `Cannot show Service ${service}: the bundle in ${dir} has no rules for it in the profile of this node`,
+    `Rules are there for ${namesNear(service, servicesIn(files)) || 'no Service'}; headless and ExternalName Services have none`,
+  );
 
 /** The tools in the order of loading: rules refer to sets. */
 const shownTools = {
