@@ -55,11 +55,11 @@ const traceSummary = (program: FamilyProgram, packet: Packet): string =>
   summarise(trace(program, packet, { localAddresses: ['172.18.0.2'] }));
 
 /** The programs that a packet may traverse while the rules change. */
-function allowed(old: string, fresh: string): readonly string[] {
-  const served = [old, fresh].every((summary) => summary.includes('dnat') || summary === 'accept');
-  if (served) return [old, fresh];
+function allowed(old: string, updated: string): readonly string[] {
+  const served = [old, updated].every((summary) => summary.includes('dnat') || summary === 'accept');
+  if (served) return [old, updated];
   // A packet that one of the two drops may be rejected in between.
-  return [old, fresh, 'drop', ...(old === 'drop' || fresh === 'drop' ? ['reject'] : [])];
+  return [old, updated, 'drop', ...(old === 'drop' || updated === 'drop' ? ['reject'] : [])];
 }
 
 const layouts = {
@@ -73,9 +73,9 @@ const changes = layoutNames.flatMap((layout) =>
 );
 
 test.each(changes)('layout %s, from %s to %s: packets served before and after are served all the time', (...change) => {
-  const [layout, , , old, fresh] = change;
+  const [layout, , , old, updated] = change;
   const from = layouts[layout](old);
-  const to = layouts[layout](fresh, from);
+  const to = layouts[layout](updated, from);
   const filter = widen(from.filter, to.filter);
   for (const packet of packets) {
     const permitted = allowed(traceSummary(from, packet), traceSummary(to, packet));

@@ -24,16 +24,16 @@ test.each([
   ['all leave', ['a', 'b'], [], []],
   ['all are replaced', ['a', 'b', 'c'], ['x', 'y'], ['x', 'y']],
   ['the first ones come', [], ['a', 'b'], ['a', 'b']],
-])('%s', (_title, active, fresh, slots) => {
-  expect(kept(stateOf(fresh), stateOf(active))).toEqual(slots);
+])('%s', (_title, active, updated, slots) => {
+  expect(kept(stateOf(updated), stateOf(active))).toEqual(slots);
 });
 
 test('keeps every endpoint once, and moves none without need', () => {
   const list = fc.uniqueArray(fc.integer({ min: 0, max: 30 }).map(String), { maxLength: 20 });
   fc.assert(
-    fc.property(list, list, (active, fresh) => {
-      const slots = kept(stateOf(fresh), stateOf(active));
-      expect([...slots].toSorted()).toEqual([...fresh].toSorted());
+    fc.property(list, list, (active, updated) => {
+      const slots = kept(stateOf(updated), stateOf(active));
+      expect([...slots].toSorted()).toEqual([...updated].toSorted());
       const moved = active.filter((one, at) => slots.includes(one) && slots[at] !== one);
       // Only endpoints beyond the new length can move: into holes before it.
       expect(moved.every((one) => active.indexOf(one) >= slots.length)).toBe(true);
@@ -44,9 +44,9 @@ test('keeps every endpoint once, and moves none without need', () => {
 
 test('equal frontends keep the identity of the active lines', () => {
   const active = stateOf(['a', 'b']);
-  const fresh = stateOf(['b', 'a']);
-  expect(keepSlots(fresh, active).frontends.get(key)).toBe(active.frontends.get(key));
-  expect(keepSlots(fresh, active).settings).toBe(active.settings);
+  const updated = stateOf(['b', 'a']);
+  expect(keepSlots(updated, active).frontends.get(key)).toBe(active.frontends.get(key));
+  expect(keepSlots(updated, active).settings).toBe(active.settings);
 });
 
 test('frontends that are gone are gone', () => {

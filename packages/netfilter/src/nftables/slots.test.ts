@@ -189,8 +189,8 @@ test('an endpoint that takes the place of another one changes only the slots of 
   });
   const changed = (scheduler?: NftScheduler): number => {
     const active = state(list, scheduler);
-    const fresh = keepSlots(state(['10.244.9.9 . 8080', ...list.slice(1)], scheduler), active);
-    const [before, after] = [active, fresh].map(({ frontends }) => {
+    const updated = keepSlots(state(['10.244.9.9 . 8080', ...list.slice(1)], scheduler), active);
+    const [before, after] = [active, updated].map(({ frontends }) => {
       const { lists } = frontendElements(readFrontend(key, frontends.get(key) ?? []), 'a');
       return new Map(lists.map((element) => [element.key, element.value]));
     }) as [Map<string, string>, Map<string, string>];
