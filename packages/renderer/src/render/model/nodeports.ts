@@ -18,7 +18,7 @@ type NodePortScope = { readonly kind: 'any' } | { readonly kind: 'primary' } | C
 
 interface CidrScope {
   readonly kind: 'cidrs';
-  /** CIDRs, and perhaps the word `primary` for the node's own address. */
+  /** CIDRs, and optionally the word `primary` for the node's own address. */
   readonly cidrs: readonly string[];
 }
 

@@ -115,7 +115,7 @@ function headlessSlice(slice: ReadSlice): Problem {
   };
 }
 
-/** Reports Endpoints with an address that no slice has: it is ignored, perhaps against the author's intent. */
+/** Reports Endpoints with an address that no slice has: it is ignored, possibly against the author's intent. */
 function compareWithSlices(endpoints: ReadSlice, slices: readonly ReadSlice[], problems: Problem[]): void {
   const known = new Set(slices.flatMap(addressesOf));
   const unknown = addressesOf(endpoints).filter((address) => !known.has(address));

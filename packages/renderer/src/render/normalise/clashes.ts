@@ -31,12 +31,12 @@ export interface LostClaim {
  * @param services sorted, each with its parsed object
  */
 export function findClashes(services: MadeServices): Clashes {
-  const claims = new Map<string, ServiceClaim>();
+  const claimed = new Map<string, ServiceClaim>();
   const problems: Problem[] = [];
   const lost: LostClaim[] = [];
   const claim = (thing: string, code: ClashCode, next: ServiceClaim): void => {
-    const first = claims.get(thing);
-    if (first === undefined) claims.set(thing, next);
+    const first = claimed.get(thing);
+    if (first === undefined) claimed.set(thing, next);
     else if (first.read !== next.read) {
       problems.push(clash(thing, code, first, next));
       lost.push({ service: next.read.key, to: first.read.key });

@@ -96,7 +96,7 @@ function variantsByZone(byZone: ReadonlyMap<string, Endpoint[]>, rest: readonly 
   return [...variants, { guard: { kind: 'zone', negated: true, values: named }, endpoints: rest }];
 }
 
-/** Variants that depend on nodes, and perhaps zones: no guard can say "zone a, but not node 7", so nodes are listed by name. */
+/** Variants that depend on nodes, and also on zones where they have some: no guard can say "zone a, but not node 7", so nodes are listed by name. */
 function variantsByNode(
   byNode: ReadonlyMap<string, Endpoint[]>,
   byZone: ReadonlyMap<string, Endpoint[]>,
