@@ -203,7 +203,7 @@ export interface CertificateFacts {
 /**
  * Why a certificate does not cover a take-over; undefined: it does.
  *
- * A node's clock may be wrong. One that is behind the signer's by more than `skewSeconds` is told: the certificate seems to come from the
+ * A node's clock may be wrong. One that is behind the signer's by more than `skewSeconds` is refused: the certificate seems to come from the
  * future, and its end could not be judged. What the clock cannot prevent is bounded by the boot, the observed state and the version, which
  * are all of this very moment.
  */

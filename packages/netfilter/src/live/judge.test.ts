@@ -43,7 +43,7 @@ const hookOf = (isMarkHidden: boolean): LiveHook => ({
   notes: { doubts: new Map(), untracking: new Set(), assumed: new Set(), met: { rules: 0 } },
 });
 
-/** What a judge is told of a packet, with the shares of what it meets several times added. @param mark undefined: hidden */
+/** What a judge learns of a packet, with the shares of what it meets several times added. @param mark undefined: hidden */
 function metBy(table: LiveTable, mark?: number): ReadonlyMap<string, number> {
   const met = new Map<string, number>();
   const [base] = table.bases;

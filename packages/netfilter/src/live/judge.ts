@@ -5,7 +5,7 @@ type Decision = 'accept' | 'drop' | 'translate' | 'notrack';
 
 /**
  * Who follows a packet of which not everything is known, at one hook. Comparisons follow packets that are known entirely, and take a
- * doubtful rule not to match, so that a difference is never invented. A judge is told what share of the packet meets each rule: of a
+ * doubtful rule not to match, so that a difference is never invented. A judge learns what share of the packet meets each rule: of a
  * doubtful rule one half, and the whole again where both halves come together.
  */
 export interface Judge {

@@ -34,7 +34,7 @@ interface At {
 
 /**
  * Sends a flow through a base chain.
- * @param judge is told what decides about a packet of which not everything is known
+ * @param judge learns what decides about a packet of which not everything is known
  * @returns every flow that comes out; without a verdict where nothing decided
  */
 export function walkBase(

@@ -3,7 +3,7 @@ import { anyAddress } from './frontend.ts';
 
 /** What the table depends on. Everything else about a node or a Service is elements. */
 export interface NftTableOptions {
-  /** How traffic of pods is told: by its source address (sets `pods` and `keep`), or by the interface that it comes from. */
+  /** How traffic of pods is recognised: by its source address (sets `pods` and `keep`), or by the interface that it comes from. */
   readonly detector: 'address' | { readonly interface: string };
   /** Masquerades all traffic to ClusterIPs, that of pods too. */
   readonly masqueradeAll: boolean;

@@ -17,7 +17,7 @@ export interface ServiceOfChain extends Service {
 
 /**
  * Reads the chain of a Service.
- * @returns undefined if its rules are not of the form that `sluice render` writes, so that endpoints cannot be told from other rules
+ * @returns undefined if its rules are not of the form that `sluice render` writes, so that endpoints cannot be distinguished from other rules
  */
 export function readService(family: Family, chain: string, table: TableProgram): ServiceOfChain | undefined {
   const texts = table.chains.get(chain) ?? [];
@@ -77,7 +77,7 @@ const isAgain = (rule: Rule): boolean =>
 
 /**
  * Reads the rules that choose an endpoint: first, with session affinity, one per endpoint that searches its list of clients; then random
- * choice with equal chances, perhaps by groups (`packages/netfilter/src/link/tree/groups.ts`).
+ * choice with equal chances, also by groups (`packages/netfilter/src/link/tree/groups.ts`).
  * @returns undefined for any other rules: an endpoint had another chance, or was meant for some clients only
  */
 function readChoices(rules: readonly Rule[], table: TableProgram): Choices | undefined {

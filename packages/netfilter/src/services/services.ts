@@ -88,7 +88,7 @@ export interface ReachedFrontend {
 export interface Services {
   readonly count: number;
   has(key: string): boolean;
-  /** @returns undefined if there is no such Service, or if its endpoints cannot be told from other rules */
+  /** @returns undefined if there is no such Service, or if its endpoints cannot be distinguished from other rules */
   service(key: string): Service | undefined;
   /** Any of the Services of a family. */
   any(family: Family): Service | undefined;

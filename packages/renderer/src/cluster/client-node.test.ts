@@ -96,8 +96,8 @@ describe('plugin.ts: the client library does not', () => {
   });
 
   test('give a plugin the version of its answer', async () => {
-    const told = await program('told', `printf '{"status":{"token":"is:%s"}}' "$KUBERNETES_EXEC_INFO"`);
-    expect((await optionsOf(configOf(told))).headers).toEqual({ Authorization: 'Bearer is:' });
+    const plugin = await program('told', `printf '{"status":{"token":"is:%s"}}' "$KUBERNETES_EXEC_INFO"`);
+    expect((await optionsOf(configOf(plugin))).headers).toEqual({ Authorization: 'Bearer is:' });
   });
 
   test('close the input of a plugin, which may wait for it', async () => {

@@ -71,8 +71,8 @@ test('tells which files changed since each of the last publications', () => {
     return read(completeFile);
   };
   const seals = [publish(['a', 'b', 'c']), publish(['a', 'b', 'd']), publish(['a', 'b'])];
-  const told = seals.map((seal) => [...(changesBetween(read(changesFile), seal, seals[2] ?? '') ?? ['nothing'])]);
-  expect(told.map((paths) => paths.toSorted())).toEqual([
+  const changes = seals.map((seal) => [...(changesBetween(read(changesFile), seal, seals[2] ?? '') ?? ['nothing'])]);
+  expect(changes.map((paths) => paths.toSorted())).toEqual([
     [path('a'), path('b'), path('c'), path('d')],
     [path('a'), path('b'), path('d')],
     [],

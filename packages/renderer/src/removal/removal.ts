@@ -23,7 +23,7 @@ export interface BundleRemoval extends Removal {
   readonly kept: Files | undefined;
 }
 
-/** Finds removals between bundles. What it reads of files it remembers until it is told to forget. */
+/** Finds removals between bundles. It remembers what it reads of files until `forget`. */
 export class RemovalFinder {
   /** The number of endpoints by the text of a file. */
   readonly #counts = new Map<string, number>();

@@ -20,10 +20,10 @@ export interface PacketEnd {
   readonly share: number;
 }
 
-/** What of a outcome counts: all of it, or only whether packets are served, rejected, dropped or untouched. */
+/** What of an outcome counts: all of it, or only whether packets are served, rejected, dropped or untouched. */
 type OutcomeAspect = 'all' | 'verdict';
 
-/** What a bundle does with a packet, or why it cannot be told. */
+/** What a bundle does with a packet, or why it is unknown. */
 export type TestedOutcome = { readonly outcome: PacketOutcome } | { readonly problem: Problem };
 
 /**

@@ -10,7 +10,7 @@ export interface ProfileChange {
   readonly profile: string;
   /** The number of nodes with this profile. */
   readonly nodes: number;
-  /** `sysctl`: a line of `sysctl.conf`. The others are told by `BaseTreatment`. */
+  /** `sysctl`: a line of `sysctl.conf`. `BaseTreatment` describes the others. */
   readonly what: 'mode' | 'sysctl' | keyof BaseTreatment;
   /** Absent: all of the profile's families. */
   readonly family?: Family;

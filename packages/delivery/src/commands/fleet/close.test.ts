@@ -24,7 +24,7 @@ function place(opening: object, signed?: object): void {
   if (signed) writeFileSync(`${file}.sig`, sign(text(signed), 'waves', waveNamespace));
 }
 /** The result and the exit code of a command with `-o json`. */
-async function told(answer: ReturnType<typeof sluice>) {
+async function resultOf(answer: ReturnType<typeof sluice>) {
   const { status, stdout, stderr } = await answer;
   const { result, open, notBefore } = JSON.parse(stdout) as Record<string, unknown>;
   return { status, result, open, notBefore, stderr };
@@ -47,18 +47,18 @@ describe('sluice promote --close', () => {
     expect(stated()).toBe('closings 1, open 2');
     await close('canary');
     expect(stated()).toBe('closings 2, open 0');
-    expect(await told(close('-o', 'json'))).toMatchObject({ status: 0, result: 'all-closed', open: 0 });
+    expect(await resultOf(close('-o', 'json'))).toMatchObject({ status: 0, result: 'all-closed', open: 0 });
     expect(stated()).toBe('closings 2, open 0');
   });
 
   test('closes a wave once, by its name', async () => {
-    expect(await told(close('others', '-o', 'json'))).toMatchObject({ status: 0, result: 'closed', open: 1 });
-    expect(await told(close('others', '-o', 'json'))).toMatchObject({ status: 0, result: 'all-closed', open: 1 });
+    expect(await resultOf(close('others', '-o', 'json'))).toMatchObject({ status: 0, result: 'closed', open: 1 });
+    expect(await resultOf(close('others', '-o', 'json'))).toMatchObject({ status: 0, result: 'all-closed', open: 1 });
     expect(stated()).toBe('closings 1, open 1');
   });
 
   test('only says what it would close with --dry-run', async () => {
-    expect(await told(close('canary', '--dry-run', '-o', 'json'))).toMatchObject({ result: 'may-close', open: 0 });
+    expect(await resultOf(close('canary', '--dry-run', '-o', 'json'))).toMatchObject({ result: 'may-close', open: 0 });
     expect(stated()).toBe('closings 0, open 2');
   });
 
@@ -122,7 +122,7 @@ describe('sluice promote --close', () => {
 });
 
 describe('sluice promote --auto', () => {
-  const auto = (...more: readonly string[]) => told(promote('--auto', '--after', '15m', '-o', 'json', ...more));
+  const auto = (...more: readonly string[]) => resultOf(promote('--auto', '--after', '15m', '-o', 'json', ...more));
   afterEach(() => void vi.useRealTimers());
   /** The time of the pipeline; nodes say 12:00. */
   const at12 = (minutes: number): void => {

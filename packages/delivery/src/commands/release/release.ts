@@ -201,8 +201,8 @@ function report(
   say(`${output}: ${nameOf(release)} of ${cluster}, ${files.size} files, ${nodes} nodes${same ? ', unchanged' : ''}\n`);
   say(wavesText(waves));
   if (format === 'text') print(`${serial}\n`);
-  const told = waves.waves.map((wave) => ({ ...wave, nodes: wave.nodes.length }));
-  printDocument(format, 'ReleaseResult', { output, cluster, serial, revision, source, nodes, same, waves: told });
+  const counted = waves.waves.map((wave) => ({ ...wave, nodes: wave.nodes.length }));
+  printDocument(format, 'ReleaseResult', { output, cluster, serial, revision, source, nodes, same, waves: counted });
 }
 
 /** @throws Stopped when readers would refuse the release because of a limit */

@@ -33,8 +33,8 @@ describe('waves by selector', () => {
 
   test('are in the JSON, and the same waves are the same release', async () => {
     const waves = writeWaves('[{name: canary, count: 1}, {name: others, nodes: rest, maxUnavailable: 1}]');
-    const told = async () => JSON.parse((await make('--wave', waves, '--report', 'json')).stdout) as object;
-    const first = await told();
+    const result = async () => JSON.parse((await make('--wave', waves, '--report', 'json')).stdout) as object;
+    const first = await result();
     expect(first).toMatchObject({
       serial: 1,
       same: false,
@@ -44,7 +44,7 @@ describe('waves by selector', () => {
       ],
     });
     const before = listed();
-    expect(await told()).toMatchObject({ serial: 1, same: true });
+    expect(await result()).toMatchObject({ serial: 1, same: true });
     expect(listed()).toBe(before);
     expect(JSON.parse((await make('--report', 'json')).stdout)).toMatchObject({ serial: 2, waves: [] });
   });

@@ -32,11 +32,11 @@ export function headLines(fleet: FleetStatus): readonly string[] {
   return [servingLine(fleet), newest, `next: ${nextStep(fleet)}`].filter((line) => line !== '');
 }
 
-/** What is told of a node. */
+/** What is known of a node. */
 export interface FleetColumn {
   readonly name: 'node' | 'wave' | 'state' | 'serving' | 'draining' | 'generation' | 'at' | 'why';
   readonly title: string;
-  /** `-` or empty: nothing is told. */
+  /** `-` or empty: nothing is known. */
   readonly cell: (row: FleetRow) => string;
 }
 

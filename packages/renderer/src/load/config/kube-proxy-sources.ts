@@ -17,7 +17,7 @@ import { childOf } from './settings.ts';
 import { type Locate, readText, type TextOrigin } from './text.ts';
 
 /**
- * An object that says how kube-proxy runs, told by its content: a KubeProxyConfiguration, alone or in any value of a ConfigMap; kubeadm's
+ * An object that says how kube-proxy runs, recognised by its content: a KubeProxyConfiguration, alone or in any value of a ConfigMap; kubeadm's
  * ClusterConfiguration, alone or in a ConfigMap; the config file of k3s and RKE2, or a Node of theirs; a DaemonSet or Pod
  * that runs kube-proxy with flags.
  */

@@ -24,8 +24,8 @@ test('a node has the rules that kube-proxy would write there, in its order', () 
       for (const node of nodes) {
         const resolved = resolveNode(files, node.name) as ResolvedNode;
         for (const family of profile.families) {
-          const told = ofService(resolved.rules[family]!);
-          expect(told).toEqual(kubeProxyRules(port, family, node, profile));
+          const compiled = ofService(resolved.rules[family]!);
+          expect(compiled).toEqual(kubeProxyRules(port, family, node, profile));
         }
       }
     }),

@@ -170,17 +170,17 @@ test('on every node the guards select the endpoints of selectEndpoints', () => {
   fc.assert(
     fc.property(somePort, someEndpoints, someNodes, (port, endpoints, fleet) => {
       const here = inFamily({ endpoints });
-      const told = selectForFleet(port, here, fleetOf(fleet));
+      const selected = selectForFleet(port, here, fleetOf(fleet));
       for (const node of fleet) {
         const wanted = selectEndpoints(port, here, node);
-        const cluster = told.cluster.filter((variant) => holds(variant, node));
-        const local = told.local.filter((variant) => holds(variant, node));
+        const cluster = selected.cluster.filter((variant) => holds(variant, node));
+        const local = selected.local.filter((variant) => holds(variant, node));
         expect(cluster.length).toBeLessThanOrEqual(1);
         expect(local.length).toBeLessThanOrEqual(1);
         expect(cluster[0]?.endpoints ?? []).toEqual(wanted.cluster);
         expect(local[0]?.endpoints ?? []).toEqual(wanted.local);
-        expect(told.hasAny).toBe(wanted.hasAny);
-        expect(told.all).toEqual(expect.arrayContaining([...wanted.all]));
+        expect(selected.hasAny).toBe(wanted.hasAny);
+        expect(selected.all).toEqual(expect.arrayContaining([...wanted.all]));
       }
     }),
     runs(3_000),
@@ -191,8 +191,8 @@ test('the order of the nodes changes nothing', () => {
   fc.assert(
     fc.property(someEndpoints, someNodes, (endpoints, fleet) => {
       const here = inFamily({ endpoints });
-      const told = selectForFleet(portWith({}), here, fleetOf(fleet));
-      expect(selectForFleet(portWith({}), here, fleetOf(fleet.toReversed()))).toEqual(told);
+      const selected = selectForFleet(portWith({}), here, fleetOf(fleet));
+      expect(selectForFleet(portWith({}), here, fleetOf(fleet.toReversed()))).toEqual(selected);
     }),
     runs(500),
   );

@@ -13,7 +13,7 @@ export interface NodeProgram {
 
 /** What tracing asks about one part of a node's program: its rules, its virtual servers, or its table. */
 export interface FlowPlane {
-  /** Whether connections are told by their sources for frontends alone. */
+  /** Whether sources distinguish connections at frontends alone. */
   readonly looksAtFrontendsAlone: boolean;
   /** Whether anything in it can have a scheduler. */
   mayHaveScheduler(program: NodeProgram): boolean;

@@ -16,7 +16,7 @@ const machine = {
 };
 
 /** What a bundle says about a node, in the words of the model. */
-function told(resolved: ResolvedNode, host: IpvsHost): IpvsNode {
+function answersOf(resolved: ResolvedNode, host: IpvsHost): IpvsNode {
   const state = readIpvs(resolved.ipvs!, resolved.profile.families, host);
   if ('problems' in state) throw new Error(JSON.stringify(state.problems));
   const sets = [...state.sets].filter(([, { entries }]) => entries.size > 0);
@@ -106,7 +106,7 @@ test(
           if (!('version' in resolved)) throw new Error(JSON.stringify(resolved));
           const host = ipvsHost(resolved.profile, machine);
           const own = { ipv4: host.ipv4.own, ipv6: host.ipv6.own };
-          expect(told(resolved, host)).toEqual(
+          expect(answersOf(resolved, host)).toEqual(
             kubeProxyIpvs(service, node, profile, ipvsHost({ nodePortAddresses: [] }, own), nodes),
           );
         }

@@ -63,7 +63,7 @@ const unnamed = 'serviceCIDRs is not set: packets to addresses that no Service h
 const whole = { ipv4: '0.0.0.0/0', ipv6: '::/0' } as const;
 
 /**
- * The sources that count as inside, and those that keep their address at a ClusterIP. Where pods cannot be told from other sources, none
+ * The sources that count as inside, and those that keep their address at a ClusterIP. Where pods cannot be distinguished from other sources, none
  * are inside and all keep their address, as in kube-proxy without a detector. A variable without a value omits its line.
  */
 function podLines(

@@ -62,7 +62,7 @@ function stateOf(files: ReadonlyMap<string, string>, node: string): NftState {
 }
 
 /** What the table of a node does with a packet: packages/bundle/README.md, "Mode nftables". */
-class Told {
+class TableAnswers {
   readonly #settings: readonly string[];
 
   constructor({ settings }: NftState) {
@@ -108,8 +108,8 @@ class Told {
   }
 }
 
-function told(state: NftState): NftAnswers {
-  const table = new Told(state);
+function answersOf(state: NftState): NftAnswers {
+  const table = new TableAnswers(state);
   const frontends: Record<string, Record<Source, Answer>> = {};
   const ranges: Record<string, Record<string, boolean>> = {};
   for (const [key, lines] of state.frontends) {
@@ -129,7 +129,7 @@ test('a node serves each client as kube-proxy does there in mode nftables', () =
     fc.property(someService, someNftProfile, someNodes, (service, profile, nodes: readonly Node[]) => {
       const { files } = assemble({ nodes, services: [service] }, configWith({ profiles: [profile] }), true);
       for (const node of nodes)
-        expect(told(stateOf(files, node.name))).toEqual(kubeProxyNft(service, node, profile, clients));
+        expect(answersOf(stateOf(files, node.name))).toEqual(kubeProxyNft(service, node, profile, clients));
     }),
     runs(250),
   );
