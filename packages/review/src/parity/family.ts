@@ -1,6 +1,8 @@
+import { isSameBut } from '../prove/mode-differences.ts';
+import type { FlowRow } from '../flows/flows.ts';
 import { addressOfEndpoint, type Packet } from '@sluice/netfilter';
 import { addressOf, loopback, placeOf } from '../flows/destinations.ts';
-import type { Destination, FlowSource } from '../flows/flow.ts';
+import type { Destination, FlowOutcome, FlowSource } from '../flows/flow.ts';
 import type { NodeProgram } from '../flows/planes/plane.ts';
 import { namedInRules, sourcesOf } from '../flows/sources.ts';
 import { unreadParts } from '../observed/parts.ts';
@@ -27,7 +29,6 @@ import {
 import { Settings } from './settings.ts';
 import { otherAddresses, type ParitySubject, type Sides, sidesOf, otherUnicast } from './sides.ts';
 import type { TrackedFrontends } from './tracked.ts';
-import { isUnobservable, visible } from './visible.ts';
 
 /** What a comparison in one family found. */
 export interface FamilyComparison {
@@ -153,7 +154,7 @@ const mayBeClosed = ({ class: kind, network }: FlowSource, { protocol }: Destina
 const mayStart = ({ class: kind, address }: FlowSource, { endpointNodes, node }: Sides): boolean =>
   kind !== 'endpoint' || !endpointNodes.has(address) || endpointNodes.get(address) === node.name;
 
-/** Each class of sources once. Whoever takes one traces it before the next: rules that packets meet on the way may divide them further. */
+/** Each class of sources once. The caller traces one before it takes the next: rules that packets meet on the way may divide them further. */
 function* dividedSources(
   { view, node, family, tracer, observed }: Sides,
   { destination, to: { destination: address }, program }: FrontendAt,
@@ -194,4 +195,29 @@ function secondSource(sides: Sides, { frontend }: FrontendAt): FlowSource | unde
     frontend.declared.notes.endpoints.some(({ text }) => addressOfEndpoint(text) === own);
   const [second] = isEndpoint ? otherUnicast(sides) : [];
   return second === undefined ? undefined : { class: 'node', address: second };
+}
+
+/**
+ * What packets show of an outcome. A client that has one endpoint only keeps it, whether rules remember it or not, unless they send it
+ * elsewhere when it comes again; and a rule that accepts what no later one drops does nothing.
+ */
+export function visible({ branches, affinity, ...rest }: FlowOutcome): FlowOutcome {
+  const isSeen =
+    affinity !== undefined && (new Set(branches.map(({ to }) => to)).size > 1 || affinity.includes(' to '));
+  return {
+    ...rest,
+    branches: branches.map((branch) => (branch.verdict === 'accept' ? { ...branch, verdict: 'pass' } : branch)),
+    ...(isSeen ? { affinity } : {}),
+  };
+}
+
+/** Packets of the node itself have one of its addresses, masqueraded or not; loopback addresses must be. */
+export function isUnobservable(
+  { source, destination }: Pick<FlowRow, 'source' | 'destination'>,
+  frontend: DeclaredFrontend | undefined,
+  observed: FlowOutcome,
+  desired: FlowOutcome,
+): boolean {
+  if (source.class !== 'node' || destination.kind === 'localhost' || frontend?.role === 'cluster') return false;
+  return isSameBut(observed, desired, () => true);
 }

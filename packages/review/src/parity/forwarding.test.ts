@@ -2,7 +2,7 @@ import type { Mode, Packet } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { bundleOf } from '../example.fixture.ts';
 import { observedNode } from '../observed/node.ts';
-import { lostForwarding } from './forwarding.ts';
+import { lostForwarding } from './sides.ts';
 import { observe, savedFiles } from './observed.fixture.ts';
 
 const file = 'iptables-nft-save.txt';

@@ -99,7 +99,7 @@ function gapsOf({ gaps }: FamilyComparison, placeOf: PlaceOf): readonly NotCover
   });
 }
 
-/** Cases that are told as one difference. */
+/** Cases that are reported as one difference. */
 interface FoundDifference {
   first: Omit<ParityDifference, 'id' | 'alsoFrom'>;
   readonly destination: Destination;

@@ -1,5 +1,6 @@
+import { isRefused } from './packets.ts';
 import type { Observation } from '@sluice/bundle';
-import { addressOfEndpoint, type Family, type Packet, parseAddress } from '@sluice/netfilter';
+import { addressOfEndpoint, type Family, forwardAccepts, type Packet, parseAddress } from '@sluice/netfilter';
 import { factOf, type NodeOf } from '../bundle/node.ts';
 import type { BundleView } from '../bundle/view.ts';
 import { keyOf } from '../flows/destinations.ts';
@@ -10,7 +11,6 @@ import { type ObservedNode, observedNode } from '../observed/node.ts';
 import { type DeclaredFrontend, frontendsByPlace, declaredFrontends, declaredIn } from '../prove/declared.ts';
 import { desiredOutcome, ObservedTracer, packetOf } from './cases.ts';
 import type { ComparedModes, ObservedProxy } from './differing-case.ts';
-import { lostForwarding } from './forwarding.ts';
 import type { Gap } from './gaps.ts';
 import { observedProxy } from './versions.ts';
 
@@ -104,7 +104,7 @@ export const otherUnicast = ({ observed, own }: Sides): readonly string[] =>
 /** Up to so many each one is tried with each node port. Nodes have a few: of the bridge of pods, of tunnels, of a DNS cache. */
 const addressesMax = 8;
 
-/** Node ports by which addresses of the node are told apart, where it has many. */
+/** Node ports by which addresses of the node are distinguished, where it has many. */
 const samplesMax = 3;
 
 /**
@@ -132,3 +132,29 @@ export function otherAddresses(
       .join('\n');
   return [...Map.groupBy(others, treatmentAt).values()].flatMap((alike) => alike.slice(0, 1));
 }
+
+/**
+ * What a move to mode nftables takes from forwarded packets: no table of nftables can accept what another one refuses, so that a policy DROP
+ * or a rule of a firewall meets packets that kube-proxy's chain let through before it.
+ * @param node with the rules of all programs
+ * @returns for a packet and what the node does with it: that it would then be refused
+ */
+export function lostForwarding(node: ObservedNode, modes: ComparedModes): (packet: Packet) => readonly Gap[] {
+  const later = node.tables.withoutForwardAccepts();
+  if (!later || modes.desired !== 'nftables' || modes.observed.includes('nftables')) return () => [];
+  const today = new ObservedTracer(node);
+  const then = new ObservedTracer({ ...node, tables: later });
+  return (packet) => {
+    const other = then.trace(packet);
+    // Few are refused: the rest needs no second trace.
+    if (other.kind !== 'traced' || !isRefused(other.outcome)) return [];
+    const one = today.trace(packet);
+    return one.kind === 'traced' && !isRefused(one.outcome) ? [gap] : [];
+  };
+}
+
+const gap: Gap = {
+  rule: undefined,
+  what: `chain ${forwardAccepts}`,
+  why: 'only it lets these packets through FORWARD, where the policy or a rule of another program refuses them, and mode nftables has nothing in its place: accept packets to pods there before the move, as most network plugins do',
+};

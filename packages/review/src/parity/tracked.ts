@@ -1,6 +1,6 @@
 import { usable } from '../bundle/endpoints.ts';
 import type { Observation, ObservedConnections, ParityConnection, ParityConnections } from '@sluice/bundle';
-import { addressOfEndpoint, type Family } from '@sluice/netfilter';
+import { addressOfEndpoint, type Family, readServers } from '@sluice/netfilter';
 import { placeOf } from '../flows/destinations.ts';
 import type { Destination } from '../flows/flow.ts';
 import { endpointsOf } from '../prove/connection.ts';
@@ -36,7 +36,8 @@ export function trackedConnections(
   if (!seen.connections) return undefined;
   const { pairs, left } = seen.connections;
   const places = new Map(families.map((one) => [one.family, placesOf(one)] as const));
-  const servers = new Set(seen.servers.flatMap((line) => serverOf(line)));
+  const read = readServers(seen.servers);
+  const servers = new Set([...read.servers.keys(), ...read.foreign]);
   const found: ParityConnection[] = [];
   const notCovered = { elsewhere: 0, left };
   for (const pair of pairs) {
@@ -79,7 +80,7 @@ function connectionOf(
   const { protocol, frontend, endpoint, count } = pair;
   const declared = declaredAt.get(placeOf(destination));
   const isThere = declared !== undefined && usable(endpointsOf(declared)).some(({ text }) => text === endpoint);
-  const isOfIpvs = servers.has(`${protocol} ${frontend}`) && !modes.observed.every((mode) => mode === modes.desired);
+  const isOfIpvs = servers.has(`${frontend}/${protocol.toUpperCase()}`) && !modes.observed.every((mode) => mode === modes.desired);
   // At an address that the bundle does not have, flows are those of another program.
   const stale = protocol === 'udp' && declared !== undefined ? 'removed' : 'stale';
   return {
@@ -90,10 +91,4 @@ function connectionOf(
     count,
     after: isOfIpvs ? 'ends' : isThere ? 'kept' : stale,
   };
-}
-
-/** `-A -t 10.96.0.10:80 -s rr` → `tcp 10.96.0.10:80`. */
-function serverOf(line: string): readonly string[] {
-  const [, kind = '', place = ''] = /^-A (-t|-u|--sctp-service) (\S+)/.exec(line) ?? [];
-  return place === '' ? [] : [`${{ '-t': 'tcp', '-u': 'udp' }[kind] ?? 'sctp'} ${place}`];
 }

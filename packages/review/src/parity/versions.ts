@@ -1,6 +1,13 @@
 import { localEndpoints, usable } from '../bundle/endpoints.ts';
 import type { Observation } from '@sluice/bundle';
-import type { Family, Mode, ProblemCode, TransportProtocol } from '@sluice/netfilter';
+import {
+  type Family,
+  type Mode,
+  type ProblemCode,
+  readLiveSets,
+  setName,
+  type TransportProtocol,
+} from '@sluice/netfilter';
 import { endpointsOf } from '../prove/connection.ts';
 import { verdictOf } from '../prove/mode-differences.ts';
 import type { DifferingCase, ObservedProxy } from './differing-case.ts';
@@ -26,9 +33,8 @@ interface Reason {
 /** Reads version and restrictions out of an observation. */
 export function observedProxy({ tools, sets }: Observation, family: Family): ObservedProxy {
   const minor = /^(?:Kubernetes )?v1\.(\d{1,3})\./.exec(tools['kube-proxy'] ?? '')?.[1];
-  const entry = `add KUBE-${family === 'ipv6' ? '6-' : ''}LOAD-BALANCER-FW `;
-  const restricted = sets.flatMap((line) => (line.startsWith(entry) ? [line.slice(entry.length)] : []));
-  return { minor: minor === undefined ? undefined : Number(minor), restricted: new Set(restricted) };
+  const restricted = readLiveSets(sets).get(setName('KUBE-LOAD-BALANCER-FW', family))?.entries ?? new Set();
+  return { minor: minor === undefined ? undefined : Number(minor), restricted };
 }
 
 /**

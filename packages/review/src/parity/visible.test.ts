@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Branch } from '../flows/flow.ts';
-import { visible } from './visible.ts';
+import { visible } from './family.ts';
 
 const to = (address: string, share = 1): Branch => ({ verdict: 'dnat', to: address, masquerade: false, share });
 const [one, two] = [to('10.244.1.5:80'), to('10.244.2.7:80', 0.5)];

@@ -4,7 +4,6 @@ import { Budget, OverBudget } from './budget.ts';
 import { type HttpRequest, type HttpResponse, exchange, Interrupted, TooLarge, TooSlow } from './exchange.ts';
 import { backOff, invalidContent, mayPass, RegistryFailure } from './failure.ts';
 import { registryLimits } from './limits.ts';
-import { joined, rangeHeaders } from './resume.ts';
 
 /** A user with a password, or a token: of a registry its identity token, elsewhere a bearer token. */
 export type Credentials =
@@ -225,4 +224,28 @@ function wordsOf(body: Buffer): string {
   const text = body.toString('utf8', 0, 2000);
   const [, message] = /"message"\s*:\s*"([^"]{1,200})/.exec(text) ?? [];
   return (message ?? '').replaceAll(/[^\x20-\x7e]/g, '?');
+}
+
+// Only a strong `ETag` says that bytes are the same: RFC 9110, section 13.1.5.
+const strongEtag = ({ headers: { etag } }: HttpResponse): string | undefined =>
+  etag?.startsWith('"') ? etag : undefined;
+
+/** The headers of a request for the rest of a body (RFC 9110, section 14.2); none without a start. */
+function rangeHeaders(start: HttpResponse | undefined): Readonly<Record<string, string>> {
+  if (start === undefined || start.body.length === 0) return {};
+  const etag = strongEtag(start);
+  return { range: `bytes=${start.body.length}-`, ...(etag === undefined ? {} : { 'if-range': etag }) };
+}
+
+/**
+ * The response with the whole body, of its start and the response to a request for the rest. A server may send all of it instead (200).
+ * @returns undefined where it sent another part, or of another version: the body has to be requested from its start
+ */
+function joined(start: HttpResponse | undefined, answer: HttpResponse): HttpResponse | undefined {
+  if (start === undefined || ![206, 416].includes(answer.status)) return answer;
+  const [before, etag] = [strongEtag(start), strongEtag(answer)];
+  const isSame = before === undefined || etag === undefined || etag === before;
+  const [, from] = /^bytes (\d{1,15})-\d{1,15}\/(?:\d{1,15}|\*)$/.exec(answer.headers['content-range'] ?? '') ?? [];
+  if (answer.status === 416 || !isSame || Number(from) !== start.body.length) return undefined;
+  return { ...start, body: Buffer.concat([start.body, answer.body]) };
 }
