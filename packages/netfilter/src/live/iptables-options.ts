@@ -88,6 +88,17 @@ const withValue =
     return make(text, reading) ?? unreadable(reading, name, text);
   };
 
+/** A test of the source: the caller negates tests, and this one itself. */
+const ofSource =
+  (name: string, make: (text: string, reading: Reading) => SourceTest | undefined): Reader =>
+  (reading, isNegated) => {
+    const text = take(reading);
+    const source = make(text, reading);
+    if (!source) return unreadable(reading, name, text);
+    reading.sources.push(isNegated ? { ...source, test: not(source.test) } : source);
+    return undefined;
+  };
+
 const ports: Reader = (reading, isNegated) => {
   const text = take(reading);
   const ranges = portsIn(text);
@@ -202,13 +213,10 @@ const readers: Readonly<Record<string, Reader>> = {
   '--dst-type': withValue('--dst-type', (text, reading) =>
     text === 'LOCAL' ? ofInterface(isLocalDestination, reading) : outsideTypes(text),
   ),
-  '--src-type': (reading, isNegated) => {
-    const text = take(reading);
+  '--src-type': ofSource('--src-type', (text, reading) => {
     const test = text === 'LOCAL' ? ofInterface(isLocalSource, reading) : outsideTypes(text);
-    if (!test) return unreadable(reading, '--src-type', text);
-    reading.sources.push({ test: isNegated ? not(test) : test, networks: () => [], interfaces: [] });
-    return undefined;
-  },
+    return test && { test, networks: () => [], interfaces: [] };
+  }),
   '--comment': withValue('--comment', () => always),
   // It counts packets, and matches all.
   '--nfacct-name': withValue('--nfacct-name', () => always),
@@ -286,19 +294,16 @@ const readers: Readonly<Record<string, Reader>> = {
     const range = rangeIn(text);
     return range && (({ destination }) => (range(destination) ? 1 : 0));
   }),
-  '--src-range': (reading, isNegated) => {
-    const text = take(reading);
+  '--src-range': ofSource('--src-range', (text) => {
     const range = rangeIn(text);
-    if (!range) return unreadable(reading, '--src-range', text);
+    if (!range) return undefined;
     const test: LiveTest = (flow, hook) => {
       const source = sourceOf(flow, hook);
       return source && (range(source) ? 1 : 0);
     };
     // Its first address stands for all.
-    const networks = (): readonly string[] => [text.replace(/-.*$/, '')];
-    reading.sources.push({ test: isNegated ? not(test) : test, networks, interfaces: [] });
-    return undefined;
-  },
+    return { test, networks: () => [text.replace(/-.*$/, '')], interfaces: [] };
+  }),
   '--ports': withValue('--ports', (text) => {
     const ranges = portsIn(text);
     if (!ranges) return undefined;

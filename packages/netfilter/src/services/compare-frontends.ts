@@ -115,7 +115,7 @@ class FrontendPair {
   readonly lines: { readonly before: readonly string[]; readonly after: readonly string[] };
   readonly before: NftFrontend;
   readonly after: NftFrontend;
-  readonly changes: readonly ListChange[];
+  readonly changes: readonly ServiceChange[];
 
   constructor(key: string, before: readonly string[], after: readonly string[]) {
     this.key = key;
@@ -127,7 +127,7 @@ class FrontendPair {
     // A list that only one of them has is no change of endpoints: the frontend's frame differs, too.
     this.changes = (['all', 'local'] as const)
       .filter((list) => (list === 'all' && isMoved) || !sameMembers(this.before[words[list]], this.after[words[list]]))
-      .map((list) => new ListChange(this, list));
+      .map((list) => listChange(this, list));
   }
 
   /** Whether all is the same that endpoints do not decide, and the frontend is refused exactly where it is not served. */
@@ -166,7 +166,8 @@ class FrontendPair {
   /** The lines before with the lists that are taken; `local` only with endpoints that the other list then has, too. */
   withEndpoints(taken: ReadonlySet<ServiceChange>): readonly string[] {
     const { before, after, lines } = this;
-    const isTaken = (list: ListKind): boolean => this.changes.some((one) => one.list === list && taken.has(one));
+    const isTaken = (list: ListKind): boolean =>
+      this.changes.some((one) => one.key === serviceKey(before, list) && taken.has(one));
     const endpoints = isTaken('all') ? after.endpoints : before.endpoints;
     const local = isTaken('local') && isWithin(after.local, before.local, endpoints) ? after.local : before.local;
     if (endpoints === before.endpoints && local === before.local) return lines.before;
@@ -186,41 +187,29 @@ const weightOf = ({ weights }: NftFrontend, endpoint: string): number => weights
 const words = { all: 'endpoints', local: 'local' } as const satisfies Record<ListKind, keyof NftFrontend>;
 
 /** A list of a frontend before and after. */
-class ListChange implements ServiceChange {
-  readonly key: string;
-  readonly list: ListKind;
-  readonly #pair: FrontendPair;
-
-  constructor(pair: FrontendPair, list: ListKind) {
-    this.#pair = pair;
-    this.list = list;
-    this.key = serviceKey(pair.before, list);
-  }
-
-  get name(): string {
-    return frontendName(this.#pair.before);
-  }
-
-  get before(): Service | undefined {
-    return serviceOfFrontend(this.#pair.key, this.#pair.lines.before, this.list);
-  }
-
-  get after(): Service | undefined {
-    return serviceOfFrontend(this.#pair.key, this.#pair.lines.after, this.list);
-  }
-
+const listChange = (pair: FrontendPair, list: ListKind): ServiceChange => ({
+  key: serviceKey(pair.before, list),
+  get name() {
+    return frontendName(pair.before);
+  },
+  get before() {
+    return serviceOfFrontend(pair.key, pair.lines.before, list);
+  },
+  get after() {
+    return serviceOfFrontend(pair.key, pair.lines.after, list);
+  },
   /**
    * New endpoints have a port that the list has already; one of a list that was empty, a port of the other list. A new local endpoint is
    * also in the whole list. One that the whole list lost may stay: the last local endpoint is removed late.
    */
-  get fits(): boolean {
-    const { before, after, isFrameSame } = this.#pair;
+  get fits() {
+    const { before, after, isFrameSame } = pair;
     if (!isFrameSame || !isWithin(after.local, before.local, after.endpoints)) return false;
-    const [had, has] = [before[words[this.list]], after[words[this.list]]];
+    const [had, has] = [before[words[list]], after[words[list]]];
     const known = new Set((had.length > 0 ? had : [...before.endpoints, ...before.local]).map(portOf));
     return known.size === 0 || has.every((one) => known.has(portOf(one)));
-  }
-}
+  },
+});
 
 const portOf = (endpoint: string): string => endpoint.slice(endpoint.lastIndexOf(' ') + 1);
 
