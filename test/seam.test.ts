@@ -132,8 +132,6 @@ const reading: Readonly<Record<string, string>> = {
   ]),
   ...inEach('an observation of a kube-proxy, whose rules are in its own chains and sets', [
     'review/src/observed/parts.ts',
-    'review/src/parity/tracked.ts',
-    'review/src/parity/versions.ts',
   ]),
 };
 

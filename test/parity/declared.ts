@@ -7,7 +7,7 @@ import { type BundleView, viewOf } from '../../packages/review/src/bundle/view.t
 import type { Branch, FlowOutcome } from '../../packages/review/src/flows/flow.ts';
 import { observedNode } from '../../packages/review/src/observed/node.ts';
 import { ObservedTracer, packetOf } from '../../packages/review/src/parity/cases.ts';
-import { visible } from '../../packages/review/src/parity/visible.ts';
+import { visible } from '../../packages/review/src/parity/family.ts';
 import { declaredIn } from '../../packages/review/src/prove/declared.ts';
 import { type DeclaredFlow, declaredFlows, isMet } from '../../packages/review/src/prove/declared-flows.ts';
 import { outcomeText, sourceText } from '../../packages/review/src/report/words.ts';

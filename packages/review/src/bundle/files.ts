@@ -1,5 +1,6 @@
-import { type RuleFile, type VirtualFile } from '@sluice/bundle';
-import { hasLines, Stopped } from '@sluice/netfilter';
+import { type NodeOf, scopeOf } from './node.ts';
+import { isVirtualSameEverywhere, resolveVirtual, type RuleFile, type VirtualFile } from '@sluice/bundle';
+import { type Family, hasLines, perKey, type ResolvedVirtualFile, Stopped } from '@sluice/netfilter';
 import { commentBlockOf } from './header.ts';
 import { toolAt } from './tools.ts';
 import type { BundleView } from './view.ts';
@@ -34,4 +35,25 @@ export function virtualAt(view: ViewedFiles, path: string): VirtualFile {
 export function commentBlockAt(view: ViewedFiles, path: string): readonly string[] {
   const { tool } = toolAt(path);
   return hasLines(tool) ? commentBlockOf(view.files.get(path)!) : rulesAt(view, path).header;
+}
+
+/** Files that are the same on every node are resolved once, all others once per node. */
+const same = perKey<VirtualFile, ResolvedVirtualFile>();
+const ofNode = perKey<BundleView, ResolvedVirtualFile>();
+
+/**
+ * A file of lines on a node.
+ * @param family of the values for its variables; a file of mode nftables is resolved once for both
+ * @throws Stopped with its problems
+ */
+export function resolvedAt(view: BundleView, node: NodeOf, path: string, family: Family = 'ipv4'): ResolvedVirtualFile {
+  const file = virtualAt(view, path);
+  const resolve = (): ResolvedVirtualFile => {
+    const resolved = resolveVirtual(file, scopeOf(node, family), node.profile.families);
+    if (!('path' in resolved)) throw new Stopped(resolved);
+    return resolved;
+  };
+  const isSame = isVirtualSameEverywhere(file) && !file.lines.some(({ text }) => text.includes('${profile.'));
+  const key = `${path} ${family}`;
+  return isSame ? same(file, `${key} ${node.profile.families.join()}`, resolve) : ofNode(view, `${node.name} ${key}`, resolve);
 }

@@ -19,7 +19,19 @@ export interface FileMatches {
   readonly inner: ReadonlySet<string>;
 }
 
-const nothing: ReadonlySet<string> = new Set();
+/** What is being found, by keys like those of `FileMatches`. */
+export type FoundMatches = { readonly [K in Exclude<keyof FileMatches, 'wide'>]: Set<string> } & {
+  readonly wide: Rule[];
+};
+
+export const newMatches = (): FoundMatches => ({
+  exact: new Set(),
+  ports: new Set(),
+  wide: [],
+  targets: new Set(),
+  bound: new Set(),
+  inner: new Set(),
+});
 
 const dispatching =
   /^(?:@\S+ )?(-A KUBE-(?:SERVICES|EXTERNAL-SERVICES|NODEPORTS|PROXY-FIREWALL|IPVS-OUT-FILTER) .*)$/gm;
@@ -30,22 +42,15 @@ const usual =
 
 /** Reads what a rule file matches from its text, without resolving it: rules of any node count. */
 export function ruleMatches(text: string, family: Family): FileMatches {
-  const found = { exact: new Set<string>(), ports: new Set<string>(), wide: [] as Rule[] };
-  const targets = new Set<string>();
+  const found = newMatches();
   for (const [, rule] of text.matchAll(dispatching) as Iterable<[string, string]>) addDispatch(rule, family, found);
   for (const [, protocol, host, port] of text.matchAll(translating) as Iterable<[string, string, string, string]>) {
-    targets.add(`${protocol} ${host.replaceAll(/[[\]]/g, '')} ${port}`).add(`${protocol} ${port}`);
+    found.targets.add(`${protocol} ${host.replaceAll(/[[\]]/g, '')} ${port}`).add(`${protocol} ${port}`);
   }
-  return { ...found, targets, bound: nothing, inner: nothing };
+  return found;
 }
 
-interface DispatchMatches {
-  readonly exact: Set<string>;
-  readonly ports: Set<string>;
-  readonly wide: Rule[];
-}
-
-function addDispatch(text: string, family: Family, found: DispatchMatches): void {
+function addDispatch(text: string, family: Family, found: FoundMatches): void {
   const [, protocol, host, number] = usual.exec(text) ?? [];
   if (host !== undefined) {
     found.exact.add(`${protocol} ${host} ${number}`);

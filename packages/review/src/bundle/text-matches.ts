@@ -53,7 +53,8 @@ const canonical = (host: string): string => (host.includes(':') ? (parseAddress(
 
 /** Entries and virtual servers of node ports: they have a port only, or a variable in place of an address. */
 const ofNode = /\$\{|^(?:@\S+ )?add \S+ \d+$/m;
-const addressForm = /(?:\d+\.){3}\d+|[0-9a-f]*:[0-9a-f:]+/g;
+/** Whatever has the form of an address. */
+export const addressForm = /(?:\d+\.){3}\d+|[0-9a-f]*:[0-9a-f:]+/g;
 
 /** What an `.ipset` or `.ipvs` file matches: a superset of `virtualMatches`. */
 export function lineTextMatches(text: string): TextMatches {

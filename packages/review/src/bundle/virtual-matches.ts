@@ -1,41 +1,27 @@
 import { type Family, findSet, lineFamily, type TransportProtocol, type VirtualTool } from '@sluice/netfilter';
 import { virtualLines } from '@sluice/bundle';
 import { readEntry } from './lines.ts';
-import type { FileMatches } from './matches.ts';
-
-interface VirtualMatches {
-  readonly exact: Set<string>;
-  readonly ports: Set<string>;
-  readonly targets: Set<string>;
-  readonly bound: Set<string>;
-  readonly inner: Set<string>;
-}
+import { type FileMatches, type FoundMatches, newMatches } from './matches.ts';
 
 /**
  * The packets that the lines of a Service's `.ipset` or `.ipvs` file can match, read from the text without resolving it. No line
  * matches all packets: each entry and each virtual server names an address or a port.
  */
 export function virtualMatches(tool: VirtualTool, text: string, family: Family): FileMatches {
-  const found: VirtualMatches = {
-    exact: new Set(),
-    ports: new Set(),
-    targets: new Set(),
-    bound: new Set(),
-    inner: new Set(),
-  };
+  const found = newMatches();
   for (const line of virtualLines(text)) {
     if (lineFamily(tool, line) !== family) continue;
     if (tool === 'ipvs') addServer(line, found);
     else addEntry(line, found);
   }
-  return { ...found, wide: [] };
+  return found;
 }
 
 const serverForm = /^-[Aa] (-t|-u|--sctp-service) (\S+):(\d+) (?:-r (\S+):(\d+) )?/;
 const protocols: Readonly<Record<string, TransportProtocol>> = { '-t': 'tcp', '-u': 'udp', '--sctp-service': 'sctp' };
 const everyProtocol = ['tcp', 'udp', 'sctp'] as const satisfies readonly TransportProtocol[];
 
-function addServer(text: string, { exact, ports, targets }: VirtualMatches): void {
+function addServer(text: string, { exact, ports, targets }: FoundMatches): void {
   const [, option = '', host = '', port = '', target, targetPort] = serverForm.exec(text) ?? [];
   const protocol = protocols[option];
   if (protocol === undefined) return;
@@ -44,7 +30,7 @@ function addServer(text: string, { exact, ports, targets }: VirtualMatches): voi
   else exact.add(`${protocol} ${bare(host)} ${port}`);
 }
 
-function addEntry(text: string, { exact, ports, bound, inner }: VirtualMatches): void {
+function addEntry(text: string, { exact, ports, bound, inner }: FoundMatches): void {
   const [, name = '', entry = ''] = text.split(' ');
   const set = findSet(name);
   if (!set) return;

@@ -1,7 +1,7 @@
-import { baseFile, isVirtualSameEverywhere, resolveVirtual, type VirtualFile } from '@sluice/bundle';
+import { resolvedAt } from '../bundle/files.ts';
+import { baseFile } from '@sluice/bundle';
 import { type NftState, perKey, readNft, readNftFiles, type ResolvedVirtualFile, Stopped } from '@sluice/netfilter';
-import { virtualAt } from '../bundle/files.ts';
-import { type NodeOf, scopeOf } from '../bundle/node.ts';
+import type { NodeOf } from '../bundle/node.ts';
 import type { BundleView } from '../bundle/view.ts';
 
 /**
@@ -32,19 +32,3 @@ function readWith(view: BundleView, node: NodeOf, paths: readonly string[]): Rea
 
 const filesAt = (view: BundleView, node: NodeOf, paths: readonly string[]): readonly ResolvedVirtualFile[] =>
   paths.filter((path) => view.files.has(path)).map((path) => resolvedAt(view, node, path));
-
-/** Files that are the same on every node are resolved once, all others once per node. */
-const same = perKey<VirtualFile, ResolvedVirtualFile>();
-const ofNode = perKey<BundleView, ResolvedVirtualFile>();
-
-function resolvedAt(view: BundleView, node: NodeOf, path: string): ResolvedVirtualFile {
-  const file = virtualAt(view, path);
-  const resolve = (): ResolvedVirtualFile => {
-    const resolved = resolveVirtual(file, scopeOf(node, 'ipv4'), node.profile.families);
-    if (!('path' in resolved)) throw new Stopped(resolved);
-    return resolved;
-  };
-  const isSame = isVirtualSameEverywhere(file) && !file.lines.some(({ text }) => text.includes('${profile.'));
-  const { families } = node.profile;
-  return isSame ? same(file, `${path} ${families.join()}`, resolve) : ofNode(view, `${node.name} ${path}`, resolve);
-}

@@ -1,18 +1,19 @@
-import { baseFile, isVirtualSameEverywhere, resolveVirtual, type VirtualFile } from '@sluice/bundle';
+import { resolvedAt } from '../bundle/files.ts';
+import { baseFile } from '@sluice/bundle';
 import {
   type Family,
   ipvsHost,
   type IpvsHost,
   type IpvsState,
   lineFamily,
+  perKey,
   readIpvs,
   type ResolvedVirtualFile,
   Stopped,
   type VirtualTool,
 } from '@sluice/netfilter';
-import { addressesOf, type NodeOf, scopeOf } from '../bundle/node.ts';
+import { addressesOf, type NodeOf } from '../bundle/node.ts';
 import { toolAt } from '../bundle/tools.ts';
-import { virtualAt } from '../bundle/files.ts';
 import type { BundleView } from '../bundle/view.ts';
 
 /**
@@ -25,29 +26,19 @@ export function stateOf(view: BundleView, node: NodeOf, family: Family, paths: r
   const of = (tool: VirtualTool): readonly ResolvedVirtualFile[] =>
     [baseFile(profile, 'first', tool), ...paths.filter((path) => toolAt(path).tool === tool)]
       .filter((path) => view.files.has(path))
-      .map((path) => resolvedAt(view, node, family, path));
+      .map((path) => fileAt(view, node, family, path, tool));
   const state = readIpvs({ ipset: of('ipset'), ipvs: of('ipvs') }, [family], hostOf(node, family));
   if ('problems' in state) throw new Stopped(state.problems);
   return state;
 }
 
-/** Files that are the same on every node are resolved once. */
-const same = new WeakMap<VirtualFile, Map<Family, ResolvedVirtualFile>>();
+/** A file has both families. */
+const linesOf = perKey<ResolvedVirtualFile, ResolvedVirtualFile>();
 
-function resolvedAt(view: BundleView, node: NodeOf, family: Family, path: string): ResolvedVirtualFile {
-  const file = virtualAt(view, path);
-  const known = same.get(file)?.get(family);
-  if (known) return known;
-  const resolved = resolveVirtual(file, scopeOf(node, family), node.profile.families);
-  if (!('path' in resolved)) throw new Stopped(resolved);
-  const { tool } = toolAt(path);
-  const lines = resolved.lines.filter(
-    ({ text }) => text.startsWith('--set ') || lineFamily(tool as VirtualTool, text) === family,
-  );
-  const own = { path, lines };
-  const isSame = isVirtualSameEverywhere(file) && !file.lines.some(({ text }) => text.includes('${profile.'));
-  if (isSame) same.set(file, (same.get(file) ?? new Map<Family, ResolvedVirtualFile>()).set(family, own));
-  return own;
+function fileAt(view: BundleView, node: NodeOf, family: Family, path: string, tool: VirtualTool): ResolvedVirtualFile {
+  const file = resolvedAt(view, node, path, family);
+  const isOwn = (text: string): boolean => text.startsWith('--set ') || lineFamily(tool, text) === family;
+  return linesOf(file, family, () => ({ path, lines: file.lines.filter(({ text }) => isOwn(text)) }));
 }
 
 /** Host values outside of the node: the addresses that are known of it. */
