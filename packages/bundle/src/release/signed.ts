@@ -1,4 +1,4 @@
-import { compareText, type Problem, refusal } from '@sluice/netfilter';
+import { appendTo, compareText, type Problem, refusal } from '@sluice/netfilter';
 import { readSignature } from './armour.ts';
 import {
   endpointsNamespace,
@@ -68,7 +68,7 @@ export function planSignatures(
   for (const [file, signature] of files.slice(0, signatureFilesMax)) {
     const signer = claimedBy(signature, signers, namespace);
     if (typeof signer === 'string') passedOver.push(`${file}: ${signer}`);
-    else bySigner.set(signer, [...(bySigner.get(signer) ?? []), { file, signature, signer, namespace }]);
+    else appendTo(bySigner, signer, { file, signature, signer, namespace });
   }
   if (files.length > signatureFilesMax)
     passedOver.push(`${files.length - signatureFilesMax} more signature files: only ${signatureFilesMax} are read`);

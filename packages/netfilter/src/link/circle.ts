@@ -1,3 +1,4 @@
+import { appendTo } from '../maps.ts';
 /**
  * Topological order: each chain comes after the chains that its rules jump to. Chains in a loop, or that lead into one, are left out;
  * the kernel refuses a table with a loop.
@@ -10,11 +11,7 @@ export function calleesFirst(targets: ReadonlyMap<string, readonly string[]>): r
   for (const [chain, next] of targets) {
     waiting.set(chain, next.length);
     if (next.length === 0) done.push(chain);
-    for (const target of next) {
-      const known = sources.get(target);
-      if (known) known.push(chain);
-      else sources.set(target, [chain]);
-    }
+    for (const target of next) appendTo(sources, target, chain);
   }
   // From the chains without jumps backwards, over a growing list: no recursion, so no limit of depth.
   for (const chain of done) {

@@ -1,3 +1,4 @@
+import { getOrInsert } from '../maps.ts';
 import { perObject } from '../per-object.ts';
 import { type Cidr, isInCidr, networkOf } from '../rules/cidr.ts';
 import type { Address } from '../rules/address.ts';
@@ -12,11 +13,8 @@ export function readLiveSets(lines: readonly string[]): ReadonlyMap<string, Live
     unread: string | undefined;
   }
   const sets = new Map<string, Growing>();
-  const own = (name: string): Growing => {
-    const known = sets.get(name) ?? { type: '', entries: new Set<string>(), unread: undefined };
-    sets.set(name, known);
-    return known;
-  };
+  const own = (name: string): Growing =>
+    getOrInsert(sets, name, () => ({ type: '', entries: new Set(), unread: undefined }));
   for (const line of lines) {
     const [verb, name = '', third = '', ...options] = line.split(' ');
     if (verb === 'create') {

@@ -1,3 +1,4 @@
+import { appendTo } from '../maps.ts';
 import { addAll } from '../add-all.ts';
 import type { Family } from '../family.ts';
 import type { TableProgram } from '../link/program.ts';
@@ -98,8 +99,7 @@ function externalFrontends(table: TableProgram): ReadonlyMap<string, readonly st
       const rule = isOutside(target) ? readLinked(text) : undefined;
       const frontend = rule?.target?.kind === 'jump' ? textOf(rule) : undefined;
       if (frontend === undefined) continue;
-      const chain = withoutTag(target);
-      byChain.set(chain, [...(byChain.get(chain) ?? []), frontend]);
+      appendTo(byChain, withoutTag(target), frontend);
     }
   }
   return byChain;

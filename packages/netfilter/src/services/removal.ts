@@ -1,3 +1,4 @@
+import { getOrInsert } from '../maps.ts';
 import { families, type Family } from '../family.ts';
 import { protocols } from '../nftables/table.ts';
 import { planeOf } from './planes.ts';
@@ -95,9 +96,7 @@ function endpointsBehind(state: ForwardingState): Readonly<Record<Family, Endpoi
   for (const protocol of protocols)
     for (const { family, address, endpoint } of services.served(protocol, nothing)) {
       if (address === undefined) continue;
-      const known = found[family].get(address) ?? new Set();
-      found[family].set(address, known);
-      known.add(endpoint.slice(0, endpoint.lastIndexOf(':')));
+      getOrInsert(found[family], address, () => new Set()).add(endpoint.slice(0, endpoint.lastIndexOf(':')));
     }
   return found;
 }

@@ -1,4 +1,4 @@
-import { perObject } from '@sluice/netfilter';
+import { appendTo, perObject } from '@sluice/netfilter';
 import type { HeaderNote } from './header.ts';
 import type { NodeOf } from './node.ts';
 
@@ -26,12 +26,7 @@ export const clusterLists = perObject((endpoints: readonly HeaderNote[]): Cluste
   const by = (hintsOf: (one: HeaderNote) => readonly string[]): ReadonlyMap<string, readonly HeaderNote[]> => {
     const lists = new Map<string, HeaderNote[]>();
     if (!ready.every((one) => hintsOf(one).length > 0)) return lists;
-    for (const one of ready)
-      for (const place of new Set(hintsOf(one))) {
-        const list = lists.get(place);
-        if (list) list.push(one);
-        else lists.set(place, [one]);
-      }
+    for (const one of ready) for (const place of new Set(hintsOf(one))) appendTo(lists, place, one);
     return lists;
   };
   return {

@@ -1,6 +1,7 @@
 import {
   type Family,
   type FamilyProgram,
+  getOrInsert,
   hasLines,
   type LinkRule,
   type Problem,
@@ -62,8 +63,7 @@ export class Memory {
     const { tool, kind } = toolAt(path);
     if (!hasLines(tool)) throw new TypeError(`Cannot read ${path} as virtual servers, sets or a table`);
     const key = `${tool} ${kind}`;
-    const files = this.#virtual.get(key) ?? new Map<string, VirtualFile>();
-    this.#virtual.set(key, files);
+    const files = getOrInsert(this.#virtual, key, () => new Map());
     const known = files.get(text);
     if (known) return known;
     const file = readVirtualFile(path, tool, kind, text);
@@ -108,9 +108,7 @@ export class Memory {
 
   #same(lines: readonly string[], family: Family): readonly string[] {
     const key = `${family}\n${lines.join('\n')}`;
-    const known = this.#lists.get(key) ?? lines;
-    this.#lists.set(key, known);
-    return known;
+    return getOrInsert(this.#lists, key, () => lines);
   }
 
   /** One rule. A profile's rules are linked once as a whole, and then again in slices. */

@@ -1,5 +1,5 @@
 import { type BundleFiles, ruleFiles } from '@sluice/bundle';
-import { type Family, type Mode, modeFacts } from '@sluice/netfilter';
+import { appendTo, type Family, getOrInsert, type Mode, modeFacts } from '@sluice/netfilter';
 import type { Memory } from './memory.ts';
 import { matchReaders } from './planes.ts';
 import type { FileMatches } from './matches.ts';
@@ -51,16 +51,16 @@ export function indexMatches(
     byPath.set(path, own);
     const { exact, ports, wide: rules, targets, bound, inner } = own;
     for (const key of exact) {
-      put(byKey, key, path);
+      appendTo(byKey, key, path);
       name(addressIn(key), path);
     }
-    for (const key of ports) put(byKey, key, path);
-    for (const key of inner) put(byKey, key, path);
+    for (const key of ports) appendTo(byKey, key, path);
+    for (const key of inner) appendTo(byKey, key, path);
     for (const address of bound) {
-      put(byBound, address, path);
+      appendTo(byBound, address, path);
       name(address, path);
     }
-    for (const key of targets) put(byTarget, key, path);
+    for (const key of targets) appendTo(byTarget, key, path);
     if (rules.length > 0) wide.push(path);
   }
   const meeting = (key: string): readonly string[] => [
@@ -73,14 +73,8 @@ export function indexMatches(
     some.size < 2 ? [...some] : [...some].toSorted((a, b) => order.get(a)! - order.get(b)!);
   /** A file, and those that packets which it translates can match: the same for all of its destinations. */
   const beyond = new Map<string, ReadonlySet<string>>();
-  const withBeyond = (path: string): ReadonlySet<string> => {
-    const known = beyond.get(path);
-    if (known) return known;
-    const found = new Set([path]);
-    for (const target of matches(path).targets) if (isWhole(target)) for (const one of meeting(target)) found.add(one);
-    beyond.set(path, found);
-    return found;
-  };
+  const withBeyond = (path: string): ReadonlySet<string> =>
+    getOrInsert(beyond, path, () => new Set([path, ...[...matches(path).targets].filter(isWhole).flatMap(meeting)]));
   return {
     paths,
     matches,
@@ -146,9 +140,3 @@ function withoutAddress(key: string): string {
 const addressIn = (key: string): string => key.slice(key.indexOf(' ') + 1, key.lastIndexOf(' '));
 
 const isWhole = (key: string): boolean => key.indexOf(' ') !== key.lastIndexOf(' ');
-
-function put(map: Map<string, string[]>, key: string, path: string): void {
-  const list = map.get(key);
-  if (list) list.push(path);
-  else map.set(key, [path]);
-}

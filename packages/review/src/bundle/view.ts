@@ -11,7 +11,7 @@ import {
   readPath,
   readProfile,
 } from '@sluice/bundle';
-import { compareText, type Family, modeFacts, type Problem, Stopped } from '@sluice/netfilter';
+import { compareText, type Family, getOrInsert, modeFacts, type Problem, Stopped } from '@sluice/netfilter';
 import { Memory } from './memory.ts';
 import { indexMatches, type MatchIndex } from './relevance.ts';
 
@@ -67,13 +67,8 @@ export function viewOf(files: BundleFiles, memory = new Memory()): BundleView {
     profiles,
     nodes: new Map(nodes),
     index(profile, family) {
-      const key = `${profile} ${family}`;
-      const known = indexes.get(key);
-      if (known) return known;
       const mode = profiles.get(profile)?.mode ?? 'iptables';
-      const index = indexMatches(files, profile, mode, family, memory);
-      indexes.set(key, index);
-      return index;
+      return getOrInsert(indexes, `${profile} ${family}`, () => indexMatches(files, profile, mode, family, memory));
     },
   };
 }

@@ -5,6 +5,7 @@ import {
   type Family,
   type FamilyProgram,
   fillHost,
+  getOrInsert,
   type HostValues,
   ipvsHost,
   type IpvsState,
@@ -199,11 +200,9 @@ function through({ chains, jumps }: TableProgram, hook: string): number {
 
 /** All rules of a chain and the longest of the chains that they jump to. */
 function depthOf(chain: string, chains: TableProgram['chains'], memo: Map<string, number>): number {
-  const known = memo.get(chain);
-  if (known !== undefined) return known;
-  const lines = chains.get(chain) ?? [];
-  const below = lines.map((line) => targetOf(line) ?? '').filter((target) => chains.has(target));
-  const depth = below.reduce((most, target) => Math.max(most, depthOf(target, chains, memo)), 0) + lines.length;
-  memo.set(chain, depth);
-  return depth;
+  return getOrInsert(memo, chain, () => {
+    const lines = chains.get(chain) ?? [];
+    const below = lines.map((line) => targetOf(line) ?? '').filter((target) => chains.has(target));
+    return below.reduce((most, target) => Math.max(most, depthOf(target, chains, memo)), 0) + lines.length;
+  });
 }

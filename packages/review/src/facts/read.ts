@@ -1,5 +1,6 @@
 import { describeLines, describeRules, readPath, serviceFile, serviceOf } from '@sluice/bundle';
 import {
+  appendTo,
   families,
   type BundleTool,
   type Family,
@@ -119,7 +120,7 @@ function factsOf(
   for (const frontend of [...addressed, ...others]) {
     if (isOfAllPorts(frontend)) continue;
     const key = keyOf(service, frontend, notes, [...byPort.keys()]);
-    byPort.set(key, [...(byPort.get(key) ?? []), frontend]);
+    appendTo(byPort, key, frontend);
   }
   const shared = frontends.filter(isOfAllPorts);
   const ports = [...byPort]

@@ -1,4 +1,4 @@
-import { addressOfEndpoint, compareText, perObject } from '@sluice/netfilter';
+import { addressOfEndpoint, appendTo, compareText, perObject } from '@sluice/netfilter';
 import { readPath } from '@sluice/bundle';
 import type { AddressFacts, PortFacts, ServiceFacts } from './facts.ts';
 import { factsAt } from './read.ts';
@@ -32,7 +32,7 @@ function entriesIn(view: BundleView): ServiceEntries {
       if (seen.has(text)) continue;
       seen.add(text);
       const key = `${facts.service} ${facts.family}`;
-      entries.set(key, [...(entries.get(key) ?? []), { path, profile: what.profile, facts }]);
+      appendTo(entries, key, { path, profile: what.profile, facts });
     }
   }
   return entries;

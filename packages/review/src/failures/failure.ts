@@ -1,4 +1,4 @@
-import { addressOfEndpoint } from '@sluice/netfilter';
+import { addressOfEndpoint, getOrInsert } from '@sluice/netfilter';
 import type { HeaderNote } from '../bundle/header.ts';
 import type { BundleView } from '../bundle/view.ts';
 
@@ -58,15 +58,11 @@ function survivorsOf(view: BundleView, isLost: (name: string) => boolean): Survi
   return {
     zones: new Map(left.map(([name, { zone }]) => [name, zone])),
     has: (node, profiles) => profiles.includes(profileOf.get(node) ?? ''),
-    byZone(profiles) {
-      const key = profiles.join(' ');
-      const known = counts.get(key);
-      if (known) return known;
-      const found = new Map<string | undefined, number>();
-      for (const [, { zone, profile }] of left)
-        if (profiles.includes(profile)) found.set(zone, (found.get(zone) ?? 0) + 1);
-      counts.set(key, found);
-      return found;
-    },
+    byZone: (profiles) =>
+      getOrInsert(counts, profiles.join(' '), () => {
+        const own = left.filter(([, { profile }]) => profiles.includes(profile));
+        const byZone = Map.groupBy(own, ([, { zone }]) => zone);
+        return new Map([...byZone].map(([zone, { length }]) => [zone, length]));
+      }),
   };
 }

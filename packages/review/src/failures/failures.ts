@@ -1,5 +1,5 @@
 import { usable } from '../bundle/endpoints.ts';
-import { addressOfEndpoint, compareText } from '@sluice/netfilter';
+import { addressOfEndpoint, compareText, getOrInsert } from '@sluice/netfilter';
 import type { HeaderNote } from '../bundle/header.ts';
 import type { BundleView } from '../bundle/view.ts';
 import { type Baseline, baselineOf, effectOn, type PortEffect } from './effect.ts';
@@ -29,11 +29,7 @@ export function failuresOf(view: BundleView): Failures {
   const ports = declaredPorts(view);
   const all = allNodes(view);
   const baselines = new Map<DeclaredPort, Baseline>();
-  const baseline = (port: DeclaredPort): Baseline => {
-    const known = baselines.get(port) ?? baselineOf(port, all);
-    baselines.set(port, known);
-    return known;
-  };
+  const baseline = (port: DeclaredPort): Baseline => getOrInsert(baselines, port, () => baselineOf(port, all));
   const index = indexOf(ports);
   const declarations = Map.groupBy(ports, declarationKey);
   const places: Record<FailedPlace['kind'], readonly string[]> = {

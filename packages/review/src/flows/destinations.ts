@@ -2,6 +2,7 @@ import { baseFile, serviceOf } from '@sluice/bundle';
 import {
   compareText,
   type Family,
+  getOrInsert,
   isInCidr,
   matchedPort,
   networkOf,
@@ -53,9 +54,10 @@ export function destinationsOf(
 ): readonly Destination[] {
   const found = new Map<string, { destination: Destination; services: Set<string> }>();
   const add = (destination: Omit<Destination, 'services'>, path: string): void => {
-    const key = placeOf(destination);
-    const known = found.get(key) ?? { destination: { ...destination, services: [] }, services: new Set<string>() };
-    found.set(key, known);
+    const known = getOrInsert(found, placeOf(destination), () => ({
+      destination: { ...destination, services: [] },
+      services: new Set(),
+    }));
     known.services.add(serviceOf(path));
   };
   const isNamed = (destination: Destination): boolean =>

@@ -1,4 +1,13 @@
-import { compareText, type Family, type Packet, perKey, type Problem, Stopped, TraceError } from '@sluice/netfilter';
+import {
+  compareText,
+  type Family,
+  getOrInsert,
+  type Packet,
+  perKey,
+  type Problem,
+  Stopped,
+  TraceError,
+} from '@sluice/netfilter';
 import { addressOf, keyOf, loopback } from './destinations.ts';
 import type { Destination, TrafficFlow, FlowOutcome, NodeGroup, FlowSource } from './flow.ts';
 import { type Distinctions, groupNodes, type Slice } from './groups.ts';
@@ -65,9 +74,7 @@ function unitsOf(
   const add = (destination: Destination, address: string, members: readonly string[], tag: string): void => {
     const paths = views.map((view, at) => view.index(profiles[at]!, family).relevant(keyOf(destination, address)));
     const key = `${tag}\n${paths.map((list) => list.join(' ')).join('\n')}`;
-    const unit = units.get(key) ?? { paths, destinations: [], nodes: members };
-    unit.destinations.push(destination);
-    units.set(key, unit);
+    getOrInsert(units, key, () => ({ paths, destinations: [], nodes: members })).destinations.push(destination);
   };
   // A Service may have the address of a node; there its rules match packets to the node's own ports too.
   const claimed = claimedAddresses(views, profiles, family);

@@ -1,3 +1,4 @@
+import { getOrInsert } from '@sluice/netfilter';
 import type { DifferingCase } from './differing-case.ts';
 import { isPassed, portOf } from './packets.ts';
 
@@ -116,9 +117,7 @@ export class Settings {
     const { source, destination, packet } = row;
     const at = destination.kind === 'node-port' ? packet.destination : '';
     const key = [source.class, frontend?.role ?? '', destination.kind, at].join(' ');
-    const kind = this.#kinds.get(key) ?? { frontends: new Set(), served: new Set(), differing: new Map() };
-    this.#kinds.set(key, kind);
-    return kind;
+    return getOrInsert(this.#kinds, key, () => ({ frontends: new Set(), served: new Set(), differing: new Map() }));
   }
 }
 

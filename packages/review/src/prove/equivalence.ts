@@ -4,6 +4,7 @@ import {
   addressOfEndpoint,
   compareText,
   type Family,
+  getOrInsert,
   type Mode,
   modeFacts,
   modes,
@@ -73,8 +74,7 @@ function layoutComparisons(view: BundleView): readonly Comparison[] {
       for (const row of flowRows([view], { profiles: [profile], family, destinations, nodes })) {
         flows++;
         const name = row.nodes.nodes[0]!;
-        const tree = trees.get(name) ?? wholeProgram(view, nodeOf(view, name), family, 'tree');
-        trees.set(name, tree);
+        const tree = getOrInsert(trees, name, () => wholeProgram(view, nodeOf(view, name), family, 'tree'));
         const inTree = outcomeIn(view, tree, row, name);
         if (!isSameOutcome(row.outcomes[0]!, inTree))
           unexplained.push({ ...row, outcomes: [row.outcomes[0]!, inTree] });

@@ -1,6 +1,7 @@
 import {
   type Cidr,
   type Family,
+  getOrInsert,
   isInCidr,
   isNodePort,
   modeFacts,
@@ -48,9 +49,7 @@ export class TracedPackets {
     this.destinations.add(packet.destination);
     if (kind === 'elsewhere') this.otherPorts.add(packet.destination);
     const key = keyOf(kind === 'node-port' ? nodePort : packet.destination, packet);
-    const sources = this.sources.get(key) ?? new Set<string>();
-    this.sources.set(key, sources);
-    return sources;
+    return getOrInsert(this.sources, key, () => new Set());
   }
 }
 

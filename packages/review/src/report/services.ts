@@ -1,4 +1,4 @@
-import { addressOfEndpoint, compareText } from '@sluice/netfilter';
+import { addressOfEndpoint, appendTo, compareText } from '@sluice/netfilter';
 import type { AddressFacts, EndpointFacts, PortFacts } from '../facts/facts.ts';
 import { numberAndProtocolOf } from '../facts/facts.ts';
 import type { ServiceEntries, ServiceEntry } from '../facts/service-entries.ts';
@@ -60,11 +60,7 @@ type Side = readonly ServiceEntry[] | undefined;
 
 function byName(entries: ServiceEntries): ReadonlyMap<string, readonly ServiceEntry[]> {
   const found = new Map<string, ServiceEntry[]>();
-  for (const entry of [...entries.values()].flat()) {
-    const known = found.get(entry.facts.service);
-    if (known) known.push(entry);
-    else found.set(entry.facts.service, [entry]);
-  }
+  for (const entry of [...entries.values()].flat()) appendTo(found, entry.facts.service, entry);
   return found;
 }
 

@@ -1,6 +1,6 @@
 import { usable } from '../bundle/endpoints.ts';
 import type { BundleFiles } from '@sluice/bundle';
-import { compareText, type Problem, refusal, Stopped } from '@sluice/netfilter';
+import { appendTo, compareText, type Problem, refusal, Stopped } from '@sluice/netfilter';
 import type { HeaderNotes } from '../bundle/header.ts';
 import { type BundleView, viewOf } from '../bundle/view.ts';
 import type { EndpointFacts, PortFacts } from '../facts/facts.ts';
@@ -68,8 +68,7 @@ function entriesOf(ports: readonly DeclaredPort[], isLost: Outage['isLost']): Se
   for (const own of Map.groupBy(ports, ({ path, family }) => `${path} ${family}`).values()) {
     const { service, family, path, profiles } = own[0]!;
     const facts = { service, family, ports: own.map((port) => factsOf(port, isLost)) };
-    const key = `${service} ${family}`;
-    entries.set(key, [...(entries.get(key) ?? []), { path, profile: profiles[0]!, facts }]);
+    appendTo(entries, `${service} ${family}`, { path, profile: profiles[0]!, facts });
   }
   return entries;
 }

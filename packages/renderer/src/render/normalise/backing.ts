@@ -1,4 +1,4 @@
-import { compareText, type Family, type Problem } from '@sluice/netfilter';
+import { appendTo, compareText, type Family, type Problem } from '@sluice/netfilter';
 import type { LayeredObjects } from '../layer/layer.ts';
 import type { Endpoint } from '../model/model.ts';
 import type { ReadEndpoint } from '../read/endpoint.ts';
@@ -25,9 +25,7 @@ export function backingOf(
       if (service && hasRules(service)) problems.push(headlessSlice(slice));
       continue;
     }
-    const slices = backing.get(slice.service);
-    if (slices) slices.push(slice);
-    else backing.set(slice.service, [slice]);
+    appendTo(backing, slice.service, slice);
   }
   for (const [service, unsorted] of backing) {
     const all = unsorted.toSorted((a, b) => compareText(a.name, b.name));
@@ -50,12 +48,7 @@ export function portsOfSlices(slices: readonly ReadSlice[]): SlicePorts {
   const ports = new Map<string, { readonly part: SlicePart; readonly port: SlicePort }[]>();
   for (const { parts } of slices)
     for (const part of parts)
-      for (const port of part.ports) {
-        const key = keyOf(port.name, port);
-        const list = ports.get(key);
-        if (list) list.push({ part, port });
-        else ports.set(key, [{ part, port }]);
-      }
+      for (const port of part.ports) appendTo(ports, keyOf(port.name, port), { part, port });
   return ports;
 }
 

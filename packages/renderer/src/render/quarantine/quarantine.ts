@@ -1,4 +1,4 @@
-import { compareText, perObject, type Problem } from '@sluice/netfilter';
+import { appendTo, compareText, perObject, type Problem } from '@sluice/netfilter';
 import { stringify } from 'yaml';
 import type { JsonObject, KubeObject } from '../model/kube.ts';
 import { titleOf } from '../read/names.ts';
@@ -34,10 +34,9 @@ export class Quarantine {
 
   /** @returns false when the object was quarantined before, so that leaving it out does not help */
   add(title: string, reason: Reason): boolean {
-    const reasons = this.#inside.get(title);
-    if (reasons) reasons.push(reason);
-    else this.#inside.set(title, [reason]);
-    return reasons === undefined;
+    const isNew = !this.#inside.has(title);
+    appendTo(this.#inside, title, reason);
+    return isNew;
   }
 
   /**

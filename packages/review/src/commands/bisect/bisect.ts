@@ -1,5 +1,5 @@
 import { type BundleFiles, readPath } from '@sluice/bundle';
-import { compareText, families, type Problem, refusal } from '@sluice/netfilter';
+import { compareText, families, getOrInsert, type Problem, refusal } from '@sluice/netfilter';
 import { Command, CommanderError } from 'commander';
 import { type Bisection, printBisection } from '../../emit/history.ts';
 import { exitCodes } from '@sluice/renderer/exit.ts';
@@ -66,14 +66,11 @@ function bisect({ history, steps, asked, test }: Search): {
 } {
   const last = steps.length - 1;
   const answers = new Map<number, TestedOutcome>();
-  const ask = (at: number): TestedOutcome => {
-    const known = answers.get(at);
-    if (known) return known;
-    progress(`about ${Math.ceil(Math.log2(steps.length))} steps: commit ${steps[at]!.commit.slice(0, 12)}`);
-    const tested = test(steps[at]!);
-    answers.set(at, tested);
-    return tested;
-  };
+  const ask = (at: number): TestedOutcome =>
+    getOrInsert(answers, at, () => {
+      progress(`about ${Math.ceil(Math.log2(steps.length))} steps: commit ${steps[at]!.commit.slice(0, 12)}`);
+      return test(steps[at]!);
+    });
   const ends = { start: outcomeAt(ask(0)).key, end: outcomeAt(ask(last)).key };
   if (ends.start === ends.end) throw new Stopped(noDifference(steps[0]!, steps[last]!));
   let change: Change<Problem>;

@@ -1,5 +1,5 @@
 import type { BundleFiles } from '@sluice/bundle';
-import { compareText } from '@sluice/netfilter';
+import { appendTo, compareText } from '@sluice/netfilter';
 import type { BundleDiff } from '../../diff/diff.ts';
 import type { Effect } from '../../report/effect.ts';
 import type { ChangeReport } from '../../report/report.ts';
@@ -60,9 +60,7 @@ function effectsByService(effects: readonly Effect[]): ReadonlyMap<string, PageS
   for (const { severity, sentence, subjects } of effects) {
     for (const { name, isService, details } of subjects) {
       if (!isService) continue;
-      const own = found.get(name) ?? [];
-      own.push({ severity, text: [sentence, details.join('; ')].filter(Boolean).join(' – ') });
-      found.set(name, own);
+      appendTo(found, name, { severity, text: [sentence, details.join('; ')].filter(Boolean).join(' – ') });
     }
   }
   return found;
