@@ -37,6 +37,14 @@ export const listOf =
   (check: Check, most: number): Check =>
   (value) =>
     Array.isArray(value) && value.length <= most && value.every(check);
+export const allOf =
+  (...options: readonly unknown[]): Check =>
+  (value) =>
+    Array.isArray(value) && new Set(value).size === value.length && value.every((item) => options.includes(item));
+export const recordOf =
+  (check: Check): Check =>
+  (value) =>
+    isMap(value) && Object.values(value).every(check);
 export const shape =
   (checks: Checks): Check =>
   (value) =>

@@ -1,5 +1,5 @@
 import { type Document, LineCounter, parseDocument } from 'yaml';
-import { badKey, type Check, type Checks, isFlag, isMap, oneOf, optional, shape } from './checks.ts';
+import { allOf, badKey, type Check, type Checks, isFlag, isMap, oneOf, optional, shape } from './checks.ts';
 import {
   type Place,
   type Problem,
@@ -74,10 +74,6 @@ export type DocumentChecks<T> = { readonly [K in keyof T]-?: Check };
 const text = (value: unknown): boolean => typeof value === 'string' && value !== '';
 const networks = (value: unknown): boolean =>
   Array.isArray(value) && value.every((item) => typeof item === 'string' && parseCidr(item) !== undefined);
-const allOf =
-  (...options: readonly unknown[]): Check =>
-  (value) =>
-    Array.isArray(value) && new Set(value).size === value.length && value.every((item) => options.includes(item));
 const oneOrMoreOf =
   (...options: readonly unknown[]): Check =>
   (value) =>

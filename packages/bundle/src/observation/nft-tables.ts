@@ -1,8 +1,9 @@
+import { UnreadText } from './unread-text.ts';
 import { isOfIptables } from './nft-objects.ts';
 import type { NftObject } from './observation.ts';
 import { readElements } from './nft-text/expressions.ts';
 import { readStatements } from './nft-text/statements.ts';
-import { type Json, secondsOf, UnreadWords, Words, wordsOf } from './nft-text/words.ts';
+import { type Json, secondsOf, Words, wordsOf } from './nft-text/words.ts';
 
 interface Block {
   readonly kind: string;
@@ -15,12 +16,12 @@ interface Block {
 /**
  * Reads what `nft list ruleset` prints, into the objects that `nft -j list ruleset` prints. Rules that are not read stay in their chain, as
  * a text. Comments, counters, handles and sizes are left out.
- * @throws UnreadWords for a text that is no listing of tables, or a truncated one
+ * @throws UnreadText for a text that is no listing of tables, or a truncated one
  */
 export function readNftText(text: string): readonly NftObject[] {
   return blocksIn(text.split('\n'), 1).flatMap(({ kind, name: title, lines, first }) => {
     const [family = '', name = ''] = title.split(' ');
-    if (kind !== 'table') throw new UnreadWords(`it has ${kind} ${title} outside of tables`, first - 1);
+    if (kind !== 'table') throw new UnreadText(`it has ${kind} ${title} outside of tables`, first - 1);
     // What iptables made, its save tool prints.
     if (isOfIptables(family, name)) return [];
     const of = { family, table: name };
@@ -42,10 +43,10 @@ function blocksIn(lines: readonly string[], first: number): readonly Block[] {
     if (line.trim() === '' || line.trim().startsWith('#')) continue;
     const [, kind, name] = opening.exec(line) ?? [];
     if (kind === undefined || name === undefined)
-      throw new UnreadWords(`it has the line ${JSON.stringify(line.trim().slice(0, 100))}`, first + at);
+      throw new UnreadText(`it has the line ${JSON.stringify(line.trim().slice(0, 100))}`, first + at);
     const indent = /^\s*/.exec(line)?.[0] ?? '';
     const end = lines.indexOf(`${indent}}`, at);
-    if (end < 0) throw new UnreadWords(`it is truncated: ${kind} ${name} has no end`, first + at);
+    if (end < 0) throw new UnreadText(`it is truncated: ${kind} ${name} has no end`, first + at);
     found.push({ kind, name, lines: lines.slice(at + 1, end), first: first + at + 1 });
     at = end;
   }
@@ -57,7 +58,7 @@ function numbered<T>(line: number, read: () => T): T {
   try {
     return read();
   } catch (error) {
-    throw error instanceof UnreadWords && error.line === undefined ? new UnreadWords(error.message, line) : error;
+    throw error instanceof UnreadText && error.line === undefined ? new UnreadText(error.message, line) : error;
   }
 }
 
@@ -79,11 +80,11 @@ function chainOf(name: string, lines: readonly string[], of: Place): readonly Nf
   // Its lines would read as rules that every packet of this chain meets.
   const inner = rules.find((line) => line.endsWith('{'));
   if (inner !== undefined)
-    throw new UnreadWords(`chain ${name} has a chain without a name: ${JSON.stringify(inner.slice(0, 100))}`);
+    throw new UnreadText(`chain ${name} has a chain without a name: ${JSON.stringify(inner.slice(0, 100))}`);
   const [, type, hook = '', priority = '', policy = 'accept'] = hookForm.exec(rules[0] ?? '') ?? [];
   // Read as a rule, it would leave a chain that no packet meets.
   if (type === undefined && rules[0]?.startsWith('type '))
-    throw new UnreadWords(`chain ${name} has a head that is not read: ${JSON.stringify(rules[0].slice(0, 100))}`);
+    throw new UnreadText(`chain ${name} has a head that is not read: ${JSON.stringify(rules[0].slice(0, 100))}`);
   const base = type === undefined ? {} : { type, hook, prio: priorityOf(priority), policy };
   return [
     { chain: { ...of, name, ...base } },
@@ -108,7 +109,7 @@ function priorityOf(text: string): number {
   const [, name = '', sign, offset] = /^(\w+)(?: ([+-]) (\d+))?$/.exec(text) ?? [];
   const base = priorities[name];
   if (base !== undefined) return base + Number(`${sign ?? ''}${offset ?? 0}`);
-  if (!/^-?\d+$/.test(text)) throw new UnreadWords(`priority ${text} is not read`);
+  if (!/^-?\d+$/.test(text)) throw new UnreadText(`priority ${text} is not read`);
   return Number(text);
 }
 

@@ -3,7 +3,6 @@ import { canonicalRoutes, canonicalServers, canonicalSets, canonicalSysctls } fr
 import { tablesOf } from './nft-objects.ts';
 import { serverLines, setLines } from './listings.ts';
 import { readNftText } from './nft-tables.ts';
-import { UnreadWords } from './nft-text/words.ts';
 import {
   type MissingPart,
   type NftObject,
@@ -159,8 +158,7 @@ export const partOf = (store: RuleStoreName, family: Family): `rules-${RuleStore
 
 /** `nft.txt:17: it has the line …` */
 function whyUnread(error: unknown, file: string | undefined): string {
-  if (!(error instanceof UnreadText || error instanceof UnreadWords))
-    return `${place(file)}it is not what the tool prints`;
+  if (!(error instanceof UnreadText)) return `${place(file)}it is not what the tool prints`;
   return `${place(file, error.line)}${error.message}`;
 }
 

@@ -1,5 +1,5 @@
+import { allOf, isHex, oneOf, optional, recordOf, shape } from '../checks.ts';
 import { type DocumentChecks, isProblem, type Need, needs, readDocument } from '../documents.ts';
-import { isMap } from '../checks.ts';
 import { type Mode, modes, compareText, type Problem, type Family, refusal } from '@sluice/netfilter';
 import { releaseFile, releaseLimits } from '../names.ts';
 import { isInstant } from './signers.ts';
@@ -62,40 +62,18 @@ function isCommit(value: unknown): value is string {
   return typeof value === 'string' && /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(value);
 }
 
-const subsetOf = (value: unknown, known: readonly string[]): boolean =>
-  Array.isArray(value) && value.every((item) => known.includes(item)) && new Set(value).size === value.length;
-const isRecordOf = (
-  value: unknown,
-  keys: readonly string[],
-  check: (item: Record<string, unknown>) => boolean,
-): boolean =>
-  isMap(value) &&
-  Object.values(value).every(
-    (item) => isMap(item) && Object.keys(item).toSorted(compareText).join() === keys.join() && check(item),
-  );
-
 const checks: DocumentChecks<Release> = {
-  format: (value) => value === 1,
-  requires: (value) => subsetOf(value, releaseFeatures),
+  format: oneOf(1),
+  requires: allOf(...releaseFeatures),
   cluster: (value) => typeof value === 'string' && value !== '',
   serial: isSerial,
-  revision: (value) => value === undefined || isSerial(value),
+  revision: optional(isSerial),
   source: isCommit,
-  expires: (value) => value === undefined || (typeof value === 'string' && isInstant(value)),
-  profiles: (value) =>
-    isRecordOf(
-      value,
-      ['families', 'mode', 'needs'],
-      ({ mode, families, needs: wanted }) =>
-        modes.includes(mode as Mode) && subsetOf(families, ['ipv4', 'ipv6']) && subsetOf(wanted, Object.keys(needs)),
-    ),
-  nodes: (value) =>
-    isRecordOf(
-      value,
-      ['profile', 'version'],
-      ({ profile, version }) =>
-        typeof profile === 'string' && typeof version === 'string' && /^[0-9a-f]{16}$/.test(version),
-    ),
+  expires: optional((value) => typeof value === 'string' && isInstant(value)),
+  profiles: recordOf(
+    shape({ mode: oneOf(...modes), families: allOf('ipv4', 'ipv6'), needs: allOf(...Object.keys(needs)) }),
+  ),
+  nodes: recordOf(shape({ profile: (value) => typeof value === 'string', version: (value) => isHex(value, 16) })),
 };
 
 /**

@@ -1,11 +1,12 @@
-import { type Json, UnreadWords, valueOf, type Word, type Words } from './words.ts';
+import { UnreadText } from '../unread-text.ts';
+import { type Json, valueOf, type Word, type Words } from './words.ts';
 
 const metaWords = ['iifname', 'oifname', 'iif', 'oif', 'iifgroup', 'oifgroup', 'iiftype', 'oiftype'] as const;
 const protocols = ['ip', 'ip6', 'tcp', 'udp', 'sctp', 'th', 'icmp', 'icmpv6', 'igmp', 'ether', 'vlan', 'arp'] as const;
 /** Headers of extensions: `rt type 0`. */
 const extensions = ['rt', 'frag', 'hbh', 'dst', 'mh'] as const;
 
-/** What a rule reads from a packet, as `ip daddr . meta l4proto . th dport`. @throws UnreadWords */
+/** What a rule reads from a packet, as `ip daddr . meta l4proto . th dport`. @throws UnreadText */
 export function readExpression(words: Words): Json {
   const parts = [readPart(words)];
   while (words.takeIf('.') !== undefined) parts.push(readPart(words));
@@ -64,7 +65,7 @@ function readBare(words: Words): Json {
       return { jhash: { ...of, ...seed, expr, ...(words.takeIf('offset') ? { offset: words.takeNumber() } : {}) } };
     }
     default:
-      throw new UnreadWords(`${word} is not read`);
+      throw new UnreadText(`${word} is not read`);
   }
 }
 
@@ -76,14 +77,14 @@ const fields: ReadonlySet<string> = new Set(
 );
 
 function fieldOf({ text }: Word): string {
-  if (!fields.has(text)) throw new UnreadWords(`field ${text} is not read`);
+  if (!fields.has(text)) throw new UnreadText(`field ${text} is not read`);
   return text;
 }
 
 /** `20931`, `0x51c3` */
 function numberOf(words: Words): number {
   const value = valueOf(words.take());
-  if (typeof value !== 'number') throw new UnreadWords(`${JSON.stringify(value)} is no number`);
+  if (typeof value !== 'number') throw new UnreadText(`${JSON.stringify(value)} is no number`);
   return value;
 }
 

@@ -1,5 +1,6 @@
+import { UnreadText } from '../unread-text.ts';
 import { readExpression, readRight, readVerdict } from './expressions.ts';
-import { type Json, secondsOf, UnreadWords, valueOf, type Words } from './words.ts';
+import { type Json, secondsOf, valueOf, type Words } from './words.ts';
 
 /** The statements of a rule. What is not read ends them, as `{"text": "…"}`: `readNftRule` names it. */
 export function readStatements(words: Words): readonly Json[] {
@@ -10,7 +11,7 @@ export function readStatements(words: Words): readonly Json[] {
       if (words.takeIf('comment') !== undefined) words.take();
       else found.push(readStatement(words));
     } catch (error) {
-      if (!(error instanceof UnreadWords)) throw error;
+      if (!(error instanceof UnreadText)) throw error;
       return [...found, { text: words.textFrom(start) }];
     }
   }
@@ -34,7 +35,7 @@ const readers: Readonly<Record<string, Reader>> = {
   masquerade: (words) => {
     // Ports of the source, which decide nothing here.
     if (words.takeIf('to') !== undefined && !/^:\d+(?:-\d+)?$/.test(words.take().text))
-      throw new UnreadWords('it is no port');
+      throw new UnreadText('it is no port');
     const flags = flagsOf(words);
     return { masquerade: 'flags' in flags ? flags : null };
   },
@@ -43,7 +44,7 @@ const readers: Readonly<Record<string, Reader>> = {
   redirect: (words) => {
     if (words.takeIf('to') === undefined) return { redirect: null };
     const [, port] = /^:(\d+)$/.exec(words.take().text) ?? [];
-    if (port === undefined) throw new UnreadWords('it is no port');
+    if (port === undefined) throw new UnreadText('it is no port');
     return { redirect: { port: Number(port) } };
   },
   reject: (words) => {
@@ -73,13 +74,13 @@ const readers: Readonly<Record<string, Reader>> = {
   },
 };
 
-/** `rate over 10/second burst 5 packets`; how much it admits does not matter. @throws UnreadWords for one with a name */
+/** `rate over 10/second burst 5 packets`; how much it admits does not matter. @throws UnreadText for one with a name */
 function readLimit(words: Words): Json {
   words.expect('rate');
   const inv = words.takeIf('over') !== undefined;
   const rate = words.take().text;
   if (words.takeIf('bytes/second', 'kbytes/second', 'mbytes/second') === undefined && !/^\d+\/\w+$/.test(rate))
-    throw new UnreadWords(`limit ${rate} is not read`);
+    throw new UnreadText(`limit ${rate} is not read`);
   if (words.takeIf('burst') !== undefined) {
     words.takeNumber();
     words.expect('packets');
@@ -122,7 +123,7 @@ function readUpdate(op: string, words: Words): Json {
   const time = words.takeIf('timeout') === undefined ? undefined : words.take().text;
   const limit = words.takeIf('limit') === undefined ? undefined : readLimit(words);
   const timeout = time === undefined ? undefined : secondsOf(time);
-  if (time !== undefined && timeout === undefined) throw new UnreadWords(`time ${time} is not read`);
+  if (time !== undefined && timeout === undefined) throw new UnreadText(`time ${time} is not read`);
   const elem = timeout === undefined ? val : { elem: { val, timeout } };
   const data = words.takeIf(':') === undefined ? undefined : readExpression(words);
   words.expect('}');

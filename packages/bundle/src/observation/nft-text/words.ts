@@ -1,17 +1,6 @@
+import { UnreadText } from '../unread-text.ts';
 /** Values of libnftables-json(5). */
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [name: string]: Json };
-
-/** A part of a rule that is not read: it stays in the rule as a text. */
-export class UnreadWords extends Error {
-  override readonly name = 'UnreadWords';
-  /** The line of the listing, from 1, where the listing cannot be read without it. */
-  readonly line: number | undefined;
-
-  constructor(message: string, line?: number) {
-    super(message);
-    this.line = line;
-  }
-}
 
 export interface Word {
   readonly text: string;
@@ -54,10 +43,10 @@ export class Words {
     return this.#all[this.#at]?.isQuoted === true;
   }
 
-  /** @throws UnreadWords at the end */
+  /** @throws UnreadText at the end */
   take(): Word {
     const word = this.#all[this.#at++];
-    if (!word) throw new UnreadWords('it ends here');
+    if (!word) throw new UnreadText('it ends here');
     return word;
   }
 
@@ -71,15 +60,15 @@ export class Words {
     return texts.includes(this.next) ? this.take().text : undefined;
   }
 
-  /** @throws UnreadWords for another word */
+  /** @throws UnreadText for another word */
   expect(text: string): void {
-    if (this.takeIf(text) === undefined) throw new UnreadWords(`${text} is missing`);
+    if (this.takeIf(text) === undefined) throw new UnreadText(`${text} is missing`);
   }
 
-  /** @throws UnreadWords for a word that is no number */
+  /** @throws UnreadText for a word that is no number */
   takeNumber(): number {
     const { text } = this.take();
-    if (!/^\d+$/.test(text)) throw new UnreadWords(`${text} is no number`);
+    if (!/^\d+$/.test(text)) throw new UnreadText(`${text} is no number`);
     return Number(text);
   }
 
@@ -97,10 +86,10 @@ export class Words {
 
   /**
    * Reads a part that may have another one of its kind in it.
-   * @throws UnreadWords where they are nested deeper than any tool prints them
+   * @throws UnreadText where they are nested deeper than any tool prints them
    */
   inner<T>(read: () => T): T {
-    if (this.#depth === depthMax) throw new UnreadWords(`more than ${depthMax} expressions in each other are not read`);
+    if (this.#depth === depthMax) throw new UnreadText(`more than ${depthMax} expressions in each other are not read`);
     this.#depth++;
     try {
       return read();
@@ -123,7 +112,7 @@ export function valueOf({ text, isQuoted }: Word): Json {
   const [, low = '', high = ''] = /^([^-]+)-([^-]+)$/.exec(text) ?? [];
   if ([low, high].every((end) => address.test(end) || hexadecimal.test(end))) return { range: [bare(low), bare(high)] };
   // `!`, `|`, `{`: an operator, or what opens a form that is not read.
-  if (!/[\w*]/.test(text)) throw new UnreadWords(`${text} is no value`);
+  if (!/[\w*]/.test(text)) throw new UnreadText(`${text} is no value`);
   return text;
 }
 
