@@ -7,6 +7,7 @@ import {
   type Mode,
   modes,
   parseCidr,
+  refusal,
   type Scheduler,
   schedulers,
 } from '@sluice/netfilter';
@@ -163,12 +164,10 @@ function plainValue(document: Document.Parsed): unknown {
   }
 }
 
-function invalid(at: Place, why: string): Problem {
-  return {
-    code: 'BUNDLE_INVALID',
-    level: 'error',
-    at,
-    message: `Cannot read ${at.file}: ${why}`,
-    hint: 'If a newer version of sluice wrote it, upgrade sluiced first; if not, write it again with `sluice render`',
-  };
-}
+const invalid = (at: Place, why: string): Problem =>
+  refusal(
+    'BUNDLE_INVALID',
+    `Cannot read ${at.file}: ${why}`,
+    'If a newer version of sluice wrote it, upgrade sluiced first; if not, write it again with `sluice render`',
+    { at },
+  );

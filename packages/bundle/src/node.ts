@@ -1,5 +1,6 @@
 import {
   addAll,
+  refusal,
   type ResolvedRules,
   compareText,
   namesNear,
@@ -229,13 +230,11 @@ function strayVariable(at: Place, text: string): Problem {
 
 function unknownNode(files: BundleFiles, node: string): Problem {
   const names = nodesOf(files);
-  return {
-    code: 'BUNDLE_UNKNOWN_NODE',
-    level: 'error',
-    message: `Cannot resolve node ${node}: the bundle has no nodes/${node}/node.yaml`,
-    hint:
-      names.length === 0
+  return refusal(
+    'BUNDLE_UNKNOWN_NODE',
+    `Cannot resolve node ${node}: the bundle has no nodes/${node}/node.yaml`,
+    names.length === 0
         ? 'The bundle has no nodes: add Nodes to the input or to sluice.yaml'
         : `It has ${namesNear(node, names)}`,
-  };
+  );
 }

@@ -1,5 +1,5 @@
 import { bundleLimits } from './names.ts';
-import { FileProblems, type Problem, ruleLimits, type TableName } from '@sluice/netfilter';
+import { FileProblems, type Problem, refusal, ruleLimits, type TableName } from '@sluice/netfilter';
 import { readGuard } from './read-guard.ts';
 import type { GuardedRule, RuleFile } from './rulefile.ts';
 import { unknownVariable } from './variables.ts';
@@ -100,12 +100,10 @@ function readGuardedRule(reading: RuleFileReading, open: OpenSection, line: stri
   return undefined;
 }
 
-function problem(path: string, index: number, message: string): Problem {
-  return {
-    code: 'BUNDLE_INVALID',
-    level: 'error',
-    at: { file: path, line: index + 1, column: 1 },
-    message: `Cannot read rule file: ${message}`,
-    hint: 'Rule files are written by `sluice render`; render again rather than edit them',
-  };
-}
+const problem = (path: string, index: number, message: string): Problem =>
+  refusal(
+    'BUNDLE_INVALID',
+    `Cannot read rule file: ${message}`,
+    'Rule files are written by `sluice render`; render again rather than edit them',
+    { at: { file: path, line: index + 1, column: 1 } },
+  );

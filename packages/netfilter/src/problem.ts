@@ -214,13 +214,14 @@ export function compareProblems(a: Problem, b: Problem): number {
  * A problem for which nothing is done.
  * @param message `Cannot DO to WHAT: WHY`, without a full stop
  * @param hint what to do next, in the imperative
+ * @param where the place in a file and the object that it is about
  */
-export const refusal = (code: ProblemCode, message: string, hint: string): Problem => ({
-  code,
-  level: 'error',
-  message,
-  hint,
-});
+export const refusal = (
+  code: ProblemCode,
+  message: string,
+  hint: string,
+  where: Pick<Problem, 'at' | 'object'> = {},
+): Problem => ({ code, level: 'error', ...where, message, hint });
 
 /** Ends what was asked, with the problems that keep it from being done. A command prints them and exits with 2. */
 export class Stopped extends Error {

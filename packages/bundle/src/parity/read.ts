@@ -1,4 +1,4 @@
-import { modes, type Problem } from '@sluice/netfilter';
+import { modes, type Problem, refusal } from '@sluice/netfilter';
 import {
   badKey,
   type Checks,
@@ -131,9 +131,8 @@ export function resultOf({
   return coverage.notCovered.some(({ matters }) => matters) ? 'incomplete' : 'equivalent';
 }
 
-const invalid = (file: string, why: string): Problem => ({
-  code: 'PARITY_REPORT_INVALID',
-  level: 'error',
-  message: `Cannot read ${file}: ${why}`,
-  hint: 'Write it with `sluice parity OBSERVED BUNDLE --node NAME -o json`, and read it with a Sluice of the same version',
-});
+const invalid = (file: string, why: string): Problem => refusal(
+  'PARITY_REPORT_INVALID',
+  `Cannot read ${file}: ${why}`,
+  'Write it with `sluice parity OBSERVED BUNDLE --node NAME -o json`, and read it with a Sluice of the same version',
+);

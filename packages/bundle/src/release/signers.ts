@@ -1,4 +1,4 @@
-import type { Place, Problem } from '@sluice/netfilter';
+import { type Place, type Problem, refusal } from '@sluice/netfilter';
 import { releaseLimits } from '../names.ts';
 import { WireReader } from './wire.ts';
 
@@ -139,12 +139,10 @@ function bitsOf(number: Buffer | undefined): number {
   return (number.length - first) * 8 - (Math.clz32(number[first] as number) - 24);
 }
 
-function invalid(at: Place, why: string): Problem {
-  return {
-    code: 'SIGNERS_INVALID',
-    level: 'error',
-    at,
-    message: `Cannot use the line of allowed_signers: ${why}`,
-    hint: 'A line is: alice@example.com namespaces="sluice-release" ssh-ed25519 AAAA… comment',
-  };
-}
+const invalid = (at: Place, why: string): Problem =>
+  refusal(
+    'SIGNERS_INVALID',
+    `Cannot use the line of allowed_signers: ${why}`,
+    'A line is: alice@example.com namespaces="sluice-release" ssh-ed25519 AAAA… comment',
+    { at },
+  );

@@ -1,6 +1,6 @@
 import { isCount, isHex, optional } from '../checks.ts';
 import { type DocumentChecks, isProblem, readDocument } from '../documents.ts';
-import { compareText, type Problem } from '@sluice/netfilter';
+import { compareText, type Problem, refusal } from '@sluice/netfilter';
 import { type JsonSchema, matches } from '../json-schema.ts';
 import { openingFile, releaseLimits, wavesFile } from '../names.ts';
 
@@ -115,12 +115,10 @@ export const waveHint =
   'A wave is `- { name: canary, nodes: [node-a] }`, or has `label`, `zone`, `percent` or `count`; one may have `nodes: rest`';
 
 /** The problem of a file of waves, with why it cannot be used. */
-export function invalidWaves(file: string, why: string): Problem {
-  return {
-    code: 'WAVES_INVALID',
-    level: 'error',
-    at: { file, line: 1, column: 1 },
-    message: `Cannot use the waves: ${why}`,
-    hint: waveHint,
-  };
-}
+export const invalidWaves = (file: string, why: string): Problem =>
+  refusal(
+    'WAVES_INVALID',
+    `Cannot use the waves: ${why}`,
+    waveHint,
+    { at: { file, line: 1, column: 1 } },
+  );

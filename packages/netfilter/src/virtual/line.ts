@@ -1,4 +1,4 @@
-import type { Problem } from '../problem.ts';
+import { type Problem, refusal } from '../problem.ts';
 import type { BundleTool, Family, VirtualTool } from '../family.ts';
 import { nftFamily } from '../rules/nft-family.ts';
 
@@ -36,12 +36,10 @@ export function lineFamily(tool: VirtualTool | 'nft', text: string): Family {
 }
 
 /** A problem with one line of a file. */
-export function refusedLine(path: string, line: number, why: string): Problem {
-  return {
-    code: 'RULE_REFUSED',
-    level: 'error',
-    at: { file: path, line, column: 1 },
-    message: `Cannot read line: ${why}`,
-    hint: 'Files of a bundle are written by `sluice render`; render again with the same version rather than edit them',
-  };
-}
+export const refusedLine = (path: string, line: number, why: string): Problem =>
+  refusal(
+    'RULE_REFUSED',
+    `Cannot read line: ${why}`,
+    'Files of a bundle are written by `sluice render`; render again with the same version rather than edit them',
+    { at: { file: path, line, column: 1 } },
+  );

@@ -1,6 +1,6 @@
 import { rmdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { compareText, type Problem } from '@sluice/netfilter';
+import { compareText, type Problem, refusal } from '@sluice/netfilter';
 import { changesFile, completeFile, completeText, fileDigest, readPath } from '@sluice/bundle';
 import { listTree, readText } from '../load/tree.ts';
 import { removeFile, replaceFile } from './file.ts';
@@ -83,12 +83,10 @@ function removeWithEmptyFolders(dir: string, path: string): void {
   }
 }
 
-function notABundle(dir: string, path: string): Problem {
-  return {
-    code: 'OUTPUT_NOT_A_BUNDLE',
-    level: 'error',
-    at: { file: join(dir, path), line: 1, column: 1 },
-    message: `Cannot write the bundle to ${dir}: ${path} is not part of a bundle`,
-    hint: 'Use an empty directory or one written by `sluice render`',
-  };
-}
+const notABundle = (dir: string, path: string): Problem =>
+  refusal(
+    'OUTPUT_NOT_A_BUNDLE',
+    `Cannot write the bundle to ${dir}: ${path} is not part of a bundle`,
+    'Use an empty directory or one written by `sluice render`',
+    { at: { file: join(dir, path), line: 1, column: 1 } },
+  );

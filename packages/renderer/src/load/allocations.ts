@@ -155,26 +155,22 @@ export function printAllocation(allocation: Allocation): string {
   return `# Given by sluice. Commit this file: as long as it stays, the Service keeps these numbers.\n${stringify(document)}`;
 }
 
-function misplaced(file: string): Problem {
-  return {
-    code: 'ALLOCATION_INVALID',
-    level: 'error',
-    at: { file, line: 1, column: 1 },
-    message: 'Cannot read the allocation: its path does not end in <namespace>/<name>.yaml',
-    hint: 'Move the file back to its path, or out of the allocations directory',
-  };
-}
+const misplaced = (file: string): Problem =>
+  refusal(
+    'ALLOCATION_INVALID',
+    'Cannot read the allocation: its path does not end in <namespace>/<name>.yaml',
+    'Move the file back to its path, or out of the allocations directory',
+    { at: { file, line: 1, column: 1 } },
+  );
 
 /** A link could point to a foreign file, and reading a pipe could block. */
-function irregular(file: string): Problem {
-  return {
-    code: 'ALLOCATION_INVALID',
-    level: 'error',
-    at: { file, line: 1, column: 1 },
-    message: 'Cannot read the allocation: it is not a regular file',
-    hint: 'Replace it with the regular file that sluice wrote',
-  };
-}
+const irregular = (file: string): Problem =>
+  refusal(
+    'ALLOCATION_INVALID',
+    'Cannot read the allocation: it is not a regular file',
+    'Replace it with the regular file that sluice wrote',
+    { at: { file, line: 1, column: 1 } },
+  );
 
 const unreadable = (directory: string, error: unknown): Problem =>
   refusal(

@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 
 /**
  * Decodes a file: UTF-8, or UTF-16 with a byte order mark, as PowerShell writes it (YAML 1.2.2, 5.2 requires both). The mark is
@@ -28,13 +28,12 @@ function decodeAs(encoding: Encoding, bytes: Uint8Array): string | undefined {
 
 function notText(file: string, encoding: Encoding, bytes: Uint8Array): Problem {
   const line = encoding === 'utf-8' ? firstBadLine(bytes) : 1;
-  return {
-    code: 'YAML_SYNTAX',
-    level: 'error',
-    at: { file, line, column: 1 },
-    message: `Cannot read the line: its bytes are not ${encoding.toUpperCase()}`,
-    hint: 'Save the file as UTF-8',
-  };
+  return refusal(
+    'YAML_SYNTAX',
+    `Cannot read the line: its bytes are not ${encoding.toUpperCase()}`,
+    'Save the file as UTF-8',
+    { at: { file, line, column: 1 } },
+  );
 }
 
 /** A newline byte never occurs inside a UTF-8 sequence, so lines can be decoded separately. */

@@ -1,4 +1,4 @@
-import { addAll, compareProblems, compareText, type Problem, type Place } from '@sluice/netfilter';
+import { addAll, compareProblems, compareText, type Problem, type Place, refusal } from '@sluice/netfilter';
 import type { JsonObject, KubeObject, Origin, Path } from '../render/model/kube.ts';
 import { findControlCharacters } from './control-characters.ts';
 import { splitDocuments } from './parse/documents.ts';
@@ -149,11 +149,10 @@ const format = { apiVersion: 'sluice.dev/v1alpha1', number: 1 } as const;
 function otherFormat(header: JsonObject, at: Place): Problem | undefined {
   if (header['apiVersion'] === format.apiVersion && header['format'] === format.number) return undefined;
   const found = `${JSON.stringify(header['apiVersion'] ?? null)}, format ${JSON.stringify(header['format'] ?? null)}`;
-  return {
-    code: 'API_VERSION_UNKNOWN',
-    level: 'error',
-    at,
-    message: `Cannot read the Snapshot: its format is ${printable(found)}, and this program reads ${format.apiVersion}, format ${format.number}`,
-    hint: 'Take the snapshot again with this program, or render with the version of sluice that took it',
-  };
+  return refusal(
+    'API_VERSION_UNKNOWN',
+    `Cannot read the Snapshot: its format is ${printable(found)}, and this program reads ${format.apiVersion}, format ${format.number}`,
+    'Take the snapshot again with this program, or render with the version of sluice that took it',
+    { at },
+  );
 }

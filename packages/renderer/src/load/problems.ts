@@ -1,5 +1,5 @@
 import { escaped } from '@sluice/cli';
-import type { Place, Problem } from '@sluice/netfilter';
+import { type Place, type Problem, refusal } from '@sluice/netfilter';
 import { isMap, type Json, type JsonObject, type Path } from '../render/model/kube.ts';
 import { ignoredProblem } from './config/problems.ts';
 import type { ControlCharacter } from './control-characters.ts';
@@ -16,35 +16,29 @@ export const printable = (text: string): string => text.replaceAll(/[\p{Cc}\p{Cf
 export function problemsAt(document: SourceDocument, findings: readonly ParseFinding[]): Problem[] {
   if (findings.length === 0) return [];
   const lines = new LineStarts(document);
-  return findings.map(({ code, offset, message, hint }) => ({
+  return findings.map(({ code, offset, message, hint }) => refusal(
     code,
-    level: 'error',
-    at: lines.place(offset),
-    message: printable(message),
+    printable(message),
     hint,
-  }));
+    { at: lines.place(offset) },
+  ));
 }
 
-export function tooManyDocuments(file: string, count: number): Problem {
-  return {
-    code: 'INPUT_TOO_LARGE',
-    level: 'error',
-    at: { file, line: 1, column: 1 },
-    message: `Cannot read the file: it has ${count} documents, and the limit is ${loadLimits.documentsMax}`,
-    hint: 'Split the file, or write one List as JSON',
-  };
-}
+export const tooManyDocuments = (file: string, count: number): Problem =>
+  refusal(
+    'INPUT_TOO_LARGE',
+    `Cannot read the file: it has ${count} documents, and the limit is ${loadLimits.documentsMax}`,
+    'Split the file, or write one List as JSON',
+    { at: { file, line: 1, column: 1 } },
+  );
 
-export function controlCharacterProblem(character: ControlCharacter, at: Place, object: string): Problem {
-  return {
-    code: 'CONTROL_CHARACTER',
-    level: 'error',
-    at,
-    object,
-    message: `Cannot read ${printable(character.path.join('.'))}: it contains the control character ${character.name}`,
-    hint: 'Remove the character; show invisible characters in the editor to find it',
-  };
-}
+export const controlCharacterProblem = (character: ControlCharacter, at: Place, object: string): Problem =>
+  refusal(
+    'CONTROL_CHARACTER',
+    `Cannot read ${printable(character.path.join('.'))}: it contains the control character ${character.name}`,
+    'Remove the character; show invisible characters in the editor to find it',
+    { at, object },
+  );
 
 /** A kind that is ignored, but probably misspelled. */
 export function misspelled(kind: string, near: string, at: Place): Problem {
@@ -73,21 +67,19 @@ type RefusedObject = Exclude<FoundObject, { is: 'object' | 'kube-proxy' | 'snaps
 export function refusal(found: RefusedObject, at: Place): Problem {
   switch (found.is) {
     case 'malformed':
-      return {
-        code: 'OBJECT_MALFORMED',
-        level: 'error',
-        at,
-        message: `Cannot read this as a Kubernetes object: ${printable(found.why)}`,
-        hint: 'Every object needs apiVersion and kind; keep other files, such as Helm values and kustomization.yaml, in another directory',
-      };
+      return refusal(
+        'OBJECT_MALFORMED',
+        `Cannot read this as a Kubernetes object: ${printable(found.why)}`,
+        'Every object needs apiVersion and kind; keep other files, such as Helm values and kustomization.yaml, in another directory',
+        { at },
+      );
     case 'unknown-version':
-      return {
-        code: 'API_VERSION_UNKNOWN',
-        level: 'error',
-        at,
-        message: `Cannot read the ${found.kind}: its apiVersion is "${printable(found.apiVersion)}"`,
-        hint: `Convert it to apiVersion: ${found.reads}, such as with kubectl convert`,
-      };
+      return refusal(
+        'API_VERSION_UNKNOWN',
+        `Cannot read the ${found.kind}: its apiVersion is "${printable(found.apiVersion)}"`,
+        `Convert it to apiVersion: ${found.reads}, such as with kubectl convert`,
+        { at },
+      );
     case 'sluice-config':
       return {
         code: 'CONFIG_INVALID',

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type BundleFiles, clusterFile, isOutsideTree, readPath } from '@sluice/bundle';
-import { compareText, type Problem } from '@sluice/netfilter';
+import { compareText, type Problem, refusal } from '@sluice/netfilter';
 import { readRegularText } from '@sluice/transport/files/regular.ts';
 
 /**
@@ -106,12 +106,10 @@ export function readText(dir: string, path: string): string | undefined {
 }
 
 /** A file because of which files are no bundle. @param why a clause without a full stop */
-export function unreadableFile(file: string, why: string): Problem {
-  return {
-    code: 'BUNDLE_INVALID',
-    level: 'error',
-    at: { file, line: 1, column: 1 },
-    message: `Cannot read the bundle: ${why}`,
-    hint: 'Pass a directory written by `sluice render`',
-  };
-}
+export const unreadableFile = (file: string, why: string): Problem =>
+  refusal(
+    'BUNDLE_INVALID',
+    `Cannot read the bundle: ${why}`,
+    'Pass a directory written by `sluice render`',
+    { at: { file, line: 1, column: 1 } },
+  );

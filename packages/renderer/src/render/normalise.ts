@@ -1,4 +1,4 @@
-import { addAll, compareProblems, compareText, embeddedIn, type Problem } from '@sluice/netfilter';
+import { addAll, compareProblems, compareText, embeddedIn, type Problem, refusal } from '@sluice/netfilter';
 import type { Allocation } from './allocate/allocation.ts';
 import { layer, type LayeredObjects } from './layer/layer.ts';
 import type { SluiceConfig } from './model/config.ts';
@@ -301,13 +301,10 @@ function findServiceEndpoints(services: MadeServices): readonly Problem[] {
 const addressesOf = ({ families }: ServicePort): readonly string[] =>
   Object.values(families).flatMap(({ endpoints }) => endpoints.map(({ address }) => address));
 
-function problem({ key, object }: ReadService, address: string, why: string): Problem {
-  return {
-    code: 'ADDRESS_FORBIDDEN',
-    level: 'error',
-    at: object.origin.place([]),
-    object: `Service ${key}`,
-    message: `Cannot use ${address} as an endpoint: ${why}`,
-    hint: 'Use the addresses of pods as endpoints',
-  };
-}
+const problem = ({ key, object }: ReadService, address: string, why: string): Problem =>
+  refusal(
+    'ADDRESS_FORBIDDEN',
+    `Cannot use ${address} as an endpoint: ${why}`,
+    'Use the addresses of pods as endpoints',
+    { at: object.origin.place([]), object: `Service ${key}` },
+  );

@@ -11,7 +11,7 @@ import {
   readPath,
   readProfile,
 } from '@sluice/bundle';
-import { compareText, type Family, getOrInsert, modeFacts, type Problem, Stopped } from '@sluice/netfilter';
+import { compareText, type Family, getOrInsert, modeFacts, type Problem, refusal, Stopped } from '@sluice/netfilter';
 import { Memory } from './memory.ts';
 import { indexMatches, type MatchIndex } from './relevance.ts';
 
@@ -80,12 +80,10 @@ export function hasFamily(view: BundleView, profile: string, family: Family): bo
   return view.files.has(baseFile(profile, 'first', modeFacts[known.mode].tools(family)[0]));
 }
 
-function noProfile(node: string, profile: string): Problem {
-  return {
-    code: 'BUNDLE_INVALID',
-    level: 'error',
-    object: `Node ${node}`,
-    message: `Cannot review the bundle: it does not have the node's profile ${profile}`,
-    hint: 'Render the bundle again with `sluice render` instead of editing it',
-  };
-}
+const noProfile = (node: string, profile: string): Problem =>
+  refusal(
+    'BUNDLE_INVALID',
+    `Cannot review the bundle: it does not have the node's profile ${profile}`,
+    'Render the bundle again with `sluice render` instead of editing it',
+    { object: `Node ${node}` },
+  );

@@ -5,6 +5,7 @@ import {
   type Packet,
   perKey,
   type Problem,
+  refusal,
   Stopped,
   TraceError,
 } from '@sluice/netfilter';
@@ -204,15 +205,13 @@ function traced(program: NodeProgram, packet: Packet, locals: readonly string[],
   }
 }
 
-function untraceable(message: string, node: string): Problem {
-  return {
-    code: 'RULE_REFUSED',
-    level: 'error',
-    object: `Node ${node}`,
+const untraceable = (message: string, node: string): Problem =>
+  refusal(
+    'RULE_REFUSED',
     message,
-    hint: 'Render the bundle again: rules that were edited by hand cannot be reviewed',
-  };
-}
+    'Render the bundle again: rules that were edited by hand cannot be reviewed',
+    { object: `Node ${node}` },
+  );
 
 /** Orders by destination, then nodes, so that related rows are adjacent. */
 export function compareRows(a: Omit<TrafficFlow, 'outcome'>, b: Omit<TrafficFlow, 'outcome'>): number {

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { reading, Stopped } from '@sluice/renderer/commands/failure/failure.ts';
 
 /**
@@ -14,12 +14,11 @@ export function labelsOf(file: string): ReadonlyMap<string, ReadonlyMap<string, 
   return labels;
 }
 
-const noNodes = (file: string): Problem => ({
-  code: 'INPUT_UNREADABLE',
-  level: 'error',
-  message: `Cannot use ${file}: it is no list of Nodes in JSON`,
-  hint: 'Write it with `kubectl get nodes -o json`',
-});
+const noNodes = (file: string): Problem => refusal(
+  'INPUT_UNREADABLE',
+  `Cannot use ${file}: it is no list of Nodes in JSON`,
+  'Write it with `kubectl get nodes -o json`',
+);
 
 /**
  * Reads the labels of Nodes.

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { isProblem, type ParityReport, readParityReport } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { reading, Stopped } from '@sluice/renderer/commands/failure/failure.ts';
 
 /** Reads results of `sluice parity -o json`. @returns them by node @throws Stopped where one is none, or a node has two */
@@ -18,9 +18,8 @@ export function readReports(files: readonly string[]): ReadonlyMap<string, Parit
   return reports;
 }
 
-const twice = (file: string, node: string): Problem => ({
-  code: 'PARITY_REPORT_INVALID',
-  level: 'error',
-  message: `Cannot use ${file}: another file has a report of node ${node}, too`,
-  hint: 'Pass one report for each node',
-});
+const twice = (file: string, node: string): Problem => refusal(
+  'PARITY_REPORT_INVALID',
+  `Cannot use ${file}: another file has a report of node ${node}, too`,
+  'Pass one report for each node',
+);

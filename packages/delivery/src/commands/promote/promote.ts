@@ -173,10 +173,8 @@ function withPatience(decision: Promotion, { closings }: WavesOpening, after = 0
   return { kind: 'waiting', problems: [{ code: 'WAVE_NOT_READY', level: 'note', message, hint }], notBefore };
 }
 
-const wasClosed: Problem = {
-  code: 'WAVE_NOT_READY',
-  level: 'error',
-  message:
-    'Cannot open the next wave: waves of this release were closed by an operator, so --auto opens no more of them',
-  hint: 'Open it with `sluice promote`, without --auto; or make a new release',
-};
+const wasClosed: Problem = refusal(
+  'WAVE_NOT_READY',
+  'Cannot open the next wave: waves of this release were closed by an operator, so --auto opens no more of them',
+  'Open it with `sluice promote`, without --auto; or make a new release',
+);

@@ -10,12 +10,11 @@ export { Stopped };
  * @throws Stopped with `INPUT_UNREADABLE` for an error of the file system
  */
 export function reading<T>(path: string, read: () => T): T {
-  return attempt(read, (why) => ({
-    code: 'INPUT_UNREADABLE',
-    level: 'error',
-    message: `Cannot read ${path}: ${why}`,
-    hint: 'Check the path and its permissions',
-  }));
+  return attempt(read, (why) => refusal(
+    'INPUT_UNREADABLE',
+    `Cannot read ${path}: ${why}`,
+    'Check the path and its permissions',
+  ));
 }
 
 /**
@@ -23,12 +22,11 @@ export function reading<T>(path: string, read: () => T): T {
  * @throws Stopped with `OUTPUT_UNWRITABLE` for an error of the file system
  */
 export function writing<T>(path: string, write: () => T): T {
-  return attempt(write, (why) => ({
-    code: 'OUTPUT_UNWRITABLE',
-    level: 'error',
-    message: `Cannot write ${path}: ${why}`,
-    hint: 'Check the path, its permissions and the free space; then run the same command again',
-  }));
+  return attempt(write, (why) => refusal(
+    'OUTPUT_UNWRITABLE',
+    `Cannot write ${path}: ${why}`,
+    'Check the path, its permissions and the free space; then run the same command again',
+  ));
 }
 
 function attempt<T>(call: () => T, problem: (why: string) => Problem): T {

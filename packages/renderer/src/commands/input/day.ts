@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { isDate } from '../../load/schema/formats.ts';
 import { Stopped } from '../failure/failure.ts';
 
@@ -9,11 +9,10 @@ import { Stopped } from '../failure/failure.ts';
 export function dayOf(text: string | undefined): string {
   const day = text ?? new Date().toISOString().slice(0, 10);
   if (isDate(day)) return day;
-  const problem: Problem = {
-    code: 'INPUT_UNREADABLE',
-    level: 'error',
-    message: `Cannot use --today ${JSON.stringify(day)}: it is not a valid date`,
-    hint: 'Write it like 2026-12-31',
-  };
+  const problem: Problem = refusal(
+    'INPUT_UNREADABLE',
+    `Cannot use --today ${JSON.stringify(day)}: it is not a valid date`,
+    'Write it like 2026-12-31',
+  );
   throw new Stopped(problem);
 }

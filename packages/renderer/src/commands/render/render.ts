@@ -1,6 +1,6 @@
 import { type BundleFiles, clusterFile, isProblem, readCluster, sumsFile } from '@sluice/bundle';
 import type { Format } from '@sluice/cli';
-import { plural, printRemoval, type Problem, removalDefaults } from '@sluice/netfilter';
+import { plural, printRemoval, type Problem, refusal, removalDefaults } from '@sluice/netfilter';
 import { writeAllocations } from '../../emit/allocations.ts';
 import { ignoredText } from '../../emit/ignored.ts';
 import { countProblems } from '../../emit/problems.ts';
@@ -185,11 +185,10 @@ function removalHeld(dir: string, files: BundleFiles): Problem | undefined {
   const before = reading(dir, () => openTree(dir));
   const removal = isProblem(before) ? undefined : new RemovalFinder().find(before, files, removalDefaults);
   return (
-    removal && {
-      code: 'REMOVAL_HELD',
-      level: 'error',
-      message: `Cannot take away ${printRemoval(removal, 'Services')} of ${dir}: the cluster lacks them`,
-      hint: 'Find out whether this is the right cluster, whether it was restored, and what the account may list. If the removal is meant, add --accept-removal',
-    }
+    removal && refusal(
+      'REMOVAL_HELD',
+      `Cannot take away ${printRemoval(removal, 'Services')} of ${dir}: the cluster lacks them`,
+      'Find out whether this is the right cluster, whether it was restored, and what the account may list. If the removal is meant, add --accept-removal',
+    )
   );
 }

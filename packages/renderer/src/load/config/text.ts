@@ -1,4 +1,4 @@
-import type { Place, Problem, ProblemCode } from '@sluice/netfilter';
+import { type Place, type Problem, type ProblemCode, refusal } from '@sluice/netfilter';
 import {
   type Document,
   isMap,
@@ -110,13 +110,12 @@ function yamlProblem(subject: TextSubject, error: YAMLParseError, at: Place): Pr
     RESOURCE_EXHAUSTION: `${subject.hint}; this text is nested too deeply`,
     MULTIPLE_DOCS: 'Keep one document; move the others to separate files',
   };
-  return {
-    code: codes[error.code] ?? 'YAML_SYNTAX',
-    level: 'error',
-    at,
-    message: `Cannot read the ${subject.name}: ${error.message.split('\n')[0]}`,
-    hint: hints[error.code] ?? 'Fix the YAML at this place',
-  };
+  return refusal(
+    codes[error.code] ?? 'YAML_SYNTAX',
+    `Cannot read the ${subject.name}: ${error.message.split('\n')[0]}`,
+    hints[error.code] ?? 'Fix the YAML at this place',
+    { at },
+  );
 }
 
 function originOf(document: Document.Parsed, at: (offset: number) => Place): TextOrigin {

@@ -1,5 +1,5 @@
 import { basename, dirname } from 'node:path';
-import { addAll, compareText, type Problem } from '@sluice/netfilter';
+import { addAll, compareText, type Problem, refusal } from '@sluice/netfilter';
 import type { Allocation } from '../../render/allocate/allocation.ts';
 import { readAllocation, type ReadAllocations } from '../allocations.ts';
 import { runGit, whyGit } from './run-git.ts';
@@ -48,11 +48,10 @@ const readGit = (directory: string, args: readonly string[]): string =>
   runGit(directory, args, bounds).toString('utf8');
 
 function unreadable(revision: string, why: string): ReadAllocations {
-  const problem: Problem = {
-    code: 'INPUT_UNREADABLE',
-    level: 'error',
-    message: `Cannot read the allocations of ${revision}: ${why}`,
-    hint: 'Run the command inside the Git checkout with the config, and pass an existing revision',
-  };
+  const problem: Problem = refusal(
+    'INPUT_UNREADABLE',
+    `Cannot read the allocations of ${revision}: ${why}`,
+    'Run the command inside the Git checkout with the config, and pass an existing revision',
+  );
   return { allocations: [], problems: [problem] };
 }

@@ -1,4 +1,4 @@
-import type { Place, Problem } from '@sluice/netfilter';
+import { type Place, type Problem, refusal } from '@sluice/netfilter';
 import { isMap, type Json, type JsonObject, type Path } from '../../render/model/kube.ts';
 import { PlaceFinder } from '../origin.ts';
 import { contentStart, splitDocuments } from '../parse/documents.ts';
@@ -60,12 +60,10 @@ export function own(map: JsonObject, key: string): Json | undefined {
   return Object.hasOwn(map, key) ? map[key] : undefined;
 }
 
-function noList({ file }: SourceFile, why: string): Problem {
-  return {
-    code: 'OBJECT_MALFORMED',
-    level: 'error',
-    at: { file, line: 1, column: 1 },
-    message: `Cannot find a ResourceList in the input: ${why}`,
-    hint: 'Run the function with kustomize or kpt; for plain manifests use sluice render',
-  };
-}
+const noList = ({ file }: SourceFile, why: string): Problem =>
+  refusal(
+    'OBJECT_MALFORMED',
+    `Cannot find a ResourceList in the input: ${why}`,
+    'Run the function with kustomize or kpt; for plain manifests use sluice render',
+    { at: { file, line: 1, column: 1 } },
+  );

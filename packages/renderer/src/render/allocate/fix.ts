@@ -1,4 +1,4 @@
-import { addAll, compareText, familyOfAddress, type Problem } from '@sluice/netfilter';
+import { addAll, compareText, familyOfAddress, type Problem, refusal } from '@sluice/netfilter';
 import { enterAllocations, enterTaken, numbersOf, openLedger } from './ledger.ts';
 import { chooseFrom, namesOf, type NumberRange, type RangeConfig, rangesOf } from './range.ts';
 import type { AllocationRun } from './allocate.ts';
@@ -83,13 +83,12 @@ function movesNeeded(current: readonly Allocation[], base: readonly Allocation[]
 function bothInUse(number: string | number, holders: readonly Leaving[]): Problem {
   const files = holders.map(({ allocation }) => allocation.file ?? serviceName(allocation));
   const last = files.at(-1) ?? '';
-  return {
-    code: 'ALLOCATION_CONFLICT',
-    level: 'error',
-    at: { file: last, line: 1, column: 1 },
-    message: `Cannot replace ${number} in one of ${files.join(' and ')}: the base branch has it in all of them`,
-    hint: 'Decide which Service may change its number, delete that file, and render again',
-  };
+  return refusal(
+    'ALLOCATION_CONFLICT',
+    `Cannot replace ${number} in one of ${files.join(' and ')}: the base branch has it in all of them`,
+    'Decide which Service may change its number, delete that file, and render again',
+    { at: { file: last, line: 1, column: 1 } },
+  );
 }
 
 /** A free number of the same kind, in the Service's own order. */

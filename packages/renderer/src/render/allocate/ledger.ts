@@ -1,4 +1,4 @@
-import { compareText, familyOfAddress, type Problem } from '@sluice/netfilter';
+import { compareText, familyOfAddress, type Problem, refusal } from '@sluice/netfilter';
 import type { Allocation } from './allocation.ts';
 import type { Path } from '../model/kube.ts';
 import { type AllocationRequest, portKey, serviceName, type Taken } from './request.ts';
@@ -128,12 +128,10 @@ function ownNumbers(request: AllocationRequest): readonly (readonly [string | nu
 
 function conflictOfFiles(value: string | number, first: NumberHolder, second: NumberHolder): Problem {
   const [a, b] = [first.file ?? first.service, second.file ?? second.service];
-  return {
-    code: 'ALLOCATION_CONFLICT',
-    level: 'error',
-    at: { file: b, line: 1, column: 1 },
-    object: `Service ${second.service}`,
-    message: `Cannot use ${value} for two Services: both ${a} and ${b} have it`,
-    hint: 'Run `sluice allocations fix`: it replaces the number of the Service that the base branch does not have',
-  };
+  return refusal(
+    'ALLOCATION_CONFLICT',
+    `Cannot use ${value} for two Services: both ${a} and ${b} have it`,
+    'Run `sluice allocations fix`: it replaces the number of the Service that the base branch does not have',
+    { at: { file: b, line: 1, column: 1 }, object: `Service ${second.service}` },
+  );
 }

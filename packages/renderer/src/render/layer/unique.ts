@@ -1,4 +1,4 @@
-import { compareText, type Place, type Problem } from '@sluice/netfilter';
+import { compareText, type Place, type Problem, refusal } from '@sluice/netfilter';
 import type { KubeObject } from '../model/kube.ts';
 import { sameMeaning } from '../model/memo.ts';
 import { titleOf } from '../read/names.ts';
@@ -38,14 +38,12 @@ export function uniqueByKey<T extends KeyedObject>(
 
 function conflict(first: KeyedObject, second: KeyedObject): Problem {
   const title = second.object ? titleOf(second.object) : 'object';
-  return {
-    code: 'OBJECT_CONFLICT',
-    level: 'error',
-    at: placeOf(second),
-    object: title,
-    message: `Cannot use two versions of ${title}: ${printPlace(placeOf(first))} has different fields`,
-    hint: 'Remove one of the two, or pass the changed one with -f and the other with --base',
-  };
+  return refusal(
+    'OBJECT_CONFLICT',
+    `Cannot use two versions of ${title}: ${printPlace(placeOf(first))} has different fields`,
+    'Remove one of the two, or pass the changed one with -f and the other with --base',
+    { at: placeOf(second), object: title },
+  );
 }
 
 const nowhere: Place = { file: '', line: 0, column: 0 };

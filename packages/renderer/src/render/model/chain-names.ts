@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { compareText, type Problem } from '@sluice/netfilter';
+import { compareText, type Problem, refusal } from '@sluice/netfilter';
 import type { Protocol, ServiceKey } from './model.ts';
 
 /** The chains of one Service port. All of them share one hash, as in kube-proxy. */
@@ -100,11 +100,10 @@ class Registry {
   collisions(prefix: string): Problem[] {
     return [...this.#shared]
       .toSorted(([a], [b]) => compareText(a, b))
-      .map(([id, texts]) => ({
-        code: 'CHAIN_COLLISION',
-        level: 'error',
-        message: `Cannot name chain ${prefix}${id}: it would be the chain of both ${[...texts].toSorted(compareText).join(' and ')}`,
-        hint: 'Rename one of the Services or ports; kube-proxy itself would mix their rules',
-      }));
+      .map(([id, texts]) => refusal(
+        'CHAIN_COLLISION',
+        `Cannot name chain ${prefix}${id}: it would be the chain of both ${[...texts].toSorted(compareText).join(' and ')}`,
+        'Rename one of the Services or ports; kube-proxy itself would mix their rules',
+      ));
   }
 }

@@ -1,4 +1,4 @@
-import { compareText, type Family, type Problem } from '@sluice/netfilter';
+import { compareText, type Family, type Problem, refusal } from '@sluice/netfilter';
 import type { Path } from '../model/kube.ts';
 import { printPlace } from '../layer/unique.ts';
 import type { ServicePort } from '../model/model.ts';
@@ -87,15 +87,12 @@ const portKey = ({ port, protocol }: Pick<ServicePort, 'port' | 'protocol'>): st
 
 function clash(thing: string, code: ClashCode, first: ServiceClaim, next: ServiceClaim): Problem {
   const place = printPlace(first.read.object.origin.place(first.path));
-  return {
+  return refusal(
     code,
-    level: 'error',
-    at: next.read.object.origin.place(next.path),
-    object: `Service ${next.read.key}`,
-    message: `Cannot use ${thing} for two Services: Service ${first.read.key} has it at ${place}`,
-    hint:
-      code === 'VIP_CONFLICT'
+    `Cannot use ${thing} for two Services: Service ${first.read.key} has it at ${place}`,
+    code === 'VIP_CONFLICT'
         ? 'Change the address or the port of one of the two'
         : 'Change the node port of one of the two, or leave it out',
-  };
+    { at: next.read.object.origin.place(next.path), object: `Service ${next.read.key}` },
+  );
 }

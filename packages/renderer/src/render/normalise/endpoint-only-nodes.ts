@@ -1,4 +1,4 @@
-import { compareText, type Problem } from '@sluice/netfilter';
+import { compareText, type Problem, refusal } from '@sluice/netfilter';
 import type { ReadSlice } from '../read/slice.ts';
 
 /** The most nodes that only endpoints name: four times the size of cluster that Kubernetes supports. */
@@ -50,13 +50,10 @@ export class EndpointOnlyNodes {
   }
 }
 
-function tooMany(service: string, slice: ReadSlice, count: number): Problem {
-  return {
-    code: 'INPUT_TOO_LARGE',
-    level: 'error',
-    at: slice.object.origin.place([]),
-    object: `${slice.kind} ${slice.key}`,
-    message: `Cannot use ${count} node names in endpoints of Service ${service}: with them, more than ${endpointOnlyNodesMax} nodes have no Node object`,
-    hint: 'Add the Nodes to the input (`kubectl get nodes -o yaml`), or correct the nodeName of the endpoints',
-  };
-}
+const tooMany = (service: string, slice: ReadSlice, count: number): Problem =>
+  refusal(
+    'INPUT_TOO_LARGE',
+    `Cannot use ${count} node names in endpoints of Service ${service}: with them, more than ${endpointOnlyNodesMax} nodes have no Node object`,
+    'Add the Nodes to the input (`kubectl get nodes -o yaml`), or correct the nodeName of the endpoints',
+    { at: slice.object.origin.place([]), object: `${slice.kind} ${slice.key}` },
+  );

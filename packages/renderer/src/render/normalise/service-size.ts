@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { serviceLimits } from '../model/limits.ts';
 import type { ReadService } from '../read/read-service.ts';
 import type { ReadSlice } from '../read/slice.ts';
@@ -11,14 +11,12 @@ import type { ReadSlice } from '../read/slice.ts';
  */
 export function serviceTooLarge({ key, object }: ReadService, slices: readonly ReadSlice[]): Problem | undefined {
   if (!isTooMany(slices)) return undefined;
-  return {
-    code: 'INPUT_TOO_LARGE',
-    level: 'error',
-    at: object.origin.place(['spec', 'ports']),
-    object: `Service ${key}`,
-    message: `Cannot make rules for Service ${key}: it has more than ${serviceLimits.portEndpointsMax} endpoints, counted at each port`,
-    hint: 'Split the Service, or use fewer ports or endpoints',
-  };
+  return refusal(
+    'INPUT_TOO_LARGE',
+    `Cannot make rules for Service ${key}: it has more than ${serviceLimits.portEndpointsMax} endpoints, counted at each port`,
+    'Split the Service, or use fewer ports or endpoints',
+    { at: object.origin.place(['spec', 'ports']), object: `Service ${key}` },
+  );
 }
 
 /** Whether the endpoints of a Service, counted at each port, are more than it may have. */

@@ -1,5 +1,5 @@
 import { nodesOf, type Observation, type ParityReport, resultOf } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { type ParityFormat, printParity } from '../../emit/parity/print.ts';
 import { exitCodes } from '@sluice/renderer/exit.ts';
 import { parityOf } from '../../parity/parity.ts';
@@ -41,12 +41,11 @@ function sinceBase(whole: ParityReport, seen: Observation, base: string): Parity
   return newSince(parityOf(files, seen, seen.node), whole);
 }
 
-const nodeIsGone = (node: string, path: string, dir: string): Problem => ({
-  code: 'BUNDLE_UNKNOWN_NODE',
-  level: 'error',
-  message: `Cannot compare ${path} with ${dir}: the bundle has no node ${node}`,
-  hint: `Remove ${path} if the node left the cluster; else add its Node to the input and render`,
-});
+const nodeIsGone = (node: string, path: string, dir: string): Problem => refusal(
+  'BUNDLE_UNKNOWN_NODE',
+  `Cannot compare ${path} with ${dir}: the bundle has no node ${node}`,
+  `Remove ${path} if the node left the cluster; else add its Node to the input and render`,
+);
 
 const exitOf = {
   equivalent: exitCodes.done,

@@ -5,7 +5,7 @@ import { type ProofFormat, printProof } from '../../emit/prove.ts';
 import { exitCodes } from '@sluice/renderer/exit.ts';
 import { compareModesAndLayouts } from '../../prove/equivalence.ts';
 import { isProved, proveBundle } from '../../prove/prove.ts';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { bundleAt } from '@sluice/renderer/commands/bundle/bundle-at.ts';
 import { fileNames } from '@sluice/renderer/commands/bundle/file-names.ts';
 import { Stopped } from '@sluice/renderer/commands/failure/failure.ts';
@@ -39,12 +39,11 @@ function proveEquivalence(files: BundleFiles, { output }: ProveOptions): number 
   return comparisons.every(({ unexplained }) => unexplained.length === 0) ? exitCodes.done : exitCodes.different;
 }
 
-const noFindings = (format: string): Problem => ({
-  code: 'USAGE_INVALID',
-  level: 'error',
-  message: `Cannot print the comparison of modes as ${format}: --alike has text and JSON alone`,
-  hint: 'Leave out --alike, or pass -o json',
-});
+const noFindings = (format: string): Problem => refusal(
+  'USAGE_INVALID',
+  `Cannot print the comparison of modes as ${format}: --alike has text and JSON alone`,
+  'Leave out --alike, or pass -o json',
+);
 
 /**
  * A proof keeps most of what it reads: while the space of young objects is small, V8 copies each of them more than once. With larger steps a

@@ -1,4 +1,4 @@
-import { parseAddress, printEndpoint, type Problem } from '@sluice/netfilter';
+import { parseAddress, printEndpoint, type Problem, refusal } from '@sluice/netfilter';
 import { printWhatIf } from '../../emit/what-if.ts';
 import { exitCodes } from '@sluice/renderer/exit.ts';
 import type { FailedPlace } from '../../failures/failure.ts';
@@ -44,12 +44,11 @@ function placeOf(text: string): FailedPlace {
   if (kind === 'node' || kind === 'zone') return { kind, name };
   const endpoint = kind === undefined ? undefined : endpointName(name);
   if (endpoint !== undefined) return { kind: 'endpoint', name: endpoint };
-  const problem: Problem = {
-    code: 'INPUT_UNREADABLE',
-    level: 'error',
-    message: `Cannot use --without ${JSON.stringify(text)}: it is not of the form node=NAME, zone=NAME or endpoint=ADDRESS[:PORT]`,
-    hint: 'Write --without node=node-a, --without zone=z1 or --without endpoint=10.244.1.5:8080',
-  };
+  const problem: Problem = refusal(
+    'INPUT_UNREADABLE',
+    `Cannot use --without ${JSON.stringify(text)}: it is not of the form node=NAME, zone=NAME or endpoint=ADDRESS[:PORT]`,
+    'Write --without node=node-a, --without zone=z1 or --without endpoint=10.244.1.5:8080',
+  );
   throw new Stopped(problem);
 }
 
