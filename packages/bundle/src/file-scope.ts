@@ -29,7 +29,7 @@ export function scopeProblems(
 ): readonly Problem[] {
   const problems = new FileProblems();
   const refuse = (what: string, why: string | undefined): void =>
-    why === undefined ? undefined : problems.add(refusal(path, what, why));
+    why === undefined ? undefined : problems.add(outside(path, what, why));
   for (const { table, chains } of file.sections)
     for (const chain of chains) refuse(`chain ${chain}`, refuseChain(mode, kind, table, chain));
   for (const { table, chains, rules } of resolved) {
@@ -70,7 +70,7 @@ function refuseRule({ mode, kind, table, own }: FileScope, rule: string): string
 /** Any other target counts as a chain, so that no unusual spelling evades the check. */
 const plainTarget = /^[A-Z]+$/;
 
-const refusal = (path: string, what: string, why: string): Problem =>
+const outside = (path: string, what: string, why: string): Problem =>
   refusal(
     'RULE_REFUSED',
     `Cannot use ${what} of ${path}: ${why}`,

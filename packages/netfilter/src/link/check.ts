@@ -1,5 +1,5 @@
 import type { Mode } from '../rules/mode-facts.ts';
-import type { Problem } from '../problem.ts';
+import { type Problem, refusal } from '../problem.ts';
 import type { TableName } from '../family.ts';
 import type { Rule, Target } from '../rules/rule.ts';
 import { chainsOfMode, isServiceChain } from './chains.ts';
@@ -39,7 +39,9 @@ export function withoutComment(rule: Rule): Rule {
 }
 
 /** The problem of a rule or chain that cannot be linked. */
-export function refusal(message: string): Problem {
-  const hint = 'Rule files are written by `sluice render`; render again with the same version rather than edit them';
-  return { code: 'RULE_REFUSED', level: 'error', message, hint };
-}
+export const unlinkable = (message: string): Problem =>
+  refusal(
+    'RULE_REFUSED',
+    message,
+    'Rule files are written by `sluice render`; render again with the same version rather than edit them',
+  );

@@ -5,7 +5,7 @@ import { printRule } from '../rules/print.ts';
 import { readRule } from '../rules/read.ts';
 import { isRuleError, type Rule, type RuleError } from '../rules/rule.ts';
 import { targetOf } from '../rules/words.ts';
-import { hasOptionalComment, refusal, refuseChain, tablesOf, withoutComment } from './check.ts';
+import { hasOptionalComment, refuseChain, tablesOf, unlinkable, withoutComment } from './check.ts';
 import { chainsInCircle } from './circle.ts';
 import { jumpsOf } from './jumps.ts';
 import type { FamilyProgram, ResolvedRules, TableProgram } from './program.ts';
@@ -95,12 +95,12 @@ function linkTable(table: TableName, resolved: ResolvedRules[TableName], linking
   for (const chain of resolved.chains) {
     const error = filling.has(chain) ? 'it is declared twice' : refuseChain(table, chain, mode);
     if (error === undefined) filling.set(chain, { rules: [], targets: [] });
-    else problems.add(refusal(`Cannot link chain ${chain} of ${family} ${table}: ${error}`));
+    else problems.add(unlinkable(`Cannot link chain ${chain} of ${family} ${table}: ${error}`));
   }
   for (const text of resolved.rules) {
     const rule = read(text, family);
     const error = 'error' in rule ? rule.error : append(rule, bare ? rule.bare : rule.text, table, filling);
-    if (error !== undefined) problems.add(refusal(`Cannot link rule "${text}" of ${family} ${table}: ${error}`));
+    if (error !== undefined) problems.add(unlinkable(`Cannot link rule "${text}" of ${family} ${table}: ${error}`));
   }
   const chains = new Map<string, readonly string[]>();
   const targets = new Map<string, readonly string[]>();
@@ -109,7 +109,7 @@ function linkTable(table: TableName, resolved: ResolvedRules[TableName], linking
     targets.set(chain, filled.targets);
   }
   const circle = chainsInCircle(targets).slice(0, 3).join(', ');
-  if (circle !== '') problems.add(refusal(`Cannot link ${family} ${table}: chains form a loop (${circle})`));
+  if (circle !== '') problems.add(unlinkable(`Cannot link ${family} ${table}: chains form a loop (${circle})`));
   return { chains, jumps: jumpsOf[mode][table].filter((jump) => chains.has(targetOf(jump) ?? '')) };
 }
 

@@ -14,7 +14,7 @@ import {
   ofInstaller,
   printable,
   problemsAt,
-  refusal,
+  refusedObject,
   tooManyDocuments,
 } from './problems.ts';
 import type { SourceFile } from './sources.ts';
@@ -98,11 +98,11 @@ class Loader {
         this.countIgnored(printable(found.kind));
         return;
       case 'unknown-version':
-        this.problems.push(refusal(found, this.places.place(parsed, [...found.path, 'apiVersion'])));
+        this.problems.push(refusedObject(found, this.places.place(parsed, [...found.path, 'apiVersion'])));
         return;
       case 'malformed':
       case 'sluice-config':
-        this.problems.push(refusal(found, this.places.place(parsed, found.path)));
+        this.problems.push(refusedObject(found, this.places.place(parsed, found.path)));
     }
   }
 

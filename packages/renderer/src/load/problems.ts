@@ -64,7 +64,7 @@ export const ofInstaller = (kind: string, setting: Path, at: Place): Problem =>
 type RefusedObject = Exclude<FoundObject, { is: 'object' | 'kube-proxy' | 'snapshot' | 'ignored' }>;
 
 /** The problem of a refused document. */
-export function refusal(found: RefusedObject, at: Place): Problem {
+export function refusedObject(found: RefusedObject, at: Place): Problem {
   switch (found.is) {
     case 'malformed':
       return refusal(

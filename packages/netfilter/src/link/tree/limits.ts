@@ -1,6 +1,6 @@
 import { type Problem, refusal } from '../../problem.ts';
 import type { Family, TableName } from '../../family.ts';
-import { refusal } from '../check.ts';
+import { unlinkable } from '../check.ts';
 import type { Dispatch } from './dispatch.ts';
 
 /** The limits of a program, for any set of addresses. */
@@ -25,7 +25,7 @@ export function limitProblems(
   const problems: Problem[] = [];
   for (const [chain, { root, levels, steps, errors }] of dispatched) {
     const what = `${chain} of ${family} ${table}`;
-    for (const error of errors) problems.push(refusal(`Cannot link ${what} as a tree: ${error}`));
+    for (const error of errors) problems.push(unlinkable(`Cannot link ${what} as a tree: ${error}`));
     // The entry chain is above the root.
     const depth = root.height + 1;
     if (levels > treeLimits.levelsMax)

@@ -3,7 +3,7 @@ import type { Problem } from '../../problem.ts';
 import type { HostValues } from '../../rules/host-values.ts';
 import type { ResolvedSection } from '../section.ts';
 import type { Family, TableName } from '../../family.ts';
-import { refusal } from '../check.ts';
+import { unlinkable } from '../check.ts';
 import { type FamilyProgram, type ResolvedRules, tableNames } from '../program.ts';
 import { type Dispatch, dispatch } from './dispatch.ts';
 import { entryChains, baseChainNames, baseChainName, baseChainsOf, treeJumps } from './base-chains.ts';
@@ -131,7 +131,7 @@ function declarationProblems(table: TableName, family: Family, units: readonly T
   const declared = new Set<string>();
   const problems: Problem[] = [];
   const refuse = (chain: string, why: string): void => {
-    problems.push(refusal(`Cannot link chain ${chain} of ${family} ${table}: ${why}`));
+    problems.push(unlinkable(`Cannot link chain ${chain} of ${family} ${table}: ${why}`));
   };
   for (const unit of units) {
     for (const chain of unit.bases) {
@@ -164,7 +164,7 @@ function linkTable(
     addAll(problems, limitProblems(table, family, dispatched));
   } catch (error) {
     if (!(error instanceof NamesExhausted)) throw error;
-    problems.push(refusal(`Cannot link ${family} ${table}: ${error.message}`));
+    problems.push(unlinkable(`Cannot link ${family} ${table}: ${error.message}`));
   }
   const bodies = new Map([...rules].map(([chain, list]) => [chain, list.map(({ body }) => body.text)] as const));
   const baseChains = baseChainsOf(table, bodies, provideKubeChains, inPlace ? family : undefined);

@@ -7,7 +7,7 @@ import { printRule } from '../../rules/print.ts';
 import { readRule } from '../../rules/read.ts';
 import { certain, isRuleError, type Match, type Rule } from '../../rules/rule.ts';
 import { dispatchChains, isServiceChain } from '../chains.ts';
-import { refusal, refuseChain, tablesOf, withoutComment } from '../check.ts';
+import { refuseChain, tablesOf, unlinkable, withoutComment } from '../check.ts';
 import { calleesFirst } from '../circle.ts';
 import { tableNames } from '../program.ts';
 import { groupEndpoints } from './groups.ts';
@@ -215,7 +215,7 @@ class UnitLinker {
     const message = what.startsWith(this.#table)
       ? `Cannot link ${what}: ${why}`
       : `Cannot link ${what} of ${this.#scope.family} ${this.#table}: ${why}`;
-    this.#problems.add(refusal(message));
+    this.#problems.add(unlinkable(message));
   }
 }
 
