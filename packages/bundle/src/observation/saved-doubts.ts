@@ -1,4 +1,4 @@
-import { canonicalAddress, isProxysChain } from '@sluice/netfilter';
+import { canonicalAddress, isProxysChain, shortList } from '@sluice/netfilter';
 import type { MissingPart, Observation, ObservationPart } from './observation.ts';
 import type { PartText, RulePart } from './saved-rules.ts';
 
@@ -19,10 +19,8 @@ export function doubtfulParts(seen: ReadParts, texts: Texts, missing: readonly M
   };
   const lacking = (part: ObservationPart, what: readonly string[], shown: string): readonly MissingPart[] => {
     const file = fileOf(part);
-    const [first] = what;
-    if (file === undefined || first === undefined || missing.some((one) => one.part === part)) return [];
-    const more = what.length > 1 ? ` and ${what.length - 1} more` : '';
-    return [{ part, why: `${file}: it may be truncated: it lacks ${first}${more}, which ${shown}` }];
+    if (file === undefined || what.length === 0 || missing.some((one) => one.part === part)) return [];
+    return [{ part, why: `${file}: it may be truncated: it lacks ${shortList(what, 1)}, which ${shown}` }];
   };
   // A file that is there and cannot be read is the cause by itself.
   const isUnread = missing.some(({ part, why }) => isOfRules(part) && !why.startsWith('there is no '));

@@ -1,3 +1,4 @@
+import { shortList } from '@sluice/netfilter';
 import { failingProbes, type FleetRow, type FleetStatus, type NodeRolloutState } from './fleet.ts';
 
 /** Nodes that are named; more are counted. */
@@ -30,8 +31,8 @@ export function nextStep({ rows, waves }: Pick<FleetStatus, 'rows' | 'waves'>): 
   return drained.length > 0 ? `end the drain of ${namesOf(drained)} once it is over: sluiced undrain` : 'nothing';
 }
 
-function namesOf(rows: readonly FleetRow[]): string {
-  const named = rows.slice(0, namedMax).map(({ node }) => node);
-  const rest = rows.length - named.length;
-  return `${named.join(', ')}${rest === 0 ? '' : ` and ${rest} more`}`;
-}
+const namesOf = (rows: readonly FleetRow[]): string =>
+  shortList(
+    rows.map(({ node }) => node),
+    namedMax,
+  );

@@ -1,4 +1,11 @@
-import { compareProblems, type Level, printProblem, type Problem, type ProblemCode } from '@sluice/netfilter';
+import {
+  compareProblems,
+  type Level,
+  printProblem,
+  type Problem,
+  type ProblemCode,
+  shortList,
+} from '@sluice/netfilter';
 
 /** The same problem of more objects than this is printed once, with their names. */
 const separateMax = 3;
@@ -30,9 +37,8 @@ export function printProblems(problems: readonly Problem[], verbose?: boolean): 
 function printMerged(group: readonly Problem[], hasVerbose: boolean): string {
   const [{ level, message, code, hint }] = group as [Problem];
   const titles = [...new Set(group.flatMap(({ object }) => object ?? []))];
-  const more = titles.length - namedMax;
-  const named = (names: readonly string[]): string =>
-    `${names.slice(0, namedMax).join(', ')}${more > 0 ? ` and ${more} more${hasVerbose ? ' (--verbose lists them)' : ''}` : ''}`;
+  const rest = hasVerbose && titles.length > namedMax ? ' (--verbose lists them)' : '';
+  const named = (names: readonly string[]): string => `${shortList(names, namedMax)}${rest}`;
   const sentence = sentences[code]?.(titles.length);
   return sentence === undefined
     ? `${level}: ${message} [${code}]\n    ${titles.length} objects: ${named(titles)}\n    ${hint}\n`

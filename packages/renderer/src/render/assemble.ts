@@ -1,5 +1,5 @@
 import { clusterFile, gitFiles, nodeFile, profileFile, sysctlFile } from '@sluice/bundle';
-import { addAll, compareText, type Family, type Problem } from '@sluice/netfilter';
+import { addAll, compareText, type Family, type Problem, shortList } from '@sluice/netfilter';
 import { sizeProblems, slotProblems } from './assemble-limits.ts';
 import { clusterText, nodeText, profileText } from './compile/documents.ts';
 import { nodesByName } from './compile/service-files.ts';
@@ -12,9 +12,6 @@ import { profileCompiler, serviceCompiler } from './planes.ts';
 import { familyWord } from './read/addresses.ts';
 import { fleetOf } from './select/guards.ts';
 import { servicesOf } from './versions/behaviour.ts';
-
-/** The most names in one message. */
-const namesMax = 5;
 
 /**
  * Reports profiles that cannot distinguish traffic of pods, because they have no CIDR for a family of Services. kube-proxy then logs a
@@ -43,9 +40,8 @@ function gapOf(profile: Profile, family: Family, nodes: readonly Node[]): Proble
     return isKnown ? undefined : gap(profile, `clusterCIDR is not set for ${familyWord[family]}`, ofCluster);
   }
   if (detectLocalMode !== 'NodeCIDR' || without.length === 0) return undefined;
-  const names = without.toSorted(compareText).slice(0, namesMax).join(', ');
-  const more = without.length > namesMax ? ` and ${without.length - namesMax} more` : '';
-  return gap(profile, `there is no ${familyWord[family]} pod CIDR of ${names}${more}`, ofInput);
+  const names = shortList(without.toSorted(compareText));
+  return gap(profile, `there is no ${familyWord[family]} pod CIDR of ${names}`, ofInput);
 }
 
 const ofCluster =

@@ -1,6 +1,6 @@
 import { document } from '@sluice/cli';
 import type { BundleFiles } from '@sluice/bundle';
-import { compareText, plural } from '@sluice/netfilter';
+import { compareText, plural, shortList } from '@sluice/netfilter';
 import { createTwoFilesPatch } from 'diff';
 import type { ChangedFlow } from '../diff/flow-changes.ts';
 import type { BundleDiff } from '../diff/diff.ts';
@@ -85,7 +85,7 @@ export function flowHead(flow: ChangedFlow, to: readonly Destination[] = [flow.d
 
 /** The first texts of a long list, and the number of the others. */
 const some = (texts: readonly string[], max: number): string =>
-  texts.length <= max ? texts.join(', ') : `${texts.slice(0, max - 1).join(', ')} and ${texts.length - max + 1} more`;
+  shortList(texts, texts.length <= max ? max : max - 1);
 
 /** A code span. Texts from a bundle are names and addresses, yet they must not end the span or the cell. */
 const code = (text: string): string => `\`${text.replaceAll('`', "'").replaceAll('|', '\\|')}\``;

@@ -1,5 +1,5 @@
 import { columns, document } from '@sluice/cli';
-import { plural } from '@sluice/netfilter';
+import { plural, shortList } from '@sluice/netfilter';
 import type { PortEffect } from '../failures/effect.ts';
 import { passes } from '../failures/effect.ts';
 import { breaks, type FailureRow, placeText, type WhatIf } from '../what-if/what-if.ts';
@@ -109,7 +109,7 @@ function detailsOf(row: FailureRow, { sharePercent, services }: WhatIf): string 
     list(
       'Ports without an endpoint on some nodes:',
       effects.flatMap(({ port, without }) =>
-        without.map(({ policy, nodes: names }) => `${nameOf(port)} on ${someOf(names)} (${policy})`),
+        without.map(({ policy, nodes: names }) => `${nameOf(port)} on ${shortList(names)} (${policy})`),
       ),
     ),
     list(
@@ -123,11 +123,11 @@ function detailsOf(row: FailureRow, { sharePercent, services }: WhatIf): string 
     ),
     list(
       'Ports whose traffic leaves its zone, because the endpoints that hints gave the zone are lost:',
-      effects.flatMap(({ port, leaving }) => (leaving.length === 0 ? [] : [`${nameOf(port)}: ${someOf(leaving)}`])),
+      effects.flatMap(({ port, leaving }) => (leaving.length === 0 ? [] : [`${nameOf(port)}: ${shortList(leaving)}`])),
     ),
     list(
       'Rules of the policy that are broken then:',
-      row.rules.map(({ code, level, subjects }) => `${level} ${code}: ${someOf(subjects)}`),
+      row.rules.map(({ code, level, subjects }) => `${level} ${code}: ${shortList(subjects)}`),
     ),
   ];
   const head = `Without ${placesOf(row)}: lost ${lost.join(' and ')}, in ${row.services} of ${plural(services, 'Service')}\n`;
@@ -135,6 +135,3 @@ function detailsOf(row: FailureRow, { sharePercent, services }: WhatIf): string 
 }
 
 const nameOf = ({ key, family }: PortEffect['port']): string => `${key} (${family})`;
-
-const someOf = (names: readonly string[]): string =>
-  names.length <= 5 ? names.join(', ') : `${names.slice(0, 5).join(', ')} and ${names.length - 5} more`;

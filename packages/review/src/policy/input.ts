@@ -1,4 +1,4 @@
-import { compareText, type Place } from '@sluice/netfilter';
+import { compareText, type Place, shortList } from '@sluice/netfilter';
 import type { Violation, Violations } from './finding.ts';
 
 /** What rules about input read of the objects that were rendered. No bundle has it: it changes no rule of a node. */
@@ -61,11 +61,10 @@ function notReady({ endpoints, notReady: nodes }: ReviewedInput): readonly Viola
   return groups.map((group) => {
     const { service, node, place } = group[0]!;
     const addresses = [...new Set(group.map(({ address }) => address))].toSorted(compareText);
-    const more = addresses.length > shownMax ? ` and ${addresses.length - shownMax} more` : '';
     return {
       code: 'ENDPOINT_NODE_NOT_READY',
       subject: service,
-      message: `Cannot rely on ${addresses.slice(0, shownMax).join(', ')}${more}: node ${node} is not ready (condition Ready is ${nodes.get(node)})`,
+      message: `Cannot rely on ${shortList(addresses, shownMax)}: node ${node} is not ready (condition Ready is ${nodes.get(node)})`,
       hint: `Find out why node ${node} is not ready; endpoints of pods become not ready by themselves, others have to be removed`,
       ...inInput(place),
     };

@@ -1,5 +1,5 @@
 import { type BundleFiles, profileFile, sysctlFile, valueOf } from '@sluice/bundle';
-import { compareText, modeFacts } from '@sluice/netfilter';
+import { compareText, modeFacts, shortList } from '@sluice/netfilter';
 import { Memory } from '../bundle/memory.ts';
 import { nodesOfProfile } from '../bundle/node.ts';
 import { type BundleView, viewOf } from '../bundle/view.ts';
@@ -65,8 +65,7 @@ function violationOf(kind: 'node' | 'zone', casualties: readonly Casualty[], mos
   const { port } = effect;
   const places = [...new Set(casualties.map(({ place }) => place.name))];
   const others = new Set(casualties.map((one) => one.effect.port.key)).size - 1;
-  const more = places.length > namedMax ? ` and ${places.length - namedMax} more` : '';
-  const named = `${kind}${places.length > 1 ? 's' : ''} ${places.slice(0, namedMax).join(', ')}${more}`;
+  const named = `${kind}${places.length > 1 ? 's' : ''} ${shortList(places, namedMax)}`;
   const ports = others === 0 ? '' : `; ${others} more of its ports, too`;
   return {
     code: codes[kind],

@@ -1,7 +1,7 @@
 import type { BundleDiff } from '../diff/diff.ts';
 import type { ServiceChange } from '../diff/service-changes.ts';
 import type { Branch, Destination, FlowOutcome, NodeGroup, FlowSource, TrafficFlow } from '../flows/flow.ts';
-import { printEndpoint, plural } from '@sluice/netfilter';
+import { printEndpoint, plural, shortList } from '@sluice/netfilter';
 import { portName } from '../facts/facts.ts';
 
 // Texts that reports of all formats share.
@@ -72,7 +72,7 @@ export function destinationText({ kind, address, port, protocol }: Destination):
 /** `node-a, node-b` or `node-a, node-b and 12 more nodes of profile default` */
 export function nodesText({ nodes, profile }: NodeGroup): string {
   if (nodes.length <= 3) return nodes.join(', ');
-  return `${nodes.slice(0, 2).join(', ')} and ${nodes.length - 2} more nodes of profile ${profile}`;
+  return `${shortList(nodes, 2)} nodes of profile ${profile}`;
 }
 
 /** The command that traces the example packet of a flow. */
@@ -140,7 +140,6 @@ function nodePortsText({ services }: BundleDiff): string {
 function emptiedText({ services }: BundleDiff): string {
   const emptied = [...new Set(services.flatMap(({ emptied: ports }) => ports))];
   if (emptied.length === 0) return 'no port loses its last endpoint';
-  const some = emptied.slice(0, 3).map((key) => portName({ key }));
-  const more = emptied.length > 3 ? ` and ${emptied.length - 3} more` : '';
-  return `${some.join(', ')}${more} ${emptied.length === 1 ? 'loses its' : 'lose their'} last endpoint`;
+  const ports = emptied.map((key) => portName({ key }));
+  return `${shortList(ports, 3)} ${emptied.length === 1 ? 'loses its' : 'lose their'} last endpoint`;
 }

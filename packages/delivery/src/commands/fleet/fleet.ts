@@ -1,3 +1,4 @@
+import { shortList } from '@sluice/netfilter';
 import { dirname, relative } from 'node:path';
 import { columns } from '@sluice/cli';
 import { writeOutput } from '@sluice/renderer/emit/file.ts';
@@ -88,8 +89,5 @@ function fleetText(fleet: FleetStatus): string {
 
 function foreignNodesText({ foreignNodes }: FleetStatus): string {
   if (foreignNodes.length === 0) return '';
-  const named = foreignNodes.slice(0, foreignNodesNamedMax).join(', ');
-  const rest =
-    foreignNodes.length > foreignNodesNamedMax ? ` and ${foreignNodes.length - foreignNodesNamedMax} more` : '';
-  return `\nignored receipts of nodes that are not in allowed_receipts: ${named}${rest}\n`;
+  return `\nignored receipts of nodes that are not in allowed_receipts: ${shortList(foreignNodes, foreignNodesNamedMax)}\n`;
 }

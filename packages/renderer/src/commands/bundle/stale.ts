@@ -1,9 +1,7 @@
-import { plural, refusal } from '@sluice/netfilter';
-import type { Problem } from '@sluice/netfilter';
+import { plural, type Problem, refusal, shortList } from '@sluice/netfilter';
 import type { TreePlan } from '../../emit/tree.ts';
 import { allocationPath } from '../../load/allocations.ts';
 import type { Rendered } from '../../render/render.ts';
-import { some } from '../output/words.ts';
 
 /** Returns `OUTPUT_STALE` when bundle files or allocations would be written. */
 export function staleProblem(
@@ -17,7 +15,7 @@ export function staleProblem(
   const missing = rendered.created.map((allocation) => `${allocationsDir}/${allocationPath(allocation)}`);
   const why = [
     stale === 0 ? '' : `${stale} ${stale === 1 ? 'file differs' : 'files differ'}`,
-    missing.length === 0 ? '' : `${plural(missing.length, 'Service')} would get allocations in ${some(missing)}`,
+    missing.length === 0 ? '' : `${plural(missing.length, 'Service')} would get allocations in ${shortList(missing)}`,
   ];
   return refusal(
     'OUTPUT_STALE',

@@ -1,6 +1,6 @@
 import { type BundleFiles, clusterFile, isProblem, readCluster, sumsFile } from '@sluice/bundle';
 import type { Format } from '@sluice/cli';
-import { plural, printRemoval, type Problem, refusal, removalDefaults } from '@sluice/netfilter';
+import { plural, printRemoval, type Problem, refusal, removalDefaults, shortList } from '@sluice/netfilter';
 import { writeAllocations } from '../../emit/allocations.ts';
 import { ignoredText } from '../../emit/ignored.ts';
 import { countProblems } from '../../emit/problems.ts';
@@ -20,7 +20,6 @@ import { isStopped, joinProblems } from '../failure/problems.ts';
 import { type InputOptions, readInput } from '../input/input.ts';
 import { printDocument, reportProblems } from '../output/output.ts';
 import { print, progress, say } from '../output/progress.ts';
-import { some } from '../output/words.ts';
 
 interface RenderOptions extends InputOptions {
   readonly output: string;
@@ -82,7 +81,7 @@ function quarantineHint(input: RenderInput): string {
   const { files, quarantine } = renderWithQuarantine(input, () => undefined);
   if (files.size === 0) return '';
   const objects = quarantine.map(({ object }) => object);
-  return `Add --quarantine to render the rest${objects.length > 0 ? ` without ${some(objects)}` : ''}\n`;
+  return `Add --quarantine to render the rest${objects.length > 0 ? ` without ${shortList(objects)}` : ''}\n`;
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { Level, Place, Problem, ProblemCode } from '@sluice/netfilter';
+import { type Level, type Place, type Problem, type ProblemCode, shortList } from '@sluice/netfilter';
 import type { Path } from '../../render/model/kube.ts';
 import type { TextOrigin } from './text.ts';
 import { type SchemaFinding, printPath } from '../schema/schema.ts';
@@ -23,14 +23,10 @@ export function findingProblem(
   return { ...configProblem(at, object, finding.path, finding.why, finding.hint), code: codes[finding.kind], level };
 }
 
-/** The maximum number of fields named in one message. */
-const namesMax = 5;
-
 /** "Cannot follow ⟨fields⟩: ⟨why⟩" at the place of the first, `CONFIG_IGNORED`. */
 export function ignoredProblem(at: Place, object: string, paths: readonly Path[], why: string, hint: string): Problem {
-  const more = paths.length > namesMax ? ` and ${paths.length - namesMax} more` : '';
-  const what = `${paths.slice(0, namesMax).map(printPath).join(', ')}${more}`;
-  return { code: 'CONFIG_IGNORED', level: 'warning', at, object, message: `Cannot follow ${what}: ${why}`, hint };
+  const message = `Cannot follow ${shortList(paths.map(printPath))}: ${why}`;
+  return { code: 'CONFIG_IGNORED', level: 'warning', at, object, message, hint };
 }
 
 /** "Cannot use profiles[0].mode: ⟨why⟩" at a place, `CONFIG_INVALID`. */

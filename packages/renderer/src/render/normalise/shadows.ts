@@ -1,4 +1,4 @@
-import { families, type Family, modeFacts, printEndpoint, type Problem } from '@sluice/netfilter';
+import { families, type Family, modeFacts, printEndpoint, type Problem, shortList } from '@sluice/netfilter';
 import type { Profile } from '../model/config.ts';
 import type { Path } from '../model/kube.ts';
 import type { Node, PortOfFamily, ServicePort } from '../model/model.ts';
@@ -125,9 +125,7 @@ function boundOnOthers({ address, path }: BoundAddress, { nodeOf, binding }: Lis
   const owner = nodeOf.get(address);
   const others = binding.filter((name) => name !== owner);
   if (owner === undefined || others.length === 0) return [];
-  const [first] = others;
-  const more = others.length === 1 ? '' : ` and ${others.length - 1} more`;
-  const what = `${address} is an address of Node ${owner}, and in mode ipvs ${first}${more} would have it on kube-ipvs0: no port of ${owner} could be reached from there`;
+  const what = `${address} is an address of Node ${owner}, and in mode ipvs ${shortList(others, 1)} would have it on kube-ipvs0: no port of ${owner} could be reached from there`;
   return [{ path, what, isFatal: true }];
 }
 

@@ -5,7 +5,7 @@ import {
   kubeProxyVersions,
   versionByDefault,
 } from '../model/version.ts';
-import { addAll, compareText, type Problem } from '@sluice/netfilter';
+import { addAll, compareText, type Problem, shortList } from '@sluice/netfilter';
 import type { Profile } from '../model/config.ts';
 import type { Memo } from '../model/memo.ts';
 import type { Model, Service } from '../model/model.ts';
@@ -91,13 +91,12 @@ function unset(
   concerned: readonly { readonly key: string; readonly since: KubeProxyVersion }[],
 ): Problem {
   const keys = concerned.map(({ key }) => key).toSorted(compareText);
-  const more = keys.length > namesMax ? ` and ${keys.length - namesMax} more` : '';
   const since = concerned.map((one) => one.since).reduce((a, b) => (isBefore(a, b) ? b : a));
   return {
     code: 'KUBE_PROXY_VERSION_UNSET',
     level: 'note',
     object: `Profile ${name}`,
-    message: `kubeProxyVersion is not set, so the rules are those of ${versionByDefault}; kube-proxy before ${since} serves ${keys.slice(0, namesMax).join(', ')}${more} differently`,
+    message: `kubeProxyVersion is not set, so the rules are those of ${versionByDefault}; kube-proxy before ${since} serves ${shortList(keys, namesMax)} differently`,
     hint: 'Set kubeProxyVersion in the profile to the version of kube-proxy that its nodes run; /usr/share/doc/sluice/kube-proxy-versions.md lists the differences',
   };
 }

@@ -1,5 +1,5 @@
 import { document, type Finding, type Findings, type FindingsFormat, printFindings, version } from '@sluice/cli';
-import { plural } from '@sluice/netfilter';
+import { plural, shortList } from '@sluice/netfilter';
 import { policyCodes, policyRules } from '../../policy/catalogue.ts';
 import type { PolicyFinding } from '../../policy/finding.ts';
 import { countText, fileOf, type PolicyReport } from './report.ts';
@@ -18,17 +18,11 @@ function jsonOf({ result: { findings, losses, checked } }: PolicyReport): string
 /** Above the ports that depend on a single node or zone. */
 const lossesTitle = 'Ports that would lose all endpoints with a known node or zone';
 
-/** The maximum number of ports in a line. */
-const portsMax = 5;
-
 function findingsOf(report: PolicyReport): Findings {
   const { findings, losses, checked } = report.result;
   const found = new Set(findings.map(({ code }) => code));
   const clean = policyCodes.filter((code) => checked.includes(policyRules[code].about) && !found.has(code));
-  const lost = losses.map(({ kind, name, ports }) => {
-    const more = ports.length > portsMax ? ` and ${ports.length - portsMax} more` : '';
-    return `    ${kind} ${name}: ${ports.slice(0, portsMax).join(', ')}${more}`;
-  });
+  const lost = losses.map(({ kind, name, ports }) => `    ${kind} ${name}: ${shortList(ports)}`);
   const unchecked = checked.includes('change')
     ? []
     : ['Rules about changes were not checked: pass --base with the bundle that is replaced'];

@@ -1,4 +1,4 @@
-import { compareText } from '@sluice/netfilter';
+import { compareText, shortList } from '@sluice/netfilter';
 import type { ChangedFlow } from '../../diff/flow-changes.ts';
 import type { Branch, FlowOutcome } from '../../flows/flow.ts';
 import { effectOf, type FlowEffect } from '../../report/turn.ts';
@@ -87,11 +87,11 @@ function whatText(branches: readonly PageBranch[], old: FlowOutcome, updated: Fl
   return parts.filter(Boolean).join('; ');
 }
 
-const shownMax = 2;
-function some(branches: readonly PageBranch[]): string {
-  const texts = branches.slice(0, shownMax).map(({ to }) => to);
-  return branches.length <= shownMax ? texts.join(', ') : `${texts.join(', ')} and ${branches.length - shownMax} more`;
-}
+const some = (branches: readonly PageBranch[]): string =>
+  shortList(
+    branches.map(({ to }) => to),
+    2,
+  );
 
 function sharesText(stay: readonly PageBranch[]): string {
   const turns = new Set(stay.map(({ before = 0, after = 0 }) => `${shortPercent(before)} → ${shortPercent(after)}`));

@@ -1,4 +1,5 @@
 import { code, plain } from '@sluice/cli';
+import { shortList } from '@sluice/netfilter';
 import type { Effect, EffectSubject } from '../../report/effect.ts';
 import type { ChangeReport } from '../../report/report.ts';
 import { type Severity, severities, severityLabels, severityPlurals } from '../../report/severity.ts';
@@ -64,8 +65,9 @@ function sentenceLines(effects: readonly Effect[]): readonly string[] {
 }
 
 const sentenceLine = ({ severity, sentence, subjects }: Effect): string =>
-  `- ${shapes[severity].sign} ${plain(sentence)}${subjects.length === 1 ? '' : ` (${subjects.length})`} – ${firstOf(
+  `- ${shapes[severity].sign} ${plain(sentence)}${subjects.length === 1 ? '' : ` (${subjects.length})`} – ${shortList(
     subjects.map((subject) => subjectText(subject, subjects.length === 1)),
+    namesMax,
   )}`;
 
 /** Details stand behind a name that is alone. */
@@ -81,15 +83,12 @@ function policyLines(policy: NonNullable<ChangeReport['policy']>, bundle: string
       (one) => one.code === rule && (one.waived === undefined ? one.level : 'waived') === level,
     );
     const names = [...new Set(own.map(({ subject }) => code(shortened(subject, nameCharactersMax))))];
-    return `- **${level}** ${code(rule)} ${withCode(title)} – ${firstOf(names)}`;
+    return `- **${level}** ${code(rule)} ${withCode(title)} – ${shortList(names, namesMax)}`;
   });
   return [...lines, ...restLine(groups.length - lines.length, 'rules')];
 }
 
 const restLine = (rest: number, what: string): readonly string[] => (rest > 0 ? [`- … and ${rest} more ${what}`] : []);
-
-const firstOf = (names: readonly string[]): string =>
-  `${names.slice(0, namesMax).join(', ')}${names.length > namesMax ? ` and ${names.length - namesMax} more` : ''}`;
 
 /** A title of the policy, in which code stands between backticks. */
 const withCode = (title: string): string =>
