@@ -1,4 +1,12 @@
-import { addAll, compareText, type Family, familyOfAddress, type Problem } from '@sluice/netfilter';
+import {
+  addAll,
+  compareText,
+  type Family,
+  familyOfAddress,
+  type Place,
+  type Problem,
+  refusal,
+} from '@sluice/netfilter';
 import { enterAllocations, enterRequests, enterTaken, type Ledger, openLedger, overriddenNumbers } from './ledger.ts';
 import { chooseFrom, namesOf, type NumberRange, type RangeConfig, type Ranges, rangesOf } from './range.ts';
 import {
@@ -106,14 +114,11 @@ function newAddress(run: AllocationRun, request: AllocationRequest, family: Fami
   const ranges = run.ranges.addresses[family] ?? [];
   const word = family === 'ipv4' ? 'IPv4' : 'IPv6';
   if (ranges.length === 0) {
-    run.problems.push({
-      code: 'ALLOCATION_EXHAUSTED',
-      level: 'error',
-      at: request.origin.place(['spec', 'ipFamilies']),
-      object: `Service ${serviceName(request)}`,
-      message: `Cannot allocate an ${word} address: there is no ${word} service CIDR`,
-      hint: `Add the cluster's ${word} range to serviceCIDRs in sluice.yaml, or list one family in spec.ipFamilies`,
-    });
+    const message = `Cannot allocate an ${word} address: there is no ${word} service CIDR`;
+    const hint = `Add the cluster's ${word} range to serviceCIDRs in sluice.yaml, or list one family in spec.ipFamilies`;
+    const object = `Service ${serviceName(request)}`;
+    const at = request.origin.place(['spec', 'ipFamilies']);
+    run.problems.push(refusal('ALLOCATION_EXHAUSTED', message, hint, { at, object }));
     return undefined;
   }
   return take(run, request, ranges, seedOf.address(serviceName(request), family), ['spec', 'clusterIP']);
@@ -162,7 +167,6 @@ function grantHealthPort(
   return added === undefined ? {} : { all: added, added };
 }
 
-/** One free number, entered under the request's name; a problem when there is none. */
 function take<T extends string | number>(
   run: AllocationRun,
   request: AllocationRequest,
@@ -170,18 +174,31 @@ function take<T extends string | number>(
   seed: string,
   path: Path,
 ): T | undefined {
+  const message = `Cannot allocate from ${namesOf(ranges)}: all ${ranges.reduce((sum, { size }) => sum + size, 0n)} are in use`;
+  return takeFree(run, serviceName(request), ranges, seed, message, request.origin.place(path));
+}
+
+/**
+ * One free number, entered under the name of a Service; a problem when there is none.
+ * @param message of the problem
+ * @param at the place where the number is needed, if a file has it
+ */
+export function takeFree<T extends string | number>(
+  run: AllocationRun,
+  service: string,
+  ranges: readonly NumberRange<T>[],
+  seed: string,
+  message: string,
+  at: Place | undefined,
+): T | undefined {
   const value = chooseFrom(ranges, seed, (candidate) => run.ledger.isFree(candidate));
   if (value !== undefined) {
-    run.ledger.take(value, { service: serviceName(request) });
+    run.ledger.take(value, { service });
     return value;
   }
-  run.problems.push({
-    code: 'ALLOCATION_EXHAUSTED',
-    level: 'error',
-    at: request.origin.place(path),
-    object: `Service ${serviceName(request)}`,
-    message: `Cannot allocate from ${namesOf(ranges)}: all ${ranges.reduce((sum, { size }) => sum + size, 0n)} are in use`,
-    hint: 'Widen the range in sluice.yaml to that of the API server, or free the numbers of removed Services with `sluice allocations prune`',
-  });
+  const hint =
+    'Widen the range in sluice.yaml to that of the API server, or free the numbers of removed Services with `sluice allocations prune`';
+  const object = `Service ${service}`;
+  run.problems.push(refusal('ALLOCATION_EXHAUSTED', message, hint, at ? { at, object } : { object }));
   return undefined;
 }

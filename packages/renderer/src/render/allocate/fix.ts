@@ -1,7 +1,7 @@
 import { addAll, compareText, familyOfAddress, type Problem, refusal } from '@sluice/netfilter';
 import { enterAllocations, enterTaken, numbersOf, openLedger } from './ledger.ts';
-import { chooseFrom, namesOf, type NumberRange, type RangeConfig, rangesOf } from './range.ts';
-import type { AllocationRun } from './allocate.ts';
+import { namesOf, type NumberRange, type RangeConfig, rangesOf } from './range.ts';
+import { type AllocationRun, takeFree } from './allocate.ts';
 import { seedOf, serviceName, type Taken } from './request.ts';
 import type { Allocation } from './allocation.ts';
 
@@ -111,20 +111,9 @@ function takeNext<T extends string | number>(
   ranges: readonly NumberRange<T>[],
   seed: string,
 ): T | undefined {
-  const next = chooseFrom(ranges, seed, (candidate) => run.ledger.isFree(candidate));
-  if (next !== undefined) {
-    run.ledger.take(next, { service: serviceName(allocation) });
-    return next;
-  }
-  run.problems.push({
-    code: 'ALLOCATION_EXHAUSTED',
-    level: 'error',
-    ...(allocation.file !== undefined && { at: { file: allocation.file, line: 1, column: 1 } }),
-    object: `Service ${serviceName(allocation)}`,
-    message: `Cannot replace a number: ${ranges.length > 0 ? `all of ${namesOf(ranges)} are in use` : 'there is no service CIDR of this family'}`,
-    hint: 'Widen the range in sluice.yaml to that of the API server, or free the numbers of removed Services with `sluice allocations prune`',
-  });
-  return undefined;
+  const why = ranges.length > 0 ? `all of ${namesOf(ranges)} are in use` : 'there is no service CIDR of this family';
+  const at = allocation.file === undefined ? undefined : { file: allocation.file, line: 1, column: 1 };
+  return takeFree(run, serviceName(allocation), ranges, seed, `Cannot replace a number: ${why}`, at);
 }
 
 /** The allocation with every `from` replaced by `to`; ports that share a number still share one. */
