@@ -6,10 +6,7 @@ import { compareText, type Problem, refusal } from '@sluice/netfilter';
 import type { ReportSides } from '../../emit/report/page-data.ts';
 import { type DiffFormat, patches, printDiff } from '../../emit/diff.ts';
 import { exitCodes } from '@sluice/renderer/exit.ts';
-import { readAllocations } from '@sluice/renderer/load/allocations.ts';
-import { readConfig } from '@sluice/renderer/load/config/config.ts';
 import { decode } from '@sluice/renderer/load/decode.ts';
-import { load } from '@sluice/renderer/load/load.ts';
 import { loadLimits } from '@sluice/renderer/load/parse/limits.ts';
 import { type ReadSources, readSources, type SourceFile } from '@sluice/renderer/load/sources.ts';
 import { render } from '@sluice/renderer/render/render.ts';
@@ -17,7 +14,7 @@ import { diffBundles, isSame } from '../../diff/diff.ts';
 import { bundleAt } from '@sluice/renderer/commands/bundle/bundle-at.ts';
 import { reading, Stopped } from '@sluice/renderer/commands/failure/failure.ts';
 import { isStopped, joinProblems } from '@sluice/renderer/commands/failure/problems.ts';
-import { readConfigFile, siblingAllocations } from '@sluice/renderer/commands/input/input.ts';
+import { inputOf } from '@sluice/renderer/commands/input/input.ts';
 import { print, progress } from '@sluice/renderer/commands/output/progress.ts';
 
 /** How to render a directory of manifests for a comparison. */
@@ -32,29 +29,13 @@ interface SideOptions {
  * @returns the files, or the problems when the manifests cannot be rendered
  * @throws Stopped when there is no bundle
  */
-async function sideAt(spec: string, options: SideOptions): Promise<BundleFiles | readonly Problem[]> {
+async function sideAt(spec: string, { config, base: given }: SideOptions): Promise<BundleFiles | readonly Problem[]> {
   if (!reading(spec, () => isManifestFolder(spec))) return bundleAt(spec);
-  const none: ReadSources = { sources: [], problems: [] };
-  const base =
-    options.base === undefined ? none : await readSources(options.base, { recursive: false, stdin: process.stdin });
+  const base = given && (await readSources(given, { recursive: false, stdin: process.stdin }));
   const change = reading(spec, () => readManifestFolder(spec));
-  const [changed, based] = [load(change.sources), load(base.sources)];
-  const config = readConfig({
-    ...readConfigFile(options.config),
-    kubeProxy: [...based.kubeProxy, ...changed.kubeProxy],
-  });
-  const allocations = readAllocations(siblingAllocations(options.config ?? 'sluice.yaml'));
-  const read = [base, change, based, changed, config, allocations].flatMap(({ problems }) => problems);
-  const rendered = render({
-    base: based.objects,
-    change: changed.objects,
-    config: config.config,
-    allocations: allocations.allocations,
-    allocate: options.base === undefined,
-    snapshot: false,
-    strict: false,
-  });
-  const problems = joinProblems(read, rendered.problems);
+  const read = inputOf({ change, base }, config === undefined ? {} : { config });
+  const rendered = render({ ...read.input, allocate: base === undefined, snapshot: false });
+  const problems = joinProblems(read.problems, rendered.problems);
   return isStopped(problems) ? problems : rendered.files;
 }
 
