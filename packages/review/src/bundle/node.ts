@@ -21,6 +21,12 @@ export function orProblems<T>(review: () => T): T | readonly Problem[] {
   }
 }
 
+/** What was read. @throws Stopped with the problems for which it could not be */
+export function readOrStop<T extends object>(read: T): Exclude<T, { readonly problems: readonly Problem[] }> {
+  if ('problems' in read) throw new Stopped(read.problems as readonly Problem[]);
+  return read as Exclude<T, { readonly problems: readonly Problem[] }>;
+}
+
 /** The node of that name, which the view must have. */
 export const nodeOf = (view: BundleView, name: string): NodeOf =>
   nodes(view, name, () => {

@@ -25,7 +25,7 @@ import {
   type TableProgram,
   targetOf,
 } from '@sluice/netfilter';
-import { nodesOfProfile, factOf, nodeOf } from '../bundle/node.ts';
+import { nodesOfProfile, factOf, nodeOf, readOrStop } from '../bundle/node.ts';
 import type { Layout } from '../flows/layout.ts';
 import { type IptablesBackend, type NodeLoad, loadSeconds } from './load-model.ts';
 import { hostOf } from '../flows/program.ts';
@@ -109,9 +109,7 @@ function costOfNode(view: BundleView, node: ResolvedFiles, layout: Layout): Coun
 }
 
 function costOfTable(files: NonNullable<ResolvedFiles['nft']>, layout: Layout): Counted {
-  const state = readNft(files);
-  if ('problems' in state) throw new Stopped(state.problems);
-  const { load, ...rest } = tableCost(state);
+  const { load, ...rest } = tableCost(readOrStop(readNft(files)));
   const seconds = loadSeconds('nft', layout, load);
   return { ...load, ...rest, loadSeconds: { nft: seconds, legacy: seconds } };
 }
@@ -154,9 +152,7 @@ function stateOf(view: BundleView, { node, ipvs, profile }: ResolvedFiles): Ipvs
   const known = nodeOf(view, node);
   const own = (family: Family): readonly string[] => [factOf(known, family, 'address') ?? []].flat();
   const host = ipvsHost(profile, { ipv4: own('ipv4'), ipv6: own('ipv6') });
-  const state = readIpvs(ipvs, profile.families, host);
-  if ('problems' in state) throw new Stopped(state.problems);
-  return state;
+  return readOrStop(readIpvs(ipvs, profile.families, host));
 }
 
 function virtualLoad({ virtualServers, sets, addresses }: IpvsState): NonNullable<NodeLoad['virtual']> {

@@ -1,7 +1,7 @@
 import { resolvedAt } from '../bundle/files.ts';
 import { baseFile } from '@sluice/bundle';
-import { type NftState, perKey, readNft, readNftFiles, type ResolvedVirtualFile, Stopped } from '@sluice/netfilter';
-import type { NodeOf } from '../bundle/node.ts';
+import { type NftState, perKey, readNft, readNftFiles, type ResolvedVirtualFile } from '@sluice/netfilter';
+import { type NodeOf, readOrStop } from '../bundle/node.ts';
 import type { BundleView } from '../bundle/view.ts';
 
 /**
@@ -13,9 +13,7 @@ export function nftStateOf(view: BundleView, node: NodeOf, paths: readonly strin
   const base = baseSettings(view, node.name, () => settingsOf(readWith(view, node, [])));
   // Nearly all Services leave the settings as they are: read once, they serve the tracer for all of them.
   if ('frontends' in own && base && own.settings.length === 0) return { settings: base, frontends: own.frontends };
-  const state = readWith(view, node, paths);
-  if ('problems' in state) throw new Stopped(state.problems);
-  return state;
+  return readOrStop(readWith(view, node, paths));
 }
 
 type Read = ReturnType<typeof readNft>;

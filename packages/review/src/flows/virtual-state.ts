@@ -9,10 +9,9 @@ import {
   perKey,
   readIpvs,
   type ResolvedVirtualFile,
-  Stopped,
   type VirtualTool,
 } from '@sluice/netfilter';
-import { addressesOf, type NodeOf } from '../bundle/node.ts';
+import { addressesOf, type NodeOf, readOrStop } from '../bundle/node.ts';
 import { toolAt } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';
 
@@ -27,9 +26,7 @@ export function stateOf(view: BundleView, node: NodeOf, family: Family, paths: r
     [baseFile(profile, 'first', tool), ...paths.filter((path) => toolAt(path).tool === tool)]
       .filter((path) => view.files.has(path))
       .map((path) => fileAt(view, node, family, path, tool));
-  const state = readIpvs({ ipset: of('ipset'), ipvs: of('ipvs') }, [family], hostOf(node, family));
-  if ('problems' in state) throw new Stopped(state.problems);
-  return state;
+  return readOrStop(readIpvs({ ipset: of('ipset'), ipvs: of('ipvs') }, [family], hostOf(node, family)));
 }
 
 /** A file has both families. */

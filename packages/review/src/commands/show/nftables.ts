@@ -1,3 +1,4 @@
+import { readOrStop } from '../../bundle/node.ts';
 import type { ResolvedNode } from '@sluice/bundle';
 import {
   type NftState,
@@ -23,9 +24,7 @@ export const tableTool: ShownTool = {
 /** The table with all elements, for a kernel without it; of one Service its elements and the chains of their lists. */
 function nftText({ nft }: ResolvedNode, { service }: Shown): string {
   if (!nft) return '';
-  const state = service === undefined ? readNft(nft) : readNftFiles(nft);
-  if ('problems' in state) throw new Stopped(state.problems);
-  return service === undefined ? printNft(state) : printFrontends(state);
+  return service === undefined ? printNft(readOrStop(readNft(nft))) : printFrontends(readOrStop(readNftFiles(nft)));
 }
 
 /**
@@ -38,9 +37,7 @@ export function releasePhases(
 ): readonly NftPhase[] {
   const [old, desired] = [from, ['the bundle', to] as const].map(([dir, { node, nft }]): NftState => {
     if (!nft) throw new Stopped(noNftTable(node, dir));
-    const state = readNft(nft);
-    if ('problems' in state) throw new Stopped(state.problems);
-    return state;
+    return readOrStop(readNft(nft));
   });
   return nftPhases(old!, desired!);
 }

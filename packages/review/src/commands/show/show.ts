@@ -1,3 +1,4 @@
+import { readOrStop } from '../../bundle/node.ts';
 import { orStop, Stopped } from '@sluice/renderer/commands/failure/failure.ts';
 import { type BundleFiles, clusterFile, nodeFile, type ResolvedNode, resolveNode } from '@sluice/bundle';
 import type { Format } from '@sluice/cli';
@@ -39,8 +40,7 @@ const virtualTool = (tool: VirtualTool): ShownTool => ({
 function virtualText(node: ResolvedNode, tool: VirtualTool, options: Shown, host: ShownHost): string {
   if (!node.ipvs) return '';
   if (options.service !== undefined) return fileLines(node.ipvs[tool], tool, host.ipvs);
-  const state = readIpvs(node.ipvs, node.profile.families, host.ipvs);
-  if ('problems' in state) throw new Stopped(state.problems);
+  const state = readOrStop(readIpvs(node.ipvs, node.profile.families, host.ipvs));
   return tool === 'ipset' ? printSets(state) : printServers(state);
 }
 
