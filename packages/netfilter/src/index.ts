@@ -78,7 +78,7 @@ export * from './live/world.ts';
 export { ownerOf, ownerOfPolicy, type RuleOwner } from './live/owners.ts';
 export { forwardAccepts, LiveTables } from './live/tables.ts';
 export { iptablesTable, isProxysChain, readIptables } from './live/iptables.ts';
-export type { TraceFlow } from './packet/flow.ts';
+export { type TraceFlow, untouched } from './packet/flow.ts';
 export type { Effort, Judge } from './live/judge.ts';
 export { walkBase } from './live/walk.ts';
 export { wordsOf } from './live/iptables-options.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { TraceFlow } from '../packet/flow.ts';
+import { type TraceFlow, untouched } from '../packet/flow.ts';
 import { parseAddress } from '../rules/address.ts';
 import { iptablesTable } from './iptables.ts';
 import type { LiveHook, LiveTable } from './rule.ts';
@@ -11,20 +11,7 @@ const packet: TraceFlow = {
   source: parseAddress('10.244.1.7')!,
   destination,
   port: 80,
-  printed: undefined,
-  mark: 0,
-  unknownMark: 0,
-  connectionMark: 0,
-  priority: 'none',
-  remembered: '',
-  translated: false,
-  untracked: false,
-  masquerade: false,
-  by: undefined,
-  verdict: undefined,
-  accepted: false,
-  probability: 1,
-  trail: undefined,
+  ...untouched,
 };
 
 const hookOf = (isMarkHidden: boolean): LiveHook => ({

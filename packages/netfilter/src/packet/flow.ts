@@ -36,6 +36,24 @@ export interface TraceFlow {
   readonly trail: Trail | undefined;
 }
 
+/** What a packet has that met no rule yet. */
+export const untouched: Omit<TraceFlow, 'source' | 'destination' | 'port'> = {
+  printed: undefined,
+  mark: 0,
+  unknownMark: 0,
+  connectionMark: 0,
+  priority: 'none',
+  remembered: '',
+  translated: false,
+  untracked: false,
+  masquerade: false,
+  by: undefined,
+  verdict: undefined,
+  accepted: false,
+  probability: 1,
+  trail: undefined,
+};
+
 /** An endpoint with its text: `10.244.1.5:8080`. */
 export interface PrintedEndpoint {
   readonly destination: Address;

@@ -1,7 +1,7 @@
 import type { Family, TableName } from '../family.ts';
 import type { FamilyProgram } from '../link/program.ts';
 import { passLive } from '../live/world.ts';
-import { type HookName, pathOf, type TraceFlow } from '../packet/flow.ts';
+import { type HookName, pathOf, type TraceFlow, untouched } from '../packet/flow.ts';
 import { type Outcome, type Packet, type RuleHit, TraceError } from '../packet/packet.ts';
 import { perObject } from '../per-object.ts';
 import { compareText } from '../problem.ts';
@@ -167,20 +167,8 @@ function firstFlow(packet: Packet): TraceFlow {
     source: addressOf(packet.source, packet.family),
     destination: addressOf(packet.destination, packet.family),
     port: packet.port,
-    printed: undefined,
-    mark: 0,
-    unknownMark: 0,
-    connectionMark: 0,
-    priority: 'none',
+    ...untouched,
     remembered: packet.remembers ?? '',
-    translated: false,
-    untracked: false,
-    masquerade: false,
-    by: undefined,
-    verdict: undefined,
-    accepted: false,
-    probability: 1,
-    trail: undefined,
   };
 }
 
