@@ -1,6 +1,7 @@
 import { severityLabels } from '../src/report/severity.ts';
 import type { PageData, PageService } from '../src/emit/report/data.ts';
 import { drawingOf } from './drawing/drawing.ts';
+import { kindNotes } from './drawing/layout.ts';
 import { byId, element } from './element.ts';
 import { isNarrow, virtualList } from './list.ts';
 import { fateSigns, fateWords, severityMark, shareBar } from './marks.ts';
@@ -108,7 +109,7 @@ function detailOf(service: PageService, data: PageData): readonly Node[] {
         element(
           'span',
           { class: `chip ${fate}` },
-          `${fate === 'same' ? '' : `${fateSigns[fate]} `}${kinds[kind]} `,
+          `${fate === 'same' ? '' : `${fateSigns[fate]} `}${kindNotes[kind]} `,
           element('code', {}, text),
         ),
       ),
@@ -117,13 +118,6 @@ function detailOf(service: PageService, data: PageData): readonly Node[] {
     ...(facts.length === 0 ? [] : [factList(facts)]),
   ];
 }
-
-const kinds = {
-  cluster: 'ClusterIP',
-  external: 'external IP',
-  'load-balancer': 'load balancer',
-  'node-port': 'node port',
-} as const;
 
 const code = (text: string): Node => element('code', {}, text);
 

@@ -263,7 +263,8 @@ function placeNodes(endpoints: readonly EndpointRow[], nodes: readonly PageNode[
 /** `zone a`; `zone-1` says so itself. */
 const zoneText = (zone: string): string => (zone === '' ? 'no zone' : zone.startsWith('zone') ? zone : `zone ${zone}`);
 
-const kindNotes = {
+/** What frontends are called. */
+export const kindNotes = {
   cluster: 'ClusterIP',
   external: 'external IP',
   'load-balancer': 'load balancer',
