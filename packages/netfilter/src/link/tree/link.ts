@@ -99,10 +99,7 @@ function linkAll(
   inPlace: boolean,
 ): LinkedParts {
   const scope: LinkScope = { family: options.family, host: options.host ?? {}, inPlace };
-  const namers = {
-    filter: new ChainNamer(options.taken?.filter.chains),
-    nat: new ChainNamer(options.taken?.nat.chains),
-  };
+  const namers = namersOf(options);
   const units = files.map((file) => placeUnits(file, scope, namers, memory));
   const problems = units.flatMap((one) => tableNames.flatMap((table) => one[table].problems));
   const link = (table: TableName): TableParts => {
@@ -113,6 +110,12 @@ function linkAll(
   const tables = { filter: link('filter'), nat: link('nat') };
   return { units, tables, problems, inPlace };
 }
+
+/** Gives chains their names, by table. */
+export const namersOf = ({ taken }: TreeOptions): Readonly<Record<TableName, ChainNamer>> => ({
+  filter: new ChainNamer(taken?.filter.chains),
+  nat: new ChainNamer(taken?.nat.chains),
+});
 
 /** Adds the chains of a file to the namers. Where one of their names is taken, the file is linked again. */
 export function placeUnits(

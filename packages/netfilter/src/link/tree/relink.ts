@@ -8,9 +8,9 @@ import { entryChains, baseChainNames, baseChainName } from './base-chains.ts';
 import type { Swap } from './grow.ts';
 import { matchesMark } from './in-place.ts';
 import { limitProblems } from './limits.ts';
-import { dispatchAll, placeUnits, type TreeOptions } from './link.ts';
+import { dispatchAll, namersOf, placeUnits, type TreeOptions } from './link.ts';
 import { sectionsDependOnHost, type TreeMemory } from './memory.ts';
-import { naturalName, NamesExhausted, sameLines, ChainNamer, stemOf, renamedOf } from './names.ts';
+import { naturalName, NamesExhausted, sameLines, type ChainNamer, stemOf, renamedOf } from './names.ts';
 import type { TreeChain, LinkedRule, TableUnit, FileUnits } from './program.ts';
 
 /** A linked family, with the parts for making the next program from it. */
@@ -58,10 +58,7 @@ export function relink(
   const places = otherPlaces(files, last.files);
   if (places.length > replacedMax || places.some((at) => sectionsDependOnHost(files[at] as FileSections)))
     return undefined;
-  const namers = {
-    filter: new ChainNamer(options.taken?.filter.chains),
-    nat: new ChainNamer(options.taken?.nat.chains),
-  };
+  const namers = namersOf(options);
   const scope = { family: options.family, host: options.host ?? {}, inPlace: last.inPlace };
   const units = [...last.units];
   const replaced: Replaced[] = [];

@@ -91,12 +91,14 @@ export function readSources(inputs: readonly KubeProxyInput[]): ProxySources {
   // Nodes are needed for other reasons, too: what is passed besides says more.
   const { config, problems: ofNodes } = parts.length > 0 ? { problems: [] } : k3sOfNodes(inputs.filter(isNode));
   if (config) parts.push(readK3s([config]));
-  return {
-    configs: parts.flatMap(({ configs }) => configs),
-    facts: parts.flatMap(({ facts }) => facts),
-    problems: [...parts.flatMap(({ problems }) => problems), ...ofNodes],
-  };
+  return joined([...parts, { ...nothing, problems: ofNodes }]);
 }
+
+const joined = (parts: readonly ProxySources[]): ProxySources => ({
+  configs: parts.flatMap(({ configs }) => configs),
+  facts: parts.flatMap(({ facts }) => facts),
+  problems: parts.flatMap(({ problems }) => problems),
+});
 
 function readSource(input: KubeProxyInput): ProxySources {
   const { value, origin } = input;
@@ -155,16 +157,12 @@ function entriesOf(configMap: JsonObject): readonly Entry[] {
   ];
 }
 
-function readConfigMap(input: KubeProxyInput): ProxySources {
-  const parts = entriesOf(input.value)
-    .filter(({ text }) => isMentioned(text))
-    .map((entry) => readEntry(input, entry));
-  return {
-    configs: parts.flatMap(({ configs }) => configs),
-    facts: parts.flatMap(({ facts }) => facts),
-    problems: parts.flatMap(({ problems }) => problems),
-  };
-}
+const readConfigMap = (input: KubeProxyInput): ProxySources =>
+  joined(
+    entriesOf(input.value)
+      .filter(({ text }) => isMentioned(text))
+      .map((entry) => readEntry(input, entry)),
+  );
 
 /** Every document of one value of a ConfigMap. */
 function readEntry(input: KubeProxyInput, { path, text }: Entry): ProxySources {
@@ -255,15 +253,15 @@ function readK3s(inputs: readonly KubeProxyInput[]): ProxySources {
         problems.push(configProblem(origin.place([key]), object, [key], why, hint));
       }
     }
-  const joined = (name: string): string | undefined => {
+  const listed = (name: string): string | undefined => {
     const words = known.get(name) ?? [];
     return words.length === 0 ? undefined : textsOf(words);
   };
   const placeOf = (name: string): Place => known.get(name)?.[0]?.place ?? start;
   // A server that joins another one has the networks of that one.
   const isFirst = !known.has('server');
-  const pods = joined('cluster-cidr') ?? (isFirst ? k3sPods : undefined);
-  const services = joined('service-cidr') ?? (isFirst ? k3sServices : undefined);
+  const pods = listed('cluster-cidr') ?? (isFirst ? k3sPods : undefined);
+  const services = listed('service-cidr') ?? (isFirst ? k3sServices : undefined);
   const args = (known.get('kube-proxy-arg') ?? []).map(flagOf);
   const own = k3sFlags.map((text): Flag => flagOf({ text, place: start }));
   const network = pods === undefined ? [] : [{ name: 'cluster-cidr', value: pods, place: placeOf('cluster-cidr') }];
@@ -273,7 +271,7 @@ function readK3s(inputs: readonly KubeProxyInput[]): ProxySources {
     const why = 'kube-proxy reads that file, and no other flag';
     problems.push(ignoredProblem(read.file.place, object, [['--config']], why, 'Pass that file instead'));
   }
-  const range = joined(rangeFlag) ?? rangeOfApiServer(known.get('kube-apiserver-arg') ?? []);
+  const range = listed(rangeFlag) ?? rangeOfApiServer(known.get('kube-apiserver-arg') ?? []);
   const fact = (name: FactName, key: string, text: string | undefined): [FactName, Fact][] =>
     text === undefined ? [] : [[name, { text, place: placeOf(key), of: `${key} of the ${object}` }]];
   return {

@@ -178,13 +178,7 @@ function readyOf({ value }: KubeObject): readonly [string, string] {
 }
 
 function isSliceOf({ kind, value }: KubeObject, namespace: string, service: string): boolean {
-  const { metadata } = value as {
-    readonly metadata?: {
-      readonly namespace?: string;
-      readonly name?: string;
-      readonly labels?: Readonly<Record<string, string>>;
-    };
-  };
+  const { metadata } = value as ServiceValue;
   if ((metadata?.namespace ?? 'default') !== namespace) return false;
   if (kind === 'Endpoints') return metadata?.name === service;
   return kind === 'EndpointSlice' && metadata?.labels?.['kubernetes.io/service-name'] === service;
@@ -257,6 +251,7 @@ function clashes(
     );
 }
 
+/** Of other objects the metadata are the same. */
 interface ServiceValue {
   readonly metadata?: {
     readonly namespace?: string;
