@@ -32,12 +32,8 @@ function draftProfiles(sluice: SluiceText): { drafts: readonly ProfileDraft[]; p
     const earlier = drafts.find((draft) => matchesEveryNode(draft.nodeSelector));
     if (drafts.some((draft) => draft.name === name))
       complain('name', `there are two profiles named ${name}`, 'Rename one of them');
-    if (earlier)
-      complain(
-        'name',
-        `it is unreachable: the earlier profile ${earlier.name} matches every node`,
-        `Move ${earlier.name} to the end`,
-      );
+    const why = `it is unreachable: the earlier profile ${earlier?.name} matches every node`;
+    if (earlier) complain('name', why, `Move ${earlier.name} to the end`);
     addAll(problems, checkExpressions(sluice, [...path, 'nodeSelector', 'matchExpressions'], nodeSelector));
     drafts.push({ name, nodeSelector, settings: settingsOf(value, sluice.origin, path, wrong), place, path });
   }
@@ -50,15 +46,8 @@ function close(sluice: SluiceText, drafts: readonly ProfileDraft[], problems: Pr
   const taken = drafts.find((draft) => draft.name === 'default');
   if (taken) {
     const why = 'default is the name of the built-in profile for nodes that no other profile matches';
-    problems.push(
-      configProblem(
-        taken.place,
-        sluiceObject,
-        [...taken.path, 'name'],
-        why,
-        'Rename it, or remove its nodeSelector and move it to the end',
-      ),
-    );
+    const hint = 'Rename it, or remove its nodeSelector and move it to the end';
+    problems.push(configProblem(taken.place, sluiceObject, [...taken.path, 'name'], why, hint));
     return drafts;
   }
   const place = sluice.origin.place([]);

@@ -1,4 +1,13 @@
-import { addAll, canonicalCidr, compareText, modes, parseCidr, type Place, type Problem } from '@sluice/netfilter';
+import {
+  addAll,
+  canonicalCidr,
+  compareText,
+  type Level,
+  modes,
+  parseCidr,
+  type Place,
+  type Problem,
+} from '@sluice/netfilter';
 import { isMap, type Json, type JsonObject, mapOf } from '../../render/model/kube.ts';
 import { isKubeProxyVersion, kubeProxyVersions } from '../../render/model/version.ts';
 import {
@@ -14,7 +23,7 @@ import { childOf, defaults, type SettingName, settingNames, type Settings, setti
 import type { TextOrigin } from './text.ts';
 import { unfollowedFields } from './unfollowed.ts';
 import { nodePortWords, parsePortRange } from '../schema/formats.ts';
-import { checkSchema } from '../schema/schema.ts';
+import { checkSchema, type SchemaFinding } from '../schema/schema.ts';
 import { parseGoDuration } from '../schema/duration.ts';
 import { kubeProxySchema } from '../schema/kubeproxy.ts';
 
@@ -181,21 +190,17 @@ function canonical(value: Json): string {
 
 function check({ value, origin, object }: ProxyConfig): Omit<Checked, 'config'> {
   const findings = checkSchema(kubeProxySchema, value, { nullIsUnset: true });
-  // kube-proxy decodes leniently when strict decoding fails: an unknown field is logged and ignored.
-  const problems = findings.map((finding) =>
-    findingProblem(finding, origin, object, finding.kind === 'unknown' ? 'warning' : 'error'),
-  );
-  addAll(problems, repeatedWords(value, origin, object));
   const short = modes.filter((section) => isPeriodShort(value, section));
-  addAll(
-    problems,
-    short.map((section) => shortPeriod(value, origin, object, section)),
-  );
-  const wrong = findings.filter((finding) => finding.kind !== 'missing').map((finding) => finding.path);
-  addAll(
-    problems,
-    unfollowedFields(value, origin, object, [...wrong, ...short.map((section) => [section, 'minSyncPeriod'])]),
-  );
+  const wrong = findings.filter(({ kind }) => kind !== 'missing').map(({ path }) => path);
+  const passedOver = [...wrong, ...short.map((section) => [section, 'minSyncPeriod'])];
+  // kube-proxy decodes leniently when strict decoding fails: an unknown field is logged and ignored.
+  const levelOf = ({ kind }: SchemaFinding): Level => (kind === 'unknown' ? 'warning' : 'error');
+  const problems = [
+    ...findings.map((finding) => findingProblem(finding, origin, object, levelOf(finding))),
+    ...repeatedWords(value, origin, object),
+    ...short.map((section) => shortPeriod(value, origin, object, section)),
+    ...unfollowedFields(value, origin, object, passedOver),
+  ];
   return { settings: settingsOf(value, origin, [], wrong, isUnset), problems };
 }
 

@@ -38,7 +38,7 @@ export function makeProfile(
     name: draft.name,
     nodeSelector: draft.nodeSelector,
     ...versionOf(get('kubeProxyVersion')),
-    ...modeOf(get),
+    ...(optionsOf[get('mode') as Mode] ?? optionsOf.iptables)(get),
     families: get('families').toSorted(compareText),
     featureGates: gatesOf(get),
     iptables: {
@@ -73,10 +73,6 @@ export function makeProfile(
   checkTimeouts(check);
   checkSysctls(check);
   return { profile, problems: [...overridden(draft, kubeProxy), ...check.problems] };
-}
-
-function modeOf(get: Get): Pick<Profile, 'mode' | 'ipvs' | 'nftables'> {
-  return (optionsOf[get('mode') as Mode] ?? optionsOf.iptables)(get);
 }
 
 /** The options that only a mode has. */
@@ -187,18 +183,10 @@ function checkDefaultMode(check: ProfileCheck): void {
 function checkNftables(check: ProfileCheck): void {
   const { profile, draft, problems } = check;
   if (!profile.nftables) return;
-  complain(
-    check,
-    'mode',
-    '',
-    'Upgrade sluiced on all nodes of the profile first, then give them a bundle of this mode',
-    {
-      code: 'MODE_NEEDS_SLUICED',
-      level: 'note',
-      message:
-        'Mode nftables needs nodes with nft and this version of sluiced or a later one; older ones refuse the bundle',
-    },
-  );
+  const upgrade = 'Upgrade sluiced on all nodes of the profile first, then give them a bundle of this mode';
+  const message =
+    'Mode nftables needs nodes with nft and this version of sluiced or a later one; older ones refuse the bundle';
+  complain(check, 'mode', '', upgrade, { code: 'MODE_NEEDS_SLUICED', level: 'note', message });
   const chosen = [...draft.settings].filter(
     ([name, { value }]) => name.startsWith('iptables.') && value !== defaults[name],
   );
@@ -234,23 +222,12 @@ function checkTimeouts(check: ProfileCheck): void {
   for (const [name, key] of Object.entries(timeouts) as [keyof typeof timeouts, string][]) {
     const value = Number(check.chosen(name)?.value ?? 0);
     const seconds = Math.floor(value);
-    if (seconds !== value) {
-      complain(check, name, `the kernel uses whole seconds, so this becomes ${seconds}`, 'Round the duration', {
-        level: 'warning',
-      });
-    }
+    const rounded = `the kernel uses whole seconds, so this becomes ${seconds}`;
+    if (seconds !== value) complain(check, name, rounded, 'Round the duration', { level: 'warning' });
     const wrong = seconds === 0 ? '' : checkSysctl(key, String(seconds));
-    if (typeof wrong === 'string' && wrong !== '') {
-      complain(
-        check,
-        name,
-        `${seconds} seconds is outside the range of ${key}`,
-        'Use at most 720h0m0s, or 0s to keep the value of the kernel',
-        {
-          code: 'SYSCTL_NOT_ALLOWED',
-        },
-      );
-    }
+    if (typeof wrong !== 'string' || wrong === '') continue;
+    const hint = 'Use at most 720h0m0s, or 0s to keep the value of the kernel';
+    complain(check, name, `${seconds} seconds is outside the range of ${key}`, hint, { code: 'SYSCTL_NOT_ALLOWED' });
   }
 }
 
@@ -258,14 +235,8 @@ function checkSysctls(check: ProfileCheck): void {
   for (const [key, value] of Object.entries(check.profile.sysctls)) {
     const wrong: Json | object = checkSysctl(key, value);
     if (typeof wrong !== 'string') continue;
-    const why = wrong.slice(wrong.indexOf(': ') + 2);
-    complain(
-      check,
-      'sysctls',
-      `${JSON.stringify(value)}: ${why}`,
-      'Remove it, or set it outside of Sluice',
-      { code: 'SYSCTL_NOT_ALLOWED' },
-      [key],
-    );
+    const why = `${JSON.stringify(value)}: ${wrong.slice(wrong.indexOf(': ') + 2)}`;
+    const hint = 'Remove it, or set it outside of Sluice';
+    complain(check, 'sysctls', why, hint, { code: 'SYSCTL_NOT_ALLOWED' }, [key]);
   }
 }
