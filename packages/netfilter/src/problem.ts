@@ -211,17 +211,26 @@ export function compareProblems(a: Problem, b: Problem): number {
 }
 
 /**
- * A problem for which nothing is done.
+ * Makes problems of a level.
  * @param message `Cannot DO to WHAT: WHY`, without a full stop
  * @param hint what to do next, in the imperative
  * @param where the place in a file and the object that it is about
  */
-export const refusal = (
-  code: ProblemCode,
-  message: string,
-  hint: string,
-  where: Pick<Problem, 'at' | 'object'> = {},
-): Problem => ({ code, level: 'error', ...where, message, hint });
+const problemOf =
+  (level: Level) =>
+  (code: ProblemCode, message: string, hint: string, where: Pick<Problem, 'at' | 'object'> = {}): Problem => ({
+    code,
+    level,
+    ...where,
+    message,
+    hint,
+  });
+/** A problem for which nothing is done. The parameters are those of `problemOf`, here and below. */
+export const refusal = problemOf('error');
+/** A problem for which `--strict` stops. */
+export const warning = problemOf('warning');
+/** What an operator may want to know. */
+export const notice = problemOf('note');
 
 /** Ends what was asked, with the problems that keep it from being done. A command prints them and exits with 2. */
 export class Stopped extends Error {

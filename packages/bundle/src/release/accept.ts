@@ -1,4 +1,4 @@
-import { type Problem, refusal } from '@sluice/netfilter';
+import { type Problem, refusal, warning } from '@sluice/netfilter';
 import { releaseLimits } from '../names.ts';
 import type { Release } from './release.ts';
 
@@ -116,12 +116,11 @@ export function expired(
   now: string,
 ): Problem | undefined {
   if (expires === undefined || now < expires) return undefined;
-  return {
-    code: 'RELEASE_EXPIRED',
-    level: 'warning',
-    message: `Release ${serial} expired at ${expires}; its rules stay active`,
-    hint: 'Ship a newer release; if there is one, find out what holds it back. Check the clock of the node',
-  };
+  return warning(
+    'RELEASE_EXPIRED',
+    `Release ${serial} expired at ${expires}; its rules stay active`,
+    'Ship a newer release; if there is one, find out what holds it back. Check the clock of the node',
+  );
 }
 
 const refusedSerial = (why: string): Problem =>

@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/netfilter';
+import { notice, type Problem } from '@sluice/netfilter';
 import type { Access } from './access.ts';
 import { ClusterFailure } from './failure.ts';
 import { configMapRule, configMapsRule, grantingRule, kubeProxyConfigMaps, type ListKind } from './kinds.ts';
@@ -54,23 +54,21 @@ export function tooMany(access: Access, kind: ListKind): ClusterFailure {
 /** Without read permission for kube-proxy's config, Sluice's own is used; a note, because the two may differ. */
 export function unreadConfigMap(access: Access): Problem {
   const { namespace, names } = kubeProxyConfigMaps;
-  return {
-    code: 'CLUSTER_FORBIDDEN',
-    level: 'note',
-    message: `Cannot search ConfigMaps of ${namespace} of ${access.server} for kube-proxy's configuration: permission denied, and none of ${names.join(', ')} has it, so it is not used`,
-    hint: `Grant one of these RBAC rules in a Role in ${namespace}: ${configMapRule} or, for other names, ${configMapsRule}`,
-  };
+  return notice(
+    'CLUSTER_FORBIDDEN',
+    `Cannot search ConfigMaps of ${namespace} of ${access.server} for kube-proxy's configuration: permission denied, and none of ${names.join(', ')} has it, so it is not used`,
+    `Grant one of these RBAC rules in a Role in ${namespace}: ${configMapRule} or, for other names, ${configMapsRule}`,
+  );
 }
 
 /** kube-proxy may be started by flags, or not at all; a note, because rules follow its defaults then. */
 export function noConfigMap(access: Access): Problem {
   const { namespace } = kubeProxyConfigMaps;
-  return {
-    code: 'INPUT_EMPTY',
-    level: 'note',
-    message: `No ConfigMap of ${namespace} of ${access.server} has kube-proxy's configuration, so its defaults apply where sluice.yaml sets nothing`,
-    hint: 'Where flags start kube-proxy (AKS, GKE, k3s), pass them to sluice init: the DaemonSet, a static pod, or the config or Nodes of k3s',
-  };
+  return notice(
+    'INPUT_EMPTY',
+    `No ConfigMap of ${namespace} of ${access.server} has kube-proxy's configuration, so its defaults apply where sluice.yaml sets nothing`,
+    'Where flags start kube-proxy (AKS, GKE, k3s), pass them to sluice init: the DaemonSet, a static pod, or the config or Nodes of k3s',
+  );
 }
 
 /** Without read permission for ServiceCIDRs, the ranges of the config are used; a note, because the two may differ. */

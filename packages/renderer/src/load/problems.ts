@@ -1,5 +1,5 @@
 import { escaped } from '@sluice/cli';
-import { type Place, type Problem, refusal } from '@sluice/netfilter';
+import { type Place, type Problem, refusal, warning } from '@sluice/netfilter';
 import { isMap, type Json, type JsonObject, type Path } from '../render/model/kube.ts';
 import { ignoredProblem } from './config/problems.ts';
 import type { ControlCharacter } from './control-characters.ts';
@@ -41,15 +41,13 @@ export const controlCharacterProblem = (character: ControlCharacter, at: Place, 
   );
 
 /** A kind that is ignored, but probably misspelled. */
-export function misspelled(kind: string, near: string, at: Place): Problem {
-  return {
-    code: 'KIND_UNKNOWN',
-    level: 'warning',
-    at,
-    message: `Cannot read kind ${printable(kind)}: Kubernetes has no such kind, and the object is ignored`,
-    hint: `Did you mean ${near}?`,
-  };
-}
+export const misspelled = (kind: string, near: string, at: Place): Problem =>
+  warning(
+    'KIND_UNKNOWN',
+    `Cannot read kind ${printable(kind)}: Kubernetes has no such kind, and the object is ignored`,
+    `Did you mean ${near}?`,
+    { at },
+  );
 
 /** The config of an installer that says how kube-proxy runs. */
 export const ofInstaller = (kind: string, setting: Path, at: Place): Problem =>
@@ -81,13 +79,12 @@ export function refusedObject(found: RefusedObject, at: Place): Problem {
         { at },
       );
     case 'sluice-config':
-      return {
-        code: 'CONFIG_INVALID',
-        level: 'warning',
-        at,
-        message: 'Cannot use a SluiceConfig in the manifests: it was passed with -f and has no effect',
-        hint: 'Pass it with -c, and move it out of the directories of -f',
-      };
+      return warning(
+        'CONFIG_INVALID',
+        'Cannot use a SluiceConfig in the manifests: it was passed with -f and has no effect',
+        'Pass it with -c, and move it out of the directories of -f',
+        { at },
+      );
   }
 }
 

@@ -9,7 +9,7 @@ import {
   sumsMisfit,
   wavesFile,
 } from '@sluice/bundle';
-import { type Problem, refusal } from '@sluice/netfilter';
+import { type Problem, refusal, warning } from '@sluice/netfilter';
 import { readReleaseDirectory } from './release.ts';
 
 /** A release whose files match its `SHA256SUMS`. Signatures are not verified. */
@@ -53,12 +53,11 @@ export const withoutSignature = (
   [...files.keys()].some(isSignatureFile)
     ? []
     : [
-        {
-          code: 'RELEASE_UNSIGNED',
-          level: 'warning',
-          message: `Cannot find a signature in ${dir}: nodes that require one refuse this ${what}`,
-          hint: `Sign the release (\`sluice sign\`), then ${again}`,
-        },
+        warning(
+          'RELEASE_UNSIGNED',
+          `Cannot find a signature in ${dir}: nodes that require one refuse this ${what}`,
+          `Sign the release (\`sluice sign\`), then ${again}`,
+        ),
       ];
 
 const invalid = (dir: string, why: string): Problem =>

@@ -1,4 +1,4 @@
-import { addAll, compareProblems, compareText, embeddedIn, type Problem, refusal } from '@sluice/netfilter';
+import { addAll, compareProblems, compareText, embeddedIn, type Problem, refusal, warning } from '@sluice/netfilter';
 import type { Allocation } from './allocate/allocation.ts';
 import { layer, type LayeredObjects } from './layer/layer.ts';
 import type { SluiceConfig } from './model/config.ts';
@@ -63,14 +63,12 @@ function unmatchedPorts(read: ReadService, slices: readonly ReadSlice[]): Proble
     const title =
       port.name === '' ? `${port.port}/${port.protocol}, which has no name` : `"${port.name}"/${port.protocol}`;
     const target = /^[0-9]+$/.test(port.targetPort) ? '' : `, and that its pods have a port named "${port.targetPort}"`;
-    return {
-      code: 'ENDPOINT_WITHOUT_PORT',
-      level: 'warning',
-      at: read.object.origin.place(['spec', 'ports', port.index]),
-      object: `Service ${read.key}`,
-      message: `Cannot route port ${title}: the Service has endpoints, but none with a port of that name and protocol`,
-      hint: `Check that the EndpointSlices have the name of the Service's port${target}`,
-    };
+    return warning(
+      'ENDPOINT_WITHOUT_PORT',
+      `Cannot route port ${title}: the Service has endpoints, but none with a port of that name and protocol`,
+      `Check that the EndpointSlices have the name of the Service's port${target}`,
+      { at: read.object.origin.place(['spec', 'ports', port.index]), object: `Service ${read.key}` },
+    );
   });
 }
 
@@ -80,14 +78,12 @@ function strayPorts(read: ReadService, slices: readonly ReadSlice[]): Problem[] 
     slice.parts.flatMap((part) =>
       part.ports
         .filter((port) => part.endpoints.length > 0 && !wanted.has(`${port.name}/${port.protocol}`))
-        .map((port) => ({
-          code: 'OBJECT_IGNORED',
-          level: 'warning',
-          at: slice.object.origin.place([...part.path, 'ports', port.index]),
-          object: `${slice.kind} ${slice.key}`,
-          message: `Cannot use port "${port.name}"/${port.protocol}: Service ${read.key} has no port of that name and protocol`,
-          hint: "Use the name of the Service's port, or remove it",
-        })),
+        .map((port) => warning(
+          'OBJECT_IGNORED',
+          `Cannot use port "${port.name}"/${port.protocol}: Service ${read.key} has no port of that name and protocol`,
+          "Use the name of the Service's port, or remove it",
+          { at: slice.object.origin.place([...part.path, 'ports', port.index]), object: `${slice.kind} ${slice.key}` },
+        )),
     ),
   );
 }
@@ -263,14 +259,12 @@ function orphanedSlices(slices: readonly ReadSlice[], { services, unread }: Read
   return slices
     .filter((slice) => !isThere(slice.service) && slice.foreign === undefined)
     .filter((slice) => slice.kind === 'EndpointSlice' || slice.parts.length > 0)
-    .map((slice) => ({
-      code: 'SLICE_ORPHANED',
-      level: 'warning',
-      at: slice.object.origin.place([]),
-      object: `${slice.kind} ${slice.key}`,
-      message: `Cannot use these endpoints: there is no Service ${slice.service}`,
-      hint: 'Add the Service to the input, or remove the endpoints',
-    }));
+    .map((slice) => warning(
+      'SLICE_ORPHANED',
+      `Cannot use these endpoints: there is no Service ${slice.service}`,
+      'Add the Service to the input, or remove the endpoints',
+      { at: slice.object.origin.place([]), object: `${slice.kind} ${slice.key}` },
+    ));
 }
 
 /**

@@ -13,7 +13,7 @@ import {
   sumsOf,
 } from '@sluice/bundle';
 import type { Format } from '@sluice/cli';
-import { type Problem, refusal } from '@sluice/netfilter';
+import { type Problem, refusal, warning } from '@sluice/netfilter';
 import { type ReleaseTexts, writeRelease } from '../../emit/release.ts';
 import { exitCodes } from '@sluice/renderer/exit.ts';
 import { readText } from '@sluice/renderer/load/tree.ts';
@@ -219,12 +219,11 @@ function needsSluiced(release: Release, previous: Release | undefined): readonly
   if (features.length === 0) return [];
   const unlike = previous ? `, unlike ${nameOf(previous)}` : '';
   return [
-    {
-      code: 'RELEASE_NEEDS_SLUICED',
-      level: 'warning',
-      message: `${capital(nameOf(release))} requires ${features.join(', ')}${unlike}: a sluiced of an older version refuses it, and keeps its rules`,
-      hint: 'Upgrade sluiced on all nodes first; `sluiced version` prints the version of a node',
-    },
+    warning(
+      'RELEASE_NEEDS_SLUICED',
+      `${capital(nameOf(release))} requires ${features.join(', ')}${unlike}: a sluiced of an older version refuses it, and keeps its rules`,
+      'Upgrade sluiced on all nodes first; `sluiced version` prints the version of a node',
+    ),
   ];
 }
 

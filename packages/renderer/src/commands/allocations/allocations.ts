@@ -10,7 +10,7 @@ import { readConfigFile, siblingAllocations, type InputOptions, readInput } from
 import { print, say, progress } from '../output/progress.ts';
 import { isStopped, joinProblems } from '../failure/problems.ts';
 import { printDocument, reportProblems } from '../output/output.ts';
-import { type Problem, plural, refusal } from '@sluice/netfilter';
+import { type Problem, plural, refusal, warning } from '@sluice/netfilter';
 import { countProblems } from '../../emit/problems.ts';
 import { allocatedServices, allocationsAsManifests } from '../../load/allocations-manifests.ts';
 import type { Allocation } from '../../render/allocate/allocation.ts';
@@ -77,15 +77,13 @@ const listOf = (items: readonly object[]): string =>
   `${JSON.stringify({ apiVersion: 'v1', kind: 'List', items }, undefined, 2)}\n`;
 
 /** An allocation that is not in a file yet could go to another Service before this one is applied. */
-function notKept(allocation: Allocation): Problem {
-  return {
-    code: 'ALLOCATION_MISSING',
-    level: 'warning',
-    object: `Service ${allocation.namespace}/${allocation.name}`,
-    message: 'Cannot guarantee the printed addresses and ports: they are not in an allocation file yet',
-    hint: 'Run `sluice render` with the same input first, and commit allocations/',
-  };
-}
+const notKept = (allocation: Allocation): Problem =>
+  warning(
+    'ALLOCATION_MISSING',
+    'Cannot guarantee the printed addresses and ports: they are not in an allocation file yet',
+    'Run `sluice render` with the same input first, and commit allocations/',
+    { object: `Service ${allocation.namespace}/${allocation.name}` },
+  );
 
 interface PruneOptions extends Omit<InputOptions, 'output'> {
   /** Remove them instead of listing them. */

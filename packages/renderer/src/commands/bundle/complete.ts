@@ -10,7 +10,7 @@ import {
   sumsMisfit,
   wavesFile,
 } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, warning } from '@sluice/netfilter';
 import { readText } from '../../load/tree.ts';
 import { reading } from '../failure/failure.ts';
 
@@ -25,14 +25,14 @@ export function incomplete(dir: string, files: BundleFiles): readonly Problem[] 
   const sums = reading(dir, () => readText(dir, sumsFile));
   if (sums !== undefined) {
     const misfit = sumsMismatch(dir, sums, files);
-    return misfit === undefined ? [] : [warning(dir, `its files do not match ${sumsFile}: ${misfit}`)];
+    return misfit === undefined ? [] : [unfinished(dir, `its files do not match ${sumsFile}: ${misfit}`)];
   }
   const complete = reading(dir, () => readText(dir, completeFile));
   if (complete === completeText(digestsOf(files))) return [];
-  if (complete !== undefined) return [warning(dir, `its files do not match ${completeFile}`)];
+  if (complete !== undefined) return [unfinished(dir, `its files do not match ${completeFile}`)];
   return isInWorkTree(resolve(dir))
     ? []
-    : [warning(dir, `${completeFile} is missing, so a write may have been interrupted`)];
+    : [unfinished(dir, `${completeFile} is missing, so a write may have been interrupted`)];
 }
 
 /**
@@ -56,11 +56,9 @@ function isInWorkTree(dir: string): boolean {
   return existsSync(join(dir, '.git')) || (dirname(dir) !== dir && isInWorkTree(dirname(dir)));
 }
 
-function warning(dir: string, why: string): Problem {
-  return {
-    code: 'BUNDLE_INCOMPLETE',
-    level: 'warning',
-    message: `${dir} is not a complete bundle: ${why}`,
-    hint: 'The files are shown as they are; nodes refuse the bundle until `sluice render` has written it again',
-  };
-}
+const unfinished = (dir: string, why: string): Problem =>
+  warning(
+    'BUNDLE_INCOMPLETE',
+    `${dir} is not a complete bundle: ${why}`,
+    'The files are shown as they are; nodes refuse the bundle until `sluice render` has written it again',
+  );

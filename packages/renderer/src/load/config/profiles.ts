@@ -1,4 +1,4 @@
-import { checkSysctl, compareText, type Mode, type Place, parseCidr, type Problem } from '@sluice/netfilter';
+import { checkSysctl, compareText, type Mode, notice, type Place, parseCidr, type Problem } from '@sluice/netfilter';
 import type { LabelSelector, NftablesProfile, Profile } from '../../render/model/config.ts';
 import type { Json, Path } from '../../render/model/kube.ts';
 import type { PerFamily } from '../../render/model/model.ts';
@@ -123,14 +123,12 @@ function overridden(draft: ProfileDraft, kubeProxy: Settings): Problem[] {
     if (!ours || !theirs || JSON.stringify(ours.value) === JSON.stringify(theirs.value)) return [];
     const where = `${theirs.place.file}:${theirs.place.line}`;
     return [
-      {
-        code: 'CONFIG_OVERRIDES',
-        level: 'note',
-        at: ours.place,
-        object: `Profile ${draft.name}`,
-        message: `${name} is set twice: ${ours.spelled} here overrides ${theirs.spelled} of KubeProxyConfiguration at ${where}`,
-        hint: 'Remove the field from one of the two files if they should agree',
-      } satisfies Problem,
+      notice(
+        'CONFIG_OVERRIDES',
+        `${name} is set twice: ${ours.spelled} here overrides ${theirs.spelled} of KubeProxyConfiguration at ${where}`,
+        'Remove the field from one of the two files if they should agree',
+        { at: ours.place, object: `Profile ${draft.name}` },
+      ),
     ];
   });
 }

@@ -1,4 +1,4 @@
-import { compareText, familyOfAddress, type Problem, refusal } from '@sluice/netfilter';
+import { compareText, familyOfAddress, notice, type Problem, refusal } from '@sluice/netfilter';
 import type { Allocation } from './allocation.ts';
 import type { Path } from '../model/kube.ts';
 import { type AllocationRequest, portKey, serviceName, type Taken } from './request.ts';
@@ -96,14 +96,12 @@ export function overriddenNumbers(request: AllocationRequest, file: Allocation):
   }
   return pairs.flatMap(([ours, theirs, path]) => {
     if (ours === undefined || theirs === undefined || ours === theirs) return [];
-    return {
-      code: 'ALLOCATION_INVALID',
-      level: 'note',
-      at: request.origin.place(path),
-      object: `Service ${serviceName(request)}`,
-      message: `Cannot use ${theirs} of ${file.file ?? 'its allocation'}: the manifest sets ${ours}, which takes precedence`,
-      hint: `Delete ${theirs} from the file to free it`,
-    };
+    return notice(
+      'ALLOCATION_INVALID',
+      `Cannot use ${theirs} of ${file.file ?? 'its allocation'}: the manifest sets ${ours}, which takes precedence`,
+      `Delete ${theirs} from the file to free it`,
+      { at: request.origin.place(path), object: `Service ${serviceName(request)}` },
+    );
   });
 }
 

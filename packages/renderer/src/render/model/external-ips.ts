@@ -1,4 +1,4 @@
-import { externalIPsEnd, plural, type Problem } from '@sluice/netfilter';
+import { externalIPsEnd, notice, plural, type Problem } from '@sluice/netfilter';
 import type { SluiceConfig } from './config.ts';
 import type { Model, PortOfFamily, Service } from './model.ts';
 import { profilesInUse } from './profiles-in-use.ts';
@@ -35,11 +35,10 @@ export function endingExternalIPs(services: readonly Service[]): readonly Proble
   if (!first) return [];
   const more = others.length === 0 ? '' : ` and ${plural(others.length, 'other Service')}`;
   return [
-    {
-      code: 'EXTERNAL_IPS_END',
-      level: 'note',
-      message: `${first.namespace}/${first.name}${more} can be reached at external IPs, which are ${externalIPsEnd}`,
-      hint: 'Nodes with Sluice go on with them; for kube-proxy use type LoadBalancer, or set featureGates: {AllowServiceExternalIPs: true} in its configuration in time: /usr/share/doc/sluice/adopt.md',
-    },
+    notice(
+      'EXTERNAL_IPS_END',
+      `${first.namespace}/${first.name}${more} can be reached at external IPs, which are ${externalIPsEnd}`,
+      'Nodes with Sluice go on with them; for kube-proxy use type LoadBalancer, or set featureGates: {AllowServiceExternalIPs: true} in its configuration in time: /usr/share/doc/sluice/adopt.md',
+    ),
   ];
 }

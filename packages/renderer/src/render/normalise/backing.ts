@@ -1,4 +1,4 @@
-import { appendTo, compareText, type Family, type Problem } from '@sluice/netfilter';
+import { appendTo, compareText, type Family, type Problem, warning } from '@sluice/netfilter';
 import type { LayeredObjects } from '../layer/layer.ts';
 import type { Endpoint } from '../model/model.ts';
 import type { ReadEndpoint } from '../read/endpoint.ts';
@@ -97,16 +97,13 @@ function makeEndpoint(read: ReadEndpoint, port: number, text: string): Endpoint 
   return zone === undefined ? endpoint : { ...endpoint, zone };
 }
 
-function headlessSlice(slice: ReadSlice): Problem {
-  return {
-    code: 'OBJECT_IGNORED',
-    level: 'warning',
-    at: slice.object.origin.place(['metadata', 'labels', headlessLabel]),
-    object: `${slice.kind} ${slice.key}`,
-    message: `Cannot use these endpoints: kube-proxy ignores slices with the label ${headlessLabel}, but Service ${slice.service} has a ClusterIP`,
-    hint: 'Remove the label here; the endpoint controller sets it on slices of headless Services',
-  };
-}
+const headlessSlice = (slice: ReadSlice): Problem =>
+  warning(
+    'OBJECT_IGNORED',
+    `Cannot use these endpoints: kube-proxy ignores slices with the label ${headlessLabel}, but Service ${slice.service} has a ClusterIP`,
+    'Remove the label here; the endpoint controller sets it on slices of headless Services',
+    { at: slice.object.origin.place(['metadata', 'labels', headlessLabel]), object: `${slice.kind} ${slice.key}` },
+  );
 
 /** Reports Endpoints with an address that no slice has: it is ignored, possibly against the author's intent. */
 function compareWithSlices(endpoints: ReadSlice, slices: readonly ReadSlice[], problems: Problem[]): void {

@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, warning } from '@sluice/netfilter';
 import type { Path } from '../model/kube.ts';
 import type { Service } from '../model/model.ts';
 import { familyOf, familyWord } from '../read/addresses.ts';
@@ -12,14 +12,12 @@ import type { ReadSlice, SlicePart } from '../read/slice.ts';
  */
 export function ignoredFields(read: ReadService, service: Service, slices: readonly ReadSlice[]): Problem[] {
   const families = service.ports[0]?.families ?? {};
-  const warn = (path: Path, message: string, hint: string): Problem => ({
-    code: 'OBJECT_IGNORED',
-    level: 'warning',
-    at: read.object.origin.place(path),
-    object: `Service ${read.key}`,
+  const warn = (path: Path, message: string, hint: string): Problem => warning(
+    'OBJECT_IGNORED',
     message,
     hint,
-  });
+    { at: read.object.origin.place(path), object: `Service ${read.key}` },
+  );
   const lost = (text: string): boolean => families[familyOf(text)] === undefined;
   const reason = (text: string): string => `the Service has no ${familyWord[familyOf(text)]} ClusterIP`;
   const problems: Problem[] = [];
@@ -65,13 +63,11 @@ function lostEndpoints(read: ReadService, service: Service, slices: readonly Rea
   if (!families) return [];
   const isLost = (part: SlicePart): boolean => part.endpoints.length > 0 && families[part.family] === undefined;
   return slices.flatMap((slice) =>
-    slice.parts.filter(isLost).map((part) => ({
-      code: 'OBJECT_IGNORED',
-      level: 'warning',
-      at: slice.object.origin.place(part.path),
-      object: `${slice.kind} ${slice.key}`,
-      message: `Cannot use ${familyWord[part.family]} endpoints: Service ${read.key} has no ${familyWord[part.family]} ClusterIP`,
-      hint: 'Make the Service dual stack (ipFamilyPolicy), or remove the endpoints',
-    })),
+    slice.parts.filter(isLost).map((part) => warning(
+      'OBJECT_IGNORED',
+      `Cannot use ${familyWord[part.family]} endpoints: Service ${read.key} has no ${familyWord[part.family]} ClusterIP`,
+      'Make the Service dual stack (ipFamilyPolicy), or remove the endpoints',
+      { at: slice.object.origin.place(part.path), object: `${slice.kind} ${slice.key}` },
+    )),
   );
 }

@@ -1,4 +1,4 @@
-import { compareText, type Problem, shortList } from '@sluice/netfilter';
+import { compareText, notice, type Problem, shortList } from '@sluice/netfilter';
 import type { SluiceConfig, ConfigNode, LabelSelector } from '../model/config.ts';
 import { fillNode } from '../layer/fill.ts';
 import type { Node, PerFamily } from '../model/model.ts';
@@ -84,23 +84,19 @@ function firstOfEach(texts: readonly string[]): PerFamily<string> {
   return found;
 }
 
-function unknownNodes(names: readonly string[]): Problem {
-  return {
-    code: 'NODE_UNKNOWN',
-    level: 'note',
-    message: `Zone, labels, addresses and pod CIDRs of ${countOf(names)} are unknown: only endpoints name ${shortList(names)}`,
-    hint: 'Add the Nodes to the input (`kubectl get nodes -o yaml`) or to `nodes` in sluice.yaml',
-  };
-}
+const unknownNodes = (names: readonly string[]): Problem =>
+  notice(
+    'NODE_UNKNOWN',
+    `Zone, labels, addresses and pod CIDRs of ${countOf(names)} are unknown: only endpoints name ${shortList(names)}`,
+    'Add the Nodes to the input (`kubectl get nodes -o yaml`) or to `nodes` in sluice.yaml',
+  );
 
-function noSuchNodes(names: readonly string[]): Problem {
-  return {
-    code: 'NODE_UNKNOWN',
-    level: 'note',
-    message: `Cannot write node.yaml for ${countOf(names)}: the cluster has no such Node, only endpoints name ${shortList(names)}`,
-    hint: 'Remove stale endpoints, or add the node to `nodes` in sluice.yaml',
-  };
-}
+const noSuchNodes = (names: readonly string[]): Problem =>
+  notice(
+    'NODE_UNKNOWN',
+    `Cannot write node.yaml for ${countOf(names)}: the cluster has no such Node, only endpoints name ${shortList(names)}`,
+    'Remove stale endpoints, or add the node to `nodes` in sluice.yaml',
+  );
 
 function countOf(names: readonly string[]): string {
   return names.length === 1 ? 'a node' : `${names.length} nodes`;

@@ -1,4 +1,4 @@
-import { isInCidr, parseAddress, parseCidr, type Problem, compareText } from '@sluice/netfilter';
+import { isInCidr, parseAddress, parseCidr, type Problem, compareText, warning } from '@sluice/netfilter';
 import type { SluiceConfig } from '../model/config.ts';
 import type { Path } from '../model/kube.ts';
 import { clusterIPPath } from '../read/service-addresses.ts';
@@ -52,16 +52,13 @@ const whose = {
   nodePortRange: 'nodePortRange in sluice.yaml',
 } as const;
 
-function outside({ key, object }: ReadService, path: Path, what: string, field: keyof SluiceConfig['named']): Problem {
-  return {
-    code: 'RANGE_OUTSIDE',
-    level: 'warning',
-    at: object.origin.place(path),
-    object: `Service ${key}`,
-    message: `Cannot reserve ${what} of Service ${key}: it is outside of ${whose[field]}`,
-    hint: `Choose one inside, or correct ${field}: the API server refuses numbers outside of its ranges`,
-  };
-}
+const outside = ({ key, object }: ReadService, path: Path, what: string, field: keyof SluiceConfig['named']): Problem =>
+  warning(
+    'RANGE_OUTSIDE',
+    `Cannot reserve ${what} of Service ${key}: it is outside of ${whose[field]}`,
+    `Choose one inside, or correct ${field}: the API server refuses numbers outside of its ranges`,
+    { at: object.origin.place(path), object: `Service ${key}` },
+  );
 
 /** The ServiceCIDR of --service-cluster-ip-range (`DefaultServiceCIDRName`); `serviceCIDRs` of sluice.yaml replaces it. */
 const defaultName = 'kubernetes';
@@ -105,13 +102,10 @@ function sameCidrs(a: readonly string[], b: readonly string[]): boolean {
   return a.length === b.length && a.every((cidr) => b.includes(cidr));
 }
 
-function differ({ name, object, cidrs }: ReadServiceCIDR, written: readonly string[]): Problem {
-  return {
-    code: 'SERVICE_CIDRS_DIFFER',
-    level: 'warning',
-    at: object.origin.place(['spec', 'cidrs']),
-    object: `ServiceCIDR ${name}`,
-    message: `Cannot use both serviceCIDRs of sluice.yaml (${written.join(', ')}) and this object (${cidrs.join(', ')}): sluice.yaml takes precedence`,
-    hint: 'Remove serviceCIDRs from sluice.yaml, or correct it',
-  };
-}
+const differ = ({ name, object, cidrs }: ReadServiceCIDR, written: readonly string[]): Problem =>
+  warning(
+    'SERVICE_CIDRS_DIFFER',
+    `Cannot use both serviceCIDRs of sluice.yaml (${written.join(', ')}) and this object (${cidrs.join(', ')}): sluice.yaml takes precedence`,
+    'Remove serviceCIDRs from sluice.yaml, or correct it',
+    { at: object.origin.place(['spec', 'cidrs']), object: `ServiceCIDR ${name}` },
+  );

@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/netfilter';
+import { notice, type Problem } from '@sluice/netfilter';
 import type { Allocation } from '../allocate/allocation.ts';
 import { hasAddress } from '../layer/fill.ts';
 import { proxyNameLabel } from '../read/names.ts';
@@ -47,14 +47,12 @@ export function ofOtherProxies(services: ReadonlyMap<string, ReadService>): Prob
     read.foreign !== proxyNameLabel || !hasAddress(read)
       ? []
       : [
-          {
-            code: 'OBJECT_IGNORED',
-            level: 'note',
-            at: read.object.origin.place(['metadata', 'labels', proxyNameLabel]),
-            object: `Service ${read.key}`,
-            message: `Cannot make rules for this Service: the label ${proxyNameLabel} assigns it to another proxy`,
-            hint: 'Remove the label if kube-proxy or Sluice should serve it',
-          },
+          notice(
+            'OBJECT_IGNORED',
+            `Cannot make rules for this Service: the label ${proxyNameLabel} assigns it to another proxy`,
+            'Remove the label if kube-proxy or Sluice should serve it',
+            { at: read.object.origin.place(['metadata', 'labels', proxyNameLabel]), object: `Service ${read.key}` },
+          ),
         ],
   );
 }

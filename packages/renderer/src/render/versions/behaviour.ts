@@ -5,7 +5,7 @@ import {
   kubeProxyVersions,
   versionByDefault,
 } from '../model/version.ts';
-import { addAll, compareText, type Problem, shortList } from '@sluice/netfilter';
+import { addAll, compareText, notice, type Problem, shortList } from '@sluice/netfilter';
 import type { Profile } from '../model/config.ts';
 import type { Memo } from '../model/memo.ts';
 import type { Model, Service } from '../model/model.ts';
@@ -92,11 +92,10 @@ function unset(
 ): Problem {
   const keys = concerned.map(({ key }) => key).toSorted(compareText);
   const since = concerned.map((one) => one.since).reduce((a, b) => (isBefore(a, b) ? b : a));
-  return {
-    code: 'KUBE_PROXY_VERSION_UNSET',
-    level: 'note',
-    object: `Profile ${name}`,
-    message: `kubeProxyVersion is not set, so the rules are those of ${versionByDefault}; kube-proxy before ${since} serves ${shortList(keys, namesMax)} differently`,
-    hint: 'Set kubeProxyVersion in the profile to the version of kube-proxy that its nodes run; /usr/share/doc/sluice/kube-proxy-versions.md lists the differences',
-  };
+  return notice(
+    'KUBE_PROXY_VERSION_UNSET',
+    `kubeProxyVersion is not set, so the rules are those of ${versionByDefault}; kube-proxy before ${since} serves ${shortList(keys, namesMax)} differently`,
+    'Set kubeProxyVersion in the profile to the version of kube-proxy that its nodes run; /usr/share/doc/sluice/kube-proxy-versions.md lists the differences',
+    { object: `Profile ${name}` },
+  );
 }

@@ -1,4 +1,4 @@
-import { addAll, type Problem } from '@sluice/netfilter';
+import { addAll, type Problem, warning } from '@sluice/netfilter';
 import { headlessLabel, proxyNameLabel } from '../read/names.ts';
 import type { ReadEndpoint } from '../read/endpoint.ts';
 import type { ReadService } from '../read/read-service.ts';
@@ -41,16 +41,13 @@ export function withoutProxyNameSlices(input: ServiceWithSlices, problems: Probl
   return { ...input, slices };
 }
 
-function ignoredSlice(slice: ReadSlice): Problem {
-  return {
-    code: 'OBJECT_IGNORED',
-    level: 'warning',
-    at: slice.object.origin.place(['metadata', 'labels', proxyNameLabel]),
-    object: `${slice.kind} ${slice.key}`,
-    message: `Cannot use these endpoints: kube-proxy before 1.36 ignores slices with the label ${proxyNameLabel}, but Service ${slice.service} has no such label`,
-    hint: 'Remove the label here, or add it to the Service too',
-  };
-}
+const ignoredSlice = (slice: ReadSlice): Problem =>
+  warning(
+    'OBJECT_IGNORED',
+    `Cannot use these endpoints: kube-proxy before 1.36 ignores slices with the label ${proxyNameLabel}, but Service ${slice.service} has no such label`,
+    'Remove the label here, or add it to the Service too',
+    { at: slice.object.origin.place(['metadata', 'labels', proxyNameLabel]), object: `${slice.kind} ${slice.key}` },
+  );
 
 /** Before 1.34 the feature gate PreferSameTrafficDistribution was off (`pkg/features/kube_features.go`). */
 export function withoutNodeHints(input: ServiceWithSlices): ServiceWithSlices {
