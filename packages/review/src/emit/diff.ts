@@ -1,4 +1,4 @@
-import { document } from '@sluice/cli';
+import { code, document } from '@sluice/cli';
 import type { BundleFiles } from '@sluice/bundle';
 import { compareText, plural, shortList } from '@sluice/netfilter';
 import { createTwoFilesPatch } from 'diff';
@@ -7,7 +7,7 @@ import type { BundleDiff } from '../diff/diff.ts';
 import type { ServiceChange } from '../diff/service-changes.ts';
 import type { FactChange } from '../facts/fact-changes.ts';
 import type { Destination } from '../flows/flow.ts';
-import { settingLines } from './settings.ts';
+import { changeText, settingLines } from './settings.ts';
 import { destinationText, nodesText, outcomeText, packetText, sourceText, verdictText } from '../report/words.ts';
 
 const diffFormats = ['text', 'json', 'markdown'] as const;
@@ -71,9 +71,7 @@ const names = {
 /** `~ endpoint 10.244.1.5:8080 → … of shop/web:http 80/TCP` */
 export function factText({ what, port, old, new: updated }: FactChange): string {
   const where = port === undefined ? '' : ` of ${port}`;
-  if (old === undefined) return `+ ${names[what]} ${updated}${where}`;
-  if (updated === undefined) return `- ${names[what]} ${old}${where}`;
-  return `~ ${names[what]} ${old} → ${updated}${where}`;
+  return `${changeText(names[what], old, updated)}${where}`;
 }
 
 /** Services, destinations, sources and nodes of a flow. @param to all destinations with the same change */
@@ -86,9 +84,6 @@ export function flowHead(flow: ChangedFlow, to: readonly Destination[] = [flow.d
 /** The first texts of a long list, and the number of the others. */
 const some = (texts: readonly string[], max: number): string =>
   shortList(texts, texts.length <= max ? max : max - 1);
-
-/** A code span. Texts from a bundle are names and addresses, yet they must not end the span or the cell. */
-const code = (text: string): string => `\`${text.replaceAll('`', "'").replaceAll('|', '\\|')}\``;
 
 function printMarkdown(diff: BundleDiff): string {
   const services = diff.services.flatMap((change) => [

@@ -35,9 +35,13 @@ export const profileNames = {
 /** `~ mode iptables → ipvs, scheduler rr` */
 function profileText({ what, family, old, new: updated }: ProfileChange): string {
   const where = family === undefined ? '' : ` (${family})`;
-  if (old === undefined) return `+ ${profileNames[what]} ${updated}${where}`;
-  if (updated === undefined) return `- ${profileNames[what]} ${old}${where}`;
-  return `~ ${profileNames[what]} ${old} → ${updated}${where}`;
+  return `${changeText(profileNames[what], old, updated)}${where}`;
+}
+
+/** `~ mode iptables → ipvs`; `+ mode ipvs` and `- mode ipvs` of what one side lacks. */
+export function changeText(what: string, old: string | undefined, updated: string | undefined): string {
+  if (old === undefined) return `+ ${what} ${updated}`;
+  return updated === undefined ? `- ${what} ${old}` : `~ ${what} ${old} → ${updated}`;
 }
 
 /** Lines of `sysctl.conf` are printed with their profile. When the mode changes, all base lines differ and are only counted. */

@@ -1,5 +1,5 @@
 import { document } from '@sluice/cli';
-import { printEndpoint, terminalText } from '@sluice/netfilter';
+import { type Packet, printEndpoint, terminalText } from '@sluice/netfilter';
 import type { NodeTrace, TracedPath } from '../trace/trace-node.ts';
 import type { LiveTrace } from '../trace/trace-live.ts';
 import { percentText } from '../report/words.ts';
@@ -8,20 +8,14 @@ import { percentText } from '../report/words.ts';
 export function printTrace(traced: NodeTrace, format: 'text' | 'json'): string {
   if (format === 'json') return document('Trace', traced);
   const { packet, node, profile, ways, layout, assumed } = traced;
-  const by = packet.in === undefined ? 'sent by the node' : `in by ${packet.in}`;
-  const to = printEndpoint(packet.destination, packet.port);
-  const how = [`profile ${profile}`, ...(layout === 'tree' ? ['layout tree'] : []), by].join(', ');
-  const head = `${packet.source} → ${to}/${packet.protocol} on ${node} (${how})\n`;
-  return [head, ...assumed.map((sentence) => `assumed: ${sentence}\n`), ...ways.map(printWay)].join('');
+  const how = `profile ${profile}${layout === 'tree' ? ', layout tree' : ''}`;
+  return [headOf(packet, node, how), ...assumed.map((sentence) => `assumed: ${sentence}\n`), ...ways.map(printWay)].join('');
 }
 
 /** Prints the paths through an observed node, then the rules that were not understood. */
 export function printLiveTrace(traced: LiveTrace, format: 'text' | 'json'): string {
   if (format === 'json') return document('LiveTrace', traced);
   const { packet, node, ways, assumed, unread, missing } = traced;
-  const by = packet.in === undefined ? 'sent by the node' : `in by ${packet.in}`;
-  const to = printEndpoint(packet.destination, packet.port);
-  const head = `${packet.source} → ${to}/${packet.protocol} on ${node} (observed, ${by})\n`;
   const gaps = unread.map(
     ({ rule, at, why }) => `\n${terminalText(`not understood: ${at === undefined ? '' : `${at}: `}${rule}: ${why}`)}\n`,
   );
@@ -29,7 +23,13 @@ export function printLiveTrace(traced: LiveTrace, format: 'text' | 'json'): stri
     ({ part, why }) => `\nnot read: ${part}, which may decide otherwise: ${terminalText(why)}\n`,
   );
   const premises = assumed.map((sentence) => `assumed: ${sentence}\n`);
-  return [head, ...premises, ...ways.map(printWay), ...gaps, ...absent].join('');
+  return [headOf(packet, node, 'observed'), ...premises, ...ways.map(printWay), ...gaps, ...absent].join('');
+}
+
+/** `10.244.1.7 → 10.96.0.10:80/tcp on node-a (profile default, sent by the node)` */
+function headOf(packet: Packet, node: string, how: string): string {
+  const by = packet.in === undefined ? 'sent by the node' : `in by ${packet.in}`;
+  return `${packet.source} → ${printEndpoint(packet.destination, packet.port)}/${packet.protocol} on ${node} (${how}, ${by})\n`;
 }
 
 const verdicts = {
