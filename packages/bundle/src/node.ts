@@ -234,7 +234,7 @@ function unknownNode(files: BundleFiles, node: string): Problem {
     'BUNDLE_UNKNOWN_NODE',
     `Cannot resolve node ${node}: the bundle has no nodes/${node}/node.yaml`,
     names.length === 0
-        ? 'The bundle has no nodes: add Nodes to the input or to sluice.yaml'
-        : `It has ${namesNear(node, names)}`,
+      ? 'The bundle has no nodes: add Nodes to the input or to sluice.yaml'
+      : `It has ${namesNear(node, names)}`,
   );
 }

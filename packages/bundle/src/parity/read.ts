@@ -131,8 +131,9 @@ export function resultOf({
   return coverage.notCovered.some(({ matters }) => matters) ? 'incomplete' : 'equivalent';
 }
 
-const invalid = (file: string, why: string): Problem => refusal(
-  'PARITY_REPORT_INVALID',
-  `Cannot read ${file}: ${why}`,
-  'Write it with `sluice parity OBSERVED BUNDLE --node NAME -o json`, and read it with a Sluice of the same version',
-);
+const invalid = (file: string, why: string): Problem =>
+  refusal(
+    'PARITY_REPORT_INVALID',
+    `Cannot read ${file}: ${why}`,
+    'Write it with `sluice parity OBSERVED BUNDLE --node NAME -o json`, and read it with a Sluice of the same version',
+  );

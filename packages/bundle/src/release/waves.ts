@@ -116,9 +116,4 @@ export const waveHint =
 
 /** The problem of a file of waves, with why it cannot be used. */
 export const invalidWaves = (file: string, why: string): Problem =>
-  refusal(
-    'WAVES_INVALID',
-    `Cannot use the waves: ${why}`,
-    waveHint,
-    { at: { file, line: 1, column: 1 } },
-  );
+  refusal('WAVES_INVALID', `Cannot use the waves: ${why}`, waveHint, { at: { file, line: 1, column: 1 } });

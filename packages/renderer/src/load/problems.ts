@@ -16,12 +16,9 @@ export const printable = (text: string): string => text.replaceAll(/[\p{Cc}\p{Cf
 export function problemsAt(document: SourceDocument, findings: readonly ParseFinding[]): Problem[] {
   if (findings.length === 0) return [];
   const lines = new LineStarts(document);
-  return findings.map(({ code, offset, message, hint }) => refusal(
-    code,
-    printable(message),
-    hint,
-    { at: lines.place(offset) },
-  ));
+  return findings.map(({ code, offset, message, hint }) =>
+    refusal(code, printable(message), hint, { at: lines.place(offset) }),
+  );
 }
 
 export const tooManyDocuments = (file: string, count: number): Problem =>

@@ -107,9 +107,6 @@ export function readText(dir: string, path: string): string | undefined {
 
 /** A file because of which files are no bundle. @param why a clause without a full stop */
 export const unreadableFile = (file: string, why: string): Problem =>
-  refusal(
-    'BUNDLE_INVALID',
-    `Cannot read the bundle: ${why}`,
-    'Pass a directory written by `sluice render`',
-    { at: { file, line: 1, column: 1 } },
-  );
+  refusal('BUNDLE_INVALID', `Cannot read the bundle: ${why}`, 'Pass a directory written by `sluice render`', {
+    at: { file, line: 1, column: 1 },
+  });

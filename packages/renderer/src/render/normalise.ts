@@ -78,12 +78,17 @@ function strayPorts(read: ReadService, slices: readonly ReadSlice[]): Problem[] 
     slice.parts.flatMap((part) =>
       part.ports
         .filter((port) => part.endpoints.length > 0 && !wanted.has(`${port.name}/${port.protocol}`))
-        .map((port) => warning(
-          'OBJECT_IGNORED',
-          `Cannot use port "${port.name}"/${port.protocol}: Service ${read.key} has no port of that name and protocol`,
-          "Use the name of the Service's port, or remove it",
-          { at: slice.object.origin.place([...part.path, 'ports', port.index]), object: `${slice.kind} ${slice.key}` },
-        )),
+        .map((port) =>
+          warning(
+            'OBJECT_IGNORED',
+            `Cannot use port "${port.name}"/${port.protocol}: Service ${read.key} has no port of that name and protocol`,
+            "Use the name of the Service's port, or remove it",
+            {
+              at: slice.object.origin.place([...part.path, 'ports', port.index]),
+              object: `${slice.kind} ${slice.key}`,
+            },
+          ),
+        ),
     ),
   );
 }
@@ -259,12 +264,14 @@ function orphanedSlices(slices: readonly ReadSlice[], { services, unread }: Read
   return slices
     .filter((slice) => !isThere(slice.service) && slice.foreign === undefined)
     .filter((slice) => slice.kind === 'EndpointSlice' || slice.parts.length > 0)
-    .map((slice) => warning(
-      'SLICE_ORPHANED',
-      `Cannot use these endpoints: there is no Service ${slice.service}`,
-      'Add the Service to the input, or remove the endpoints',
-      { at: slice.object.origin.place([]), object: `${slice.kind} ${slice.key}` },
-    ));
+    .map((slice) =>
+      warning(
+        'SLICE_ORPHANED',
+        `Cannot use these endpoints: there is no Service ${slice.service}`,
+        'Add the Service to the input, or remove the endpoints',
+        { at: slice.object.origin.place([]), object: `${slice.kind} ${slice.key}` },
+      ),
+    );
 }
 
 /**

@@ -55,5 +55,7 @@ export function resolvedAt(view: BundleView, node: NodeOf, path: string, family:
   };
   const isSame = isVirtualSameEverywhere(file) && !file.lines.some(({ text }) => text.includes('${profile.'));
   const key = `${path} ${family}`;
-  return isSame ? same(file, `${key} ${node.profile.families.join()}`, resolve) : ofNode(view, `${node.name} ${key}`, resolve);
+  return isSame
+    ? same(file, `${key} ${node.profile.families.join()}`, resolve)
+    : ofNode(view, `${node.name} ${key}`, resolve);
 }

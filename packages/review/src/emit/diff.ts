@@ -82,8 +82,7 @@ export function flowHead(flow: ChangedFlow, to: readonly Destination[] = [flow.d
 }
 
 /** The first texts of a long list, and the number of the others. */
-const some = (texts: readonly string[], max: number): string =>
-  shortList(texts, texts.length <= max ? max : max - 1);
+const some = (texts: readonly string[], max: number): string => shortList(texts, texts.length <= max ? max : max - 1);
 
 function printMarkdown(diff: BundleDiff): string {
   const services = diff.services.flatMap((change) => [

@@ -9,7 +9,11 @@ export function printTrace(traced: NodeTrace, format: 'text' | 'json'): string {
   if (format === 'json') return document('Trace', traced);
   const { packet, node, profile, ways, layout, assumed } = traced;
   const how = `profile ${profile}${layout === 'tree' ? ', layout tree' : ''}`;
-  return [headOf(packet, node, how), ...assumed.map((sentence) => `assumed: ${sentence}\n`), ...ways.map(printWay)].join('');
+  return [
+    headOf(packet, node, how),
+    ...assumed.map((sentence) => `assumed: ${sentence}\n`),
+    ...ways.map(printWay),
+  ].join('');
 }
 
 /** Prints the paths through an observed node, then the rules that were not understood. */

@@ -56,7 +56,7 @@ export function destinationsOf(
   const add = (destination: Omit<Destination, 'services'>, path: string): void => {
     const known = getOrInsert(found, placeOf(destination), () => ({
       destination: { ...destination, services: [] },
-      services: new Set(),
+      services: new Set<string>(),
     }));
     known.services.add(serviceOf(path));
   };

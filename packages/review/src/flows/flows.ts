@@ -206,12 +206,9 @@ function traced(program: NodeProgram, packet: Packet, locals: readonly string[],
 }
 
 const untraceable = (message: string, node: string): Problem =>
-  refusal(
-    'RULE_REFUSED',
-    message,
-    'Render the bundle again: rules that were edited by hand cannot be reviewed',
-    { object: `Node ${node}` },
-  );
+  refusal('RULE_REFUSED', message, 'Render the bundle again: rules that were edited by hand cannot be reviewed', {
+    object: `Node ${node}`,
+  });
 
 /** Orders by destination, then nodes, so that related rows are adjacent. */
 export function compareRows(a: Omit<TrafficFlow, 'outcome'>, b: Omit<TrafficFlow, 'outcome'>): number {

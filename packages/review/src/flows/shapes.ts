@@ -126,8 +126,7 @@ function shapeOf(text: string, { kind, address, port, protocol }: Destination, n
   const rules = text.replaceAll(/^#.*\n/gm, '').replaceAll(commentForm, '');
   if (/[0-9a-f]\/\d/.test(rules)) return undefined;
   const numbers = new Map<string, string>();
-  const numbered = (what: string, name: string): string =>
-    getOrInsert(numbers, name, () => `${what}${numbers.size}`);
+  const numbered = (what: string, name: string): string => getOrInsert(numbers, name, () => `${what}${numbers.size}`);
   const ofAddress = (host: string): string => numbered(`address in ${holding(host, named)} `, host);
   const ofPort = (number: string): string => (named.ports.has(number) ? number : numbered('port ', `port ${number}`));
   const to = `${kind} ${protocol} ${address === '' ? '' : ofAddress(address)} ${ofPort(String(port))}`;

@@ -80,7 +80,8 @@ function connectionOf(
   const { protocol, frontend, endpoint, count } = pair;
   const declared = declaredAt.get(placeOf(destination));
   const isThere = declared !== undefined && usable(endpointsOf(declared)).some(({ text }) => text === endpoint);
-  const isOfIpvs = servers.has(`${frontend}/${protocol.toUpperCase()}`) && !modes.observed.every((mode) => mode === modes.desired);
+  const isOfIpvs =
+    servers.has(`${frontend}/${protocol.toUpperCase()}`) && !modes.observed.every((mode) => mode === modes.desired);
   // At an address that the bundle does not have, flows are those of another program.
   const stale = protocol === 'udp' && declared !== undefined ? 'removed' : 'stale';
   return {

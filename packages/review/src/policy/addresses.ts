@@ -135,10 +135,7 @@ export function rangesOfOneFamily(context: PolicyContext): readonly Violation[] 
 }
 
 /** Applies a rule to every Service of the bundle. */
-export function eachService(
-  context: PolicyContext,
-  rule: (entry: ServiceEntry) => Violations,
-): readonly Violation[] {
+export function eachService(context: PolicyContext, rule: (entry: ServiceEntry) => Violations): readonly Violation[] {
   return [...context.services.values()].flatMap((list) => list.flatMap(rule));
 }
 

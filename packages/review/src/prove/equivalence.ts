@@ -92,9 +92,7 @@ function outcomeIn(view: BundleView, program: NodeProgram, { packet, family }: F
   } catch (error) {
     if (!(error instanceof TraceError)) throw error;
     const hint = 'The two layouts cannot be compared; use layout flat on nodes of this profile';
-    throw new Stopped([
-      { code: 'RULE_REFUSED', level: 'error', object: `Node ${name}`, message: error.message, hint },
-    ]);
+    throw new Stopped([{ code: 'RULE_REFUSED', level: 'error', object: `Node ${name}`, message: error.message, hint }]);
   }
 }
 

@@ -14,11 +14,12 @@ export function labelsOf(file: string): ReadonlyMap<string, ReadonlyMap<string, 
   return labels;
 }
 
-const noNodes = (file: string): Problem => refusal(
-  'INPUT_UNREADABLE',
-  `Cannot use ${file}: it is no list of Nodes in JSON`,
-  'Write it with `kubectl get nodes -o json`',
-);
+const noNodes = (file: string): Problem =>
+  refusal(
+    'INPUT_UNREADABLE',
+    `Cannot use ${file}: it is no list of Nodes in JSON`,
+    'Write it with `kubectl get nodes -o json`',
+  );
 
 /**
  * Reads the labels of Nodes.

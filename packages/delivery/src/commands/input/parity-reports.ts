@@ -18,8 +18,9 @@ export function readReports(files: readonly string[]): ReadonlyMap<string, Parit
   return reports;
 }
 
-const twice = (file: string, node: string): Problem => refusal(
-  'PARITY_REPORT_INVALID',
-  `Cannot use ${file}: another file has a report of node ${node}, too`,
-  'Pass one report for each node',
-);
+const twice = (file: string, node: string): Problem =>
+  refusal(
+    'PARITY_REPORT_INVALID',
+    `Cannot use ${file}: another file has a report of node ${node}, too`,
+    'Pass one report for each node',
+  );

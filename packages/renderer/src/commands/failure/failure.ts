@@ -10,11 +10,9 @@ export { Stopped };
  * @throws Stopped with `INPUT_UNREADABLE` for an error of the file system
  */
 export function reading<T>(path: string, read: () => T): T {
-  return attempt(read, (why) => refusal(
-    'INPUT_UNREADABLE',
-    `Cannot read ${path}: ${why}`,
-    'Check the path and its permissions',
-  ));
+  return attempt(read, (why) =>
+    refusal('INPUT_UNREADABLE', `Cannot read ${path}: ${why}`, 'Check the path and its permissions'),
+  );
 }
 
 /**
@@ -22,11 +20,13 @@ export function reading<T>(path: string, read: () => T): T {
  * @throws Stopped with `OUTPUT_UNWRITABLE` for an error of the file system
  */
 export function writing<T>(path: string, write: () => T): T {
-  return attempt(write, (why) => refusal(
-    'OUTPUT_UNWRITABLE',
-    `Cannot write ${path}: ${why}`,
-    'Check the path, its permissions and the free space; then run the same command again',
-  ));
+  return attempt(write, (why) =>
+    refusal(
+      'OUTPUT_UNWRITABLE',
+      `Cannot write ${path}: ${why}`,
+      'Check the path, its permissions and the free space; then run the same command again',
+    ),
+  );
 }
 
 function attempt<T>(call: () => T, problem: (why: string) => Problem): T {

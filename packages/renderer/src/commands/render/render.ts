@@ -184,7 +184,8 @@ function removalHeld(dir: string, files: BundleFiles): Problem | undefined {
   const before = reading(dir, () => openTree(dir));
   const removal = isProblem(before) ? undefined : new RemovalFinder().find(before, files, removalDefaults);
   return (
-    removal && refusal(
+    removal &&
+    refusal(
       'REMOVAL_HELD',
       `Cannot take away ${printRemoval(removal, 'Services')} of ${dir}: the cluster lacks them`,
       'Find out whether this is the right cluster, whether it was restored, and what the account may list. If the removal is meant, add --accept-removal',

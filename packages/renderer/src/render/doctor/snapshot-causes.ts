@@ -158,8 +158,7 @@ function nodeCauses(target: ExaminedTarget, asked: readonly PortPlace[], { objec
       evidence: [
         `${dead.length} of ${usable.length} endpoints are on nodes that are not ready`,
         ...dead.map(
-          (one) =>
-            `${one.text} is on ${one.nodeName}, whose condition Ready is ${conditions.get(one.nodeName ?? '')}`,
+          (one) => `${one.text} is on ${one.nodeName}, whose condition Ready is ${conditions.get(one.nodeName ?? '')}`,
         ),
       ],
       fix: `kubectl describe node ${nodeName}`,

@@ -100,10 +100,12 @@ class Registry {
   collisions(prefix: string): Problem[] {
     return [...this.#shared]
       .toSorted(([a], [b]) => compareText(a, b))
-      .map(([id, texts]) => refusal(
-        'CHAIN_COLLISION',
-        `Cannot name chain ${prefix}${id}: it would be the chain of both ${[...texts].toSorted(compareText).join(' and ')}`,
-        'Rename one of the Services or ports; kube-proxy itself would mix their rules',
-      ));
+      .map(([id, texts]) =>
+        refusal(
+          'CHAIN_COLLISION',
+          `Cannot name chain ${prefix}${id}: it would be the chain of both ${[...texts].toSorted(compareText).join(' and ')}`,
+          'Rename one of the Services or ports; kube-proxy itself would mix their rules',
+        ),
+      );
   }
 }

@@ -47,8 +47,7 @@ const keyOf = (name: string, { protocol }: Pick<ReadPort, 'protocol'>): string =
 export function portsOfSlices(slices: readonly ReadSlice[]): SlicePorts {
   const ports = new Map<string, { readonly part: SlicePart; readonly port: SlicePort }[]>();
   for (const { parts } of slices)
-    for (const part of parts)
-      for (const port of part.ports) appendTo(ports, keyOf(port.name, port), { part, port });
+    for (const part of parts) for (const port of part.ports) appendTo(ports, keyOf(port.name, port), { part, port });
   return ports;
 }
 

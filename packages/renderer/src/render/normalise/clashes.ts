@@ -91,8 +91,8 @@ function clash(thing: string, code: ClashCode, first: ServiceClaim, next: Servic
     code,
     `Cannot use ${thing} for two Services: Service ${first.read.key} has it at ${place}`,
     code === 'VIP_CONFLICT'
-        ? 'Change the address or the port of one of the two'
-        : 'Change the node port of one of the two, or leave it out',
+      ? 'Change the address or the port of one of the two'
+      : 'Change the node port of one of the two, or leave it out',
     { at: next.read.object.origin.place(next.path), object: `Service ${next.read.key}` },
   );
 }

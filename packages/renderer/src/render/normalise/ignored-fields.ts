@@ -12,12 +12,8 @@ import type { ReadSlice, SlicePart } from '../read/slice.ts';
  */
 export function ignoredFields(read: ReadService, service: Service, slices: readonly ReadSlice[]): Problem[] {
   const families = service.ports[0]?.families ?? {};
-  const warn = (path: Path, message: string, hint: string): Problem => warning(
-    'OBJECT_IGNORED',
-    message,
-    hint,
-    { at: read.object.origin.place(path), object: `Service ${read.key}` },
-  );
+  const warn = (path: Path, message: string, hint: string): Problem =>
+    warning('OBJECT_IGNORED', message, hint, { at: read.object.origin.place(path), object: `Service ${read.key}` });
   const lost = (text: string): boolean => families[familyOf(text)] === undefined;
   const reason = (text: string): string => `the Service has no ${familyWord[familyOf(text)]} ClusterIP`;
   const problems: Problem[] = [];
@@ -63,11 +59,15 @@ function lostEndpoints(read: ReadService, service: Service, slices: readonly Rea
   if (!families) return [];
   const isLost = (part: SlicePart): boolean => part.endpoints.length > 0 && families[part.family] === undefined;
   return slices.flatMap((slice) =>
-    slice.parts.filter(isLost).map((part) => warning(
-      'OBJECT_IGNORED',
-      `Cannot use ${familyWord[part.family]} endpoints: Service ${read.key} has no ${familyWord[part.family]} ClusterIP`,
-      'Make the Service dual stack (ipFamilyPolicy), or remove the endpoints',
-      { at: slice.object.origin.place(part.path), object: `${slice.kind} ${slice.key}` },
-    )),
+    slice.parts
+      .filter(isLost)
+      .map((part) =>
+        warning(
+          'OBJECT_IGNORED',
+          `Cannot use ${familyWord[part.family]} endpoints: Service ${read.key} has no ${familyWord[part.family]} ClusterIP`,
+          'Make the Service dual stack (ipFamilyPolicy), or remove the endpoints',
+          { at: slice.object.origin.place(part.path), object: `${slice.kind} ${slice.key}` },
+        ),
+      ),
   );
 }

@@ -176,11 +176,12 @@ function readTraceWords(words: readonly string[]): TraceWords {
   return { dir: (trace.processedArgs as readonly string[])[0]!, options: trace.opts<PacketOptions>() };
 }
 
-const badWords = (why: string): Problem => refusal(
-  'USAGE_INVALID',
-  `Cannot use the command after --: ${why}`,
-  'Put options of bisect, such as -o, before the --, and write it like: sluice bisect --from v1.4 -- trace --node node-a --from 10.244.1.7 --to shop/web:80',
-);
+const badWords = (why: string): Problem =>
+  refusal(
+    'USAGE_INVALID',
+    `Cannot use the command after --: ${why}`,
+    'Put options of bisect, such as -o, before the --, and write it like: sluice bisect --from v1.4 -- trace --node node-a --from 10.244.1.7 --to shop/web:80',
+  );
 
 /**
  * Why a node would refuse some Service files of its bundle. A trace reads only files that the packet can meet, and a file of

@@ -41,11 +41,12 @@ function sinceBase(whole: ParityReport, seen: Observation, base: string): Parity
   return newSince(parityOf(files, seen, seen.node), whole);
 }
 
-const nodeIsGone = (node: string, path: string, dir: string): Problem => refusal(
-  'BUNDLE_UNKNOWN_NODE',
-  `Cannot compare ${path} with ${dir}: the bundle has no node ${node}`,
-  `Remove ${path} if the node left the cluster; else add its Node to the input and render`,
-);
+const nodeIsGone = (node: string, path: string, dir: string): Problem =>
+  refusal(
+    'BUNDLE_UNKNOWN_NODE',
+    `Cannot compare ${path} with ${dir}: the bundle has no node ${node}`,
+    `Remove ${path} if the node left the cluster; else add its Node to the input and render`,
+  );
 
 const exitOf = {
   equivalent: exitCodes.done,

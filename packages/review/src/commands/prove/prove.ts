@@ -39,11 +39,12 @@ function proveEquivalence(files: BundleFiles, { output }: ProveOptions): number 
   return comparisons.every(({ unexplained }) => unexplained.length === 0) ? exitCodes.done : exitCodes.different;
 }
 
-const noFindings = (format: string): Problem => refusal(
-  'USAGE_INVALID',
-  `Cannot print the comparison of modes as ${format}: --alike has text and JSON alone`,
-  'Leave out --alike, or pass -o json',
-);
+const noFindings = (format: string): Problem =>
+  refusal(
+    'USAGE_INVALID',
+    `Cannot print the comparison of modes as ${format}: --alike has text and JSON alone`,
+    'Leave out --alike, or pass -o json',
+  );
 
 /**
  * A proof keeps most of what it reads: while the space of young objects is small, V8 copies each of them more than once. With larger steps a

@@ -31,10 +31,7 @@ function nftText({ nft }: ResolvedNode, { service }: Shown): string {
  * The transactions that bring a node in mode nftables from one bundle to another.
  * @param from with the directory of its bundle
  */
-export function releasePhases(
-  from: readonly [dir: string, node: ResolvedNode],
-  to: ResolvedNode,
-): readonly NftPhase[] {
+export function releasePhases(from: readonly [dir: string, node: ResolvedNode], to: ResolvedNode): readonly NftPhase[] {
   const [old, desired] = [from, ['the bundle', to] as const].map(([dir, { node, nft }]): NftState => {
     if (!nft) throw new Stopped(noNftTable(node, dir));
     return readOrStop(readNft(nft));
