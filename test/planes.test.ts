@@ -32,7 +32,7 @@ const comparing: Readonly<Record<string, string>> = {
   'renderer/src/render/versions/differences.ts': 'a difference of versions in one mode',
   'review/src/bundle/matches.ts': 'a match of rules of that name',
   'review/src/parity/causes.ts': 'differences between modes are its subject',
-  'review/src/parity/forwarding.ts': 'what modes with rules of iptables accept and a table cannot',
+  'review/src/parity/sides.ts': 'what modes with rules of iptables accept and a table cannot',
 };
 
 /**

@@ -1,4 +1,4 @@
-import { UnreadText } from './unread-text.ts';
+import { UnreadText } from './nft-text/unread-text.ts';
 
 /** Listings for readers, as tickets have them, in the form of those that tools read. */
 

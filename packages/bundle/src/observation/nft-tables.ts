@@ -1,4 +1,4 @@
-import { UnreadText } from './unread-text.ts';
+import { UnreadText } from './nft-text/unread-text.ts';
 import { isOfIptables } from './nft-objects.ts';
 import type { NftObject } from './observation.ts';
 import { readElements } from './nft-text/expressions.ts';

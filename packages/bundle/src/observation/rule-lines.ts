@@ -1,5 +1,5 @@
 import { canonicalRules } from './canonical.ts';
-import { UnreadText } from './unread-text.ts';
+import { UnreadText } from './nft-text/unread-text.ts';
 
 /** The tables that the kernel has (`ip_tables` and its nft counterpart). */
 const tableNames: ReadonlySet<string> = new Set(['raw', 'mangle', 'nat', 'filter', 'security']);

@@ -17,7 +17,7 @@ import { readRuleText, savedRuleText } from './rule-lines.ts';
 import { type PartText, type RuleFile, type RulePart, sortRules } from './saved-rules.ts';
 import { doubtfulParts } from './saved-doubts.ts';
 import { isShallow } from './shallow.ts';
-import { UnreadText } from './unread-text.ts';
+import { UnreadText } from './nft-text/unread-text.ts';
 
 /** File names that are read with `--from DIR`, by part; the first that exists counts. README.md, "Saved outputs". */
 export const savedFileNames = {

@@ -1,4 +1,4 @@
-import { UnreadText } from '../unread-text.ts';
+import { UnreadText } from './unread-text.ts';
 import { type Json, valueOf, type Word, type Words } from './words.ts';
 
 const metaWords = ['iifname', 'oifname', 'iif', 'oif', 'iifgroup', 'oifgroup', 'iiftype', 'oiftype'] as const;

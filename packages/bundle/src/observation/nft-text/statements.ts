@@ -1,4 +1,4 @@
-import { UnreadText } from '../unread-text.ts';
+import { UnreadText } from './unread-text.ts';
 import { readExpression, readRight, readVerdict } from './expressions.ts';
 import { type Json, secondsOf, valueOf, type Words } from './words.ts';
 

@@ -1,4 +1,4 @@
-import { UnreadText } from '../unread-text.ts';
+import { UnreadText } from './unread-text.ts';
 /** Values of libnftables-json(5). */
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [name: string]: Json };
 
