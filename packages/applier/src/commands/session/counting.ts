@@ -50,10 +50,10 @@ export class Counting {
     const endpoints = countsEndpoints(journal) ? await kernel.nft?.counts.read(cost) : undefined;
     const reading = endpoints ? undefined : await this.#ofRulesOrServers(cost);
     const state = journal.active?.state;
-    return cost.own(() => {
+    return cost.own((): NodeCounts => {
       const ofService = reading ?? (endpoints && state?.services && countsOfFrontends(endpoints, state.services));
       return ofService && state
-        ? { endpoints, told: this.#services.take(ofService, state, performance.now(), { of: this.#rules }) }
+        ? { endpoints, services: this.#services.take(ofService, state, performance.now(), { of: this.#rules }) }
         : { endpoints };
     });
   }
