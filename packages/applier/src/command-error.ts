@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/netfilter';
+import { errorProblem, type Problem, type ProblemCode } from '@sluice/netfilter';
 import { exitCodes } from './ports/outcome.ts';
 
 /** Problems that end a command, with its exit code. */
@@ -14,7 +14,10 @@ export class CommandError extends Error {
   }
 }
 
-/** The node's state does not allow the command. @param exitCode of the command; a usage error by default */
-export function stateError(message: string, hint: string, exitCode?: number): CommandError {
-  return new CommandError([{ code: 'NODE_STATE_INVALID', level: 'error', message, hint }], exitCode);
-}
+/** An error with one problem. @param exitCode of the command; a usage error by default */
+export const commandError = (code: ProblemCode, message: string, hint: string, exitCode?: number): CommandError =>
+  new CommandError([errorProblem(code, message, hint)], exitCode);
+
+/** The node's state does not allow the command. @param exitCode as of `commandError` */
+export const stateError = (message: string, hint: string, exitCode?: number): CommandError =>
+  commandError('NODE_STATE_INVALID', message, hint, exitCode);

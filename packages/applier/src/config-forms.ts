@@ -6,8 +6,10 @@ import * as v from 'valibot';
 
 /** A time in seconds, with fractions. */
 export const seconds = v.pipe(v.number(), v.minValue(0.05), v.maxValue(3600));
+export const wholeNumber = (least: number, most: number) =>
+  v.pipe(v.number(), v.integer(), v.minValue(least), v.maxValue(most));
 /** Whole seconds, from 0. */
-export const secondsUpTo = (most: number) => v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(most));
+export const secondsUpTo = (most: number) => wholeNumber(0, most);
 /** A network in CIDR notation, and not all addresses. */
 export const network = v.pipe(
   v.string(),

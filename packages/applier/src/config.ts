@@ -14,6 +14,7 @@ import {
   serviceName,
   subdomain,
   vipName,
+  wholeNumber,
 } from './config-forms.ts';
 import { pushSchema, releasePath, sourceSchema } from './config-source.ts';
 import { limits } from './limits.ts';
@@ -23,8 +24,8 @@ const takenOver = v.picklist(['kube-proxy', 'order']);
 const probeTimes = {
   name: v.pipe(v.string(), v.regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'not a valid DNS label')),
   service: v.optional(serviceName),
-  attempts: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(100)), limits.probeAttemptsDefault),
-  failures: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(100))),
+  attempts: v.optional(wholeNumber(1, 100), limits.probeAttemptsDefault),
+  failures: v.optional(wholeNumber(1, 100)),
   intervalSeconds: v.optional(seconds, limits.probeIntervalMsDefault / 1000),
   timeoutSeconds: v.optional(seconds, limits.probeTimeoutMsDefault / 1000),
 };
@@ -56,14 +57,14 @@ export const configSchema = v.strictObject({
   node: subdomain,
   cluster: v.optional(v.pipe(v.string(), v.minLength(1))),
   bundle: v.optional(absolutePath, '/etc/sluice/rendered'),
-  bundleOwner: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(2 ** 32 - 2))),
+  bundleOwner: v.optional(wholeNumber(0, 2 ** 32 - 2)),
   state: v.optional(absolutePath, '/var/lib/sluice'),
   signatures: v.optional(
     v.strictObject({
       policy: v.optional(v.picklist(['required', 'none']), 'required'),
       allowedSigners: v.optional(absolutePath, '/etc/sluice/allowed_signers'),
-      threshold: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(releaseLimits.signaturesMax)), 1),
-      floor: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(releaseLimits.serialMax)), 0),
+      threshold: v.optional(wholeNumber(1, releaseLimits.signaturesMax), 1),
+      floor: v.optional(wholeNumber(0, releaseLimits.serialMax), 0),
     }),
     {},
   ),
@@ -87,10 +88,7 @@ export const configSchema = v.strictObject({
   probation: v.optional(
     v.strictObject({
       seconds: v.optional(secondsUpTo(3600), limits.probationSecondsDefault),
-      deadmanSeconds: v.optional(
-        v.pipe(v.number(), v.integer(), v.minValue(6), v.maxValue(3600)),
-        limits.deadmanSecondsDefault,
-      ),
+      deadmanSeconds: v.optional(wholeNumber(6, 3600), limits.deadmanSecondsDefault),
       confirm: v.optional(v.picklist(['auto', 'manual']), 'auto'),
       decisionSeconds: v.optional(secondsUpTo(86_400), limits.decisionSecondsDefault),
       sources: v.optional(v.array(network), []),
@@ -100,10 +98,7 @@ export const configSchema = v.strictObject({
   ),
   releases: v.optional(
     v.strictObject({
-      perHour: v.optional(
-        v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(limits.releasesPerHourMax)),
-        limits.releasesPerHourDefault,
-      ),
+      perHour: v.optional(wholeNumber(1, limits.releasesPerHourMax), limits.releasesPerHourDefault),
     }),
     {},
   ),
@@ -129,20 +124,14 @@ export const configSchema = v.strictObject({
     v.strictObject({
       /** Left out: `receipts` in the state directory. */
       directory: v.optional(absolutePath),
-      keep: v.optional(
-        v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(limits.receiptsKeptMax)),
-        limits.receiptsKeptDefault,
-      ),
+      keep: v.optional(wholeNumber(1, limits.receiptsKeptMax), limits.receiptsKeptDefault),
       push: v.optional(pushSchema),
     }),
     {},
   ),
   ipvs: v.optional(
     v.strictObject({
-      drainSeconds: v.optional(
-        v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(limits.drainMsMax / 1000)),
-        limits.drainMs / 1000,
-      ),
+      drainSeconds: v.optional(wholeNumber(0, limits.drainMsMax / 1000), limits.drainMs / 1000),
     }),
     {},
   ),
@@ -161,10 +150,7 @@ export const configSchema = v.strictObject({
   metricsBindAddress: v.optional(hostPort(0)),
   countConnections: v.optional(v.boolean(), false),
   countTraffic: v.optional(v.boolean(), false),
-  countedServices: v.optional(
-    v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(limits.countedServicesMax)),
-    limits.countedFrontendsShown,
-  ),
+  countedServices: v.optional(wholeNumber(1, limits.countedServicesMax), limits.countedFrontendsShown),
   logFormat: v.optional(v.picklist(logFormats), 'text'),
   logLevel: v.optional(v.picklist(logLevels), 'info'),
   scanIntervalSeconds: v.optional(seconds, limits.scanIntervalMsDefault / 1000),

@@ -64,6 +64,7 @@ export {
   type ServiceFrontend,
 } from './services/of-rule.ts';
 export { choosesEndpoint } from './services/chain-names.ts';
+export { sameLines } from './services/plain-rules.ts';
 export { onAllNodes, type ServiceLines } from './services/all-nodes.ts';
 export type { DescribedFrontend, TrafficPolicy } from './services/described.ts';
 export { planeNameOf, planeOf, serviceChanges } from './services/planes.ts';

@@ -10,7 +10,7 @@ import {
   unreachable,
   unsigned,
 } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { errorProblem, type Problem } from '@sluice/netfilter';
 import { StateError } from '../state/state-error.ts';
 import type { Seal, Tree } from './files.ts';
 import { ReleaseFloor } from './release-floor.ts';
@@ -139,12 +139,7 @@ export class ReleaseGate {
       return undefined;
     } catch (error) {
       if (!(error instanceof StateError)) throw error;
-      return {
-        code: error.code,
-        level: 'error',
-        message: `Cannot accept the release: ${error.message}`,
-        hint: error.hint,
-      };
+      return errorProblem(error.code, `Cannot accept the release: ${error.message}`, error.hint);
     }
   }
 
@@ -157,12 +152,11 @@ export class ReleaseGate {
 
 const refused = (problem: Problem): GateVerdict => ({ kind: 'refused', problems: [problem] });
 
-const noRelease: Problem = {
-  code: 'RELEASE_UNSIGNED',
-  level: 'error',
-  message: 'Cannot trust the bundle: it is not a release, so it has no signature',
-  hint: 'Create and sign one (`sluice release`, `sluice sign`), or set `signatures: {policy: none}` in sluiced.yaml to accept unsigned bundles',
-};
+const noRelease = errorProblem(
+  'RELEASE_UNSIGNED',
+  'Cannot trust the bundle: it is not a release, so it has no signature',
+  'Create and sign one (`sluice release`, `sluice sign`), or set `signatures: {policy: none}` in sluiced.yaml to accept unsigned bundles',
+);
 
 function signersChanged(serial: number, why: string): Problem {
   return {

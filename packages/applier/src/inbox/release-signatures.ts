@@ -15,7 +15,7 @@ import {
   verifyArguments,
 } from '@sluice/bundle';
 import { reasonOf } from '@sluice/cli';
-import type { Problem } from '@sluice/netfilter';
+import { errorProblem, type Problem } from '@sluice/netfilter';
 import type { Run } from '../kernel/command.ts';
 import { findTool } from '../kernel/tools.ts';
 import { limits } from '../limits.ts';
@@ -148,13 +148,10 @@ function removeScratch(scratch: string): void {
   }
 }
 
-function unusable(message: string, hint: string): Problem {
-  return { code: 'SIGNERS_INVALID', level: 'error', message, hint };
-}
+const unusable = (message: string, hint: string): Problem => errorProblem('SIGNERS_INVALID', message, hint);
 
-const noTool: Problem = {
-  code: 'NODE_TOOL_MISSING',
-  level: 'error',
-  message: 'Cannot check signatures: ssh-keygen is not installed',
-  hint: 'Install the OpenSSH client (Debian: openssh-client)',
-};
+const noTool = errorProblem(
+  'NODE_TOOL_MISSING',
+  'Cannot check signatures: ssh-keygen is not installed',
+  'Install the OpenSSH client (Debian: openssh-client)',
+);

@@ -8,7 +8,7 @@ import {
   waveNamespace,
   type WavesOpening,
 } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { errorProblem, type Problem } from '@sluice/netfilter';
 import type { Run } from '../kernel/command.ts';
 import { StateError } from '../state/state-error.ts';
 import type { Seal } from './files.ts';
@@ -24,6 +24,13 @@ export interface WaitingRelease {
   readonly name: string;
   /** `RELEASE_WAITS`, with why. */
   readonly problem: Problem;
+}
+
+/** What an opening says of the wave of this node. */
+interface WaveState {
+  readonly isOpen: boolean;
+  readonly closings: number;
+  readonly wasClosed: boolean;
 }
 
 interface WaveRules {
@@ -116,11 +123,7 @@ export class WaveGate {
   /** A closing first: a crash in between leaves the wave closed, and the next look opens it where it is open. */
   #remember(
     digest: string,
-    {
-      isOpen,
-      closings,
-      wasClosed,
-    }: { readonly isOpen: boolean; readonly closings: number; readonly wasClosed: boolean },
+    { isOpen, closings, wasClosed }: WaveState,
   ): undefined | { readonly problems: readonly Problem[] } {
     try {
       if (!this.#parts.remember()) return undefined;
@@ -133,7 +136,7 @@ export class WaveGate {
     } catch (error) {
       if (!(error instanceof StateError)) throw error;
       const message = `Cannot accept the release: ${error.message}`;
-      return { problems: [{ code: error.code, level: 'error', message, hint: error.hint }] };
+      return { problems: [errorProblem(error.code, message, error.hint)] };
     }
   }
 }
@@ -151,11 +154,9 @@ function waiting({ name }: Wave, wave: number, why: string): WaitingRelease {
   };
 }
 
-function inNoWave(node: string): Problem {
-  return {
-    code: 'WAVES_INVALID',
-    level: 'error',
-    message: `Cannot accept the release: no wave contains node ${node}`,
-    hint: 'Create the release again with `sluice release --wave FILE`, which names every node',
-  };
-}
+const inNoWave = (node: string): Problem =>
+  errorProblem(
+    'WAVES_INVALID',
+    `Cannot accept the release: no wave contains node ${node}`,
+    'Create the release again with `sluice release --wave FILE`, which names every node',
+  );

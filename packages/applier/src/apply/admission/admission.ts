@@ -1,5 +1,5 @@
 import type { BundleFiles } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { errorProblem, type Problem } from '@sluice/netfilter';
 import { admit, type AdmittedBundle, AdmitMemory, type AdmitOptions, isRefusal } from './admit.ts';
 import { EndpointAddresses } from './endpoint-addresses.ts';
 import { messageOf } from '../../message.ts';
@@ -96,9 +96,9 @@ export class Admission {
   }
 }
 
-const notLeftOut = (version: string, why: string): Problem => ({
-  code: 'BUNDLE_QUARANTINED',
-  level: 'error',
-  message: `Cannot apply version ${version} without its quarantined Services: ${why}`,
-  hint: 'Publish another version of these Services, or lift their quarantine: `sluiced quarantine` lists them',
-});
+const notLeftOut = (version: string, why: string): Problem =>
+  errorProblem(
+    'BUNDLE_QUARANTINED',
+    `Cannot apply version ${version} without its quarantined Services: ${why}`,
+    'Publish another version of these Services, or lift their quarantine: `sluiced quarantine` lists them',
+  );

@@ -1,11 +1,12 @@
 import {
-  type AddressReader,
   addressesOfChains,
   addressesOfFrontends,
   addressesOfServers,
+  type AddressReader,
   canonicalAddress,
   differing,
   embeddedIn,
+  errorProblem,
   forbiddenEndpoint,
   type Problem,
 } from '@sluice/netfilter';
@@ -36,7 +37,7 @@ export class EndpointAddresses {
     const named = bad.slice(0, namedMax).join(', ');
     const more = bad.length > namedMax ? `, ${bad.length - namedMax} more` : '';
     const hint = 'Remove these endpoints, or give them the addresses of pods';
-    return [{ code: 'ADDRESS_FORBIDDEN', level: 'error', message: `Cannot send packets to ${named}${more}`, hint }];
+    return [errorProblem('ADDRESS_FORBIDDEN', `Cannot send packets to ${named}${more}`, hint)];
   }
 }
 

@@ -1,4 +1,4 @@
-import { type Family, marksLate, type Problem, markingChain } from '@sluice/netfilter';
+import { errorProblem, type Family, markingChain, marksLate, type Problem } from '@sluice/netfilter';
 import type { NftLack } from '../../ports/nftables/ports.ts';
 import type { Kernel } from '../../ports/kernel.ts';
 import type { Ports } from '../../ports/ports.ts';
@@ -48,14 +48,12 @@ export function lacksModule({ code, message }: Problem): boolean {
   return code === 'NODE_SYSCTL_FIXED' && message.includes(' net.ipv4.vs.');
 }
 
-export function withoutIpvs(because: string): Problem {
-  return {
-    code: 'NODE_LACKS_NEED',
-    level: 'error',
-    message: `Cannot apply a profile in mode ipvs: the node's kernel does not support it: ${because}`,
-    hint: 'Load the module (`modprobe ip_vs`), or give the node a profile in mode iptables',
-  };
-}
+export const withoutIpvs = (because: string): Problem =>
+  errorProblem(
+    'NODE_LACKS_NEED',
+    `Cannot apply a profile in mode ipvs: the node's kernel does not support it: ${because}`,
+    'Load the module (`modprobe ip_vs`), or give the node a profile in mode iptables',
+  );
 
 const noNft: NftLack = {
   why: 'nft is not installed',
@@ -65,12 +63,5 @@ const noNft: NftLack = {
 /** Why a node cannot run mode nftables. @returns undefined if it can */
 export async function nftProblem({ nft }: Pick<Kernel, 'nft'>): Promise<Problem | undefined> {
   const lack = nft ? await nft.lack() : noNft;
-  return (
-    lack && {
-      code: 'NODE_TOOL_MISSING',
-      level: 'error',
-      message: `Cannot apply a profile in mode nftables: ${lack.why}`,
-      hint: lack.hint,
-    }
-  );
+  return lack && errorProblem('NODE_TOOL_MISSING', `Cannot apply a profile in mode nftables: ${lack.why}`, lack.hint);
 }

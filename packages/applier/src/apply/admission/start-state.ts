@@ -1,4 +1,4 @@
-import { type Family, isTreeChain, type Problem } from '@sluice/netfilter';
+import { errorProblem, type Family, isTreeChain, type Problem } from '@sluice/netfilter';
 import type { ObservedIpvs, NodeIpvs } from '../../ports/ipvs/values.ts';
 import { countNames, foreignSluiceChains, ownState, foreignProxyChains, withoutCounters } from '../plan/ownership.ts';
 import { nodePlaneOf } from '../planes/planes.ts';
@@ -116,15 +116,13 @@ function notOurs(foreign: OwnedNames, count: number, running: readonly number[])
   if (ofSluice !== undefined) return unknownSluice(count, ofSluice);
   const [example = ''] = names;
   const processes = running.join(', ');
-  return {
-    code: 'NODE_CHAINS_NOT_OURS',
-    level: 'error',
-    message: `Cannot apply the bundle: ${count} chains such as ${example} (${family}) belong to another program`,
-    hint:
-      running.length > 0
-        ? `Stop kube-proxy (process ${processes}) first; sluiced then takes over its chains`
-        : 'If kube-proxy made them, stop it and set `takeOver: kube-proxy` in sluiced.yaml',
-  };
+  return errorProblem(
+    'NODE_CHAINS_NOT_OURS',
+    `Cannot apply the bundle: ${count} chains such as ${example} (${family}) belong to another program`,
+    running.length > 0
+      ? `Stop kube-proxy (process ${processes}) first; sluiced then takes over its chains`
+      : 'If kube-proxy made them, stop it and set `takeOver: kube-proxy` in sluiced.yaml',
+  );
 }
 
 /**
@@ -139,28 +137,24 @@ export async function refuseForeignTable(
   return enters && (await kernel.nft?.exists()) === true ? { problems: [foreignTable()] } : undefined;
 }
 
-function foreignTable(): Problem {
-  return {
-    code: 'NODE_CHAINS_NOT_OURS',
-    level: 'error',
-    message: 'Cannot apply the bundle: there is a table inet sluice, and it was not made with this state directory',
-    hint: recoverHint,
-  };
-}
+const foreignTable = (): Problem =>
+  errorProblem(
+    'NODE_CHAINS_NOT_OURS',
+    'Cannot apply the bundle: there is a table inet sluice, and it was not made with this state directory',
+    recoverHint,
+  );
 
 /** What to do about rules of Sluice on a node without a generation: they serve. */
 export const recoverHint =
   'If the state directory was lost, run `sluiced recover`, which takes over these rules unchanged; else set the right directory with `state` in sluiced.yaml';
 
 /** No other program uses the names of layout `tree`. */
-function unknownSluice(count: number, example: string): Problem {
-  return {
-    code: 'NODE_CHAINS_NOT_OURS',
-    level: 'error',
-    message: `Cannot apply the bundle: ${count} chains such as ${example} were made by Sluice, but not with this state directory`,
-    hint: recoverHint,
-  };
-}
+const unknownSluice = (count: number, example: string): Problem =>
+  errorProblem(
+    'NODE_CHAINS_NOT_OURS',
+    `Cannot apply the bundle: ${count} chains such as ${example} were made by Sluice, but not with this state directory`,
+    recoverHint,
+  );
 
 /**
  * Finds the state of a kube-proxy in mode ipvs or nftables, on a node that has no generation yet.
@@ -200,28 +194,21 @@ async function refuseBeneath(
 }
 
 /** Its table serves until Sluice does, whether it still runs or not. */
-function nftablesLeft(): Problem {
-  return {
-    code: 'NODE_CHAINS_NOT_OURS',
-    level: 'error',
-    message:
-      'Cannot apply the bundle: a kube-proxy in mode nftables has its table kube-proxy, which translates the same packets',
-    hint: 'Stop sluiced and run `sluiced adopt` (with --daemonset where kube-proxy has stopped already): Sluice serves before it removes that table. The profile must be in mode nftables; mode iptables can follow later',
-  };
-}
+const nftablesLeft = (): Problem =>
+  errorProblem(
+    'NODE_CHAINS_NOT_OURS',
+    'Cannot apply the bundle: a kube-proxy in mode nftables has its table kube-proxy, which translates the same packets',
+    'Stop sluiced and run `sluiced adopt` (with --daemonset where kube-proxy has stopped already): Sluice serves before it removes that table. The profile must be in mode nftables; mode iptables can follow later',
+  );
 
-function ipvsLeft(running: readonly number[]): Problem {
-  return {
-    code: 'NODE_SERVERS_NOT_OURS',
-    level: 'error',
-    message:
-      'Cannot apply the bundle: a kube-proxy in mode ipvs left its interface kube-ipvs0, with addresses and virtual servers',
-    hint:
-      running.length > 0
-        ? `Stop kube-proxy (process ${running.join(', ')}) first; sluiced then takes over its state`
-        : 'Stop kube-proxy and set `takeOver: kube-proxy` in sluiced.yaml, or run `sluiced adopt`, which does both',
-  };
-}
+const ipvsLeft = (running: readonly number[]): Problem =>
+  errorProblem(
+    'NODE_SERVERS_NOT_OURS',
+    'Cannot apply the bundle: a kube-proxy in mode ipvs left its interface kube-ipvs0, with addresses and virtual servers',
+    running.length > 0
+      ? `Stop kube-proxy (process ${running.join(', ')}) first; sluiced then takes over its state`
+      : 'Stop kube-proxy and set `takeOver: kube-proxy` in sluiced.yaml, or run `sluiced adopt`, which does both',
+  );
 
 /** kube-proxy runs and serves: its state must not be removed by hand. */
 const toolsMissingBeneath = (): Problem => ({
@@ -230,11 +217,9 @@ const toolsMissingBeneath = (): Problem => ({
   hint: 'Install ipvsadm, ipset and iproute2: the end of the move removes its addresses and virtual servers with them',
 });
 
-function toolsMissing(): Problem {
-  return {
-    code: 'NODE_TOOL_MISSING',
-    level: 'error',
-    message: 'Cannot take over the state of a kube-proxy in mode ipvs: the node lacks ipvsadm, ipset or ip',
-    hint: 'Install ipvsadm, ipset and iproute2, with which it is taken over',
-  };
-}
+const toolsMissing = (): Problem =>
+  errorProblem(
+    'NODE_TOOL_MISSING',
+    'Cannot take over the state of a kube-proxy in mode ipvs: the node lacks ipvsadm, ipset or ip',
+    'Install ipvsadm, ipset and iproute2, with which it is taken over',
+  );

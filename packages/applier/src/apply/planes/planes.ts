@@ -1,4 +1,12 @@
-import { isBySwitch, type PlaneName, planeNameOf, printNft, printServers, printSets } from '@sluice/netfilter';
+import {
+  errorProblem,
+  isBySwitch,
+  type PlaneName,
+  planeNameOf,
+  printNft,
+  printServers,
+  printSets,
+} from '@sluice/netfilter';
 import { printAddresses } from '../../ports/ipvs/text.ts';
 import { planNftInPlace, planNftProbation } from '../../ports/nftables/plan.ts';
 import { holdsByDefault } from '../../ports/nftables/repair.ts';
@@ -122,13 +130,12 @@ const flatPlane: NodePlane = {
   shows: showsExactly,
   observeOwn: async () => ({}),
   nativeFiles: () => ({}),
-  refusesBeneath: () => ({
-    code: 'NODE_CANNOT_ADOPT',
-    level: 'error',
-    message:
+  refusesBeneath: () =>
+    errorProblem(
+      'NODE_CANNOT_ADOPT',
       "Cannot put the bundle in front of this kube-proxy: in layout flat its chains have the names of kube-proxy's",
-    hint: 'Set `layout: tree` in sluiced.yaml',
-  }),
+      'Set `layout: tree` in sluiced.yaml',
+    ),
 };
 
 const planes = {

@@ -1,5 +1,5 @@
 import { onlyEndpoints } from '@sluice/bundle';
-import { compareText, type Problem, serviceChanges } from '@sluice/netfilter';
+import { compareText, errorProblem, serviceChanges } from '@sluice/netfilter';
 import { limits } from '../../limits.ts';
 import type { VersionedState } from '../../ports/journal.ts';
 import type { Ports } from '../../ports/ports.ts';
@@ -15,12 +15,11 @@ export function whyQuarantined(
 }
 
 export function quarantined(version: string, because: string): Refusal {
-  const problem: Problem = {
-    code: 'BUNDLE_QUARANTINED',
-    level: 'error',
-    message: `Cannot apply version ${version} again: ${because}`,
-    hint: 'Publish another version, or retry this one with `sluiced apply DIR --node NAME`',
-  };
+  const problem = errorProblem(
+    'BUNDLE_QUARANTINED',
+    `Cannot apply version ${version} again: ${because}`,
+    'Publish another version, or retry this one with `sluiced apply DIR --node NAME`',
+  );
   return { problems: [problem] };
 }
 
@@ -29,11 +28,8 @@ export function quarantined(version: string, because: string): Refusal {
  * endpoint needs a release. These keys may not remove the last endpoint either: the Service would stay down until a release is signed,
  * whereas a last endpoint that stays is replaced by the next pod.
  */
-export function isMore({
-  changeKind,
-  first = [],
-  last = [],
-}: Pick<PlannedChange, 'changeKind' | 'first' | 'last'>): boolean {
+export function isMore(change: Pick<PlannedChange, 'changeKind' | 'first' | 'last'>): boolean {
+  const { changeKind, first = [], last = [] } = change;
   return changeKind === 'release' || first.length > 0 || last.length > 0;
 }
 
@@ -88,21 +84,19 @@ function changedServices(from: VersionedState, to: VersionedState): string {
 
 function tooEarly(version: string, untilMs: number, services: string): Refusal {
   const until = new Date(untilMs).toISOString().replace(/\.\d+Z$/, 'Z');
-  const problem: Problem = {
-    code: 'BUNDLE_QUARANTINED',
-    level: 'error',
-    message: `Cannot apply version ${version}${services} yet: more than ${limits.failuresAtOnce} releases in a row failed; back-off until ${until}`,
-    hint: 'To try it now, run `sluiced apply DIR --node NAME`, or sign the release as urgent (`sluice release --urgent`). Endpoint updates are not delayed',
-  };
+  const problem = errorProblem(
+    'BUNDLE_QUARANTINED',
+    `Cannot apply version ${version}${services} yet: more than ${limits.failuresAtOnce} releases in a row failed; back-off until ${until}`,
+    'To try it now, run `sluiced apply DIR --node NAME`, or sign the release as urgent (`sluice release --urgent`). Endpoint updates are not delayed',
+  );
   return { problems: [problem], isWaiting: true };
 }
 
 function tooMany(version: string, most: number, services: string): Refusal {
-  const problem: Problem = {
-    code: 'RELEASES_TOO_MANY',
-    level: 'error',
-    message: `Cannot apply version ${version}${services} yet: ${most} releases failed within an hour, the limit of this node`,
-    hint: 'The newest release is tried when the hour is over; endpoint updates are not delayed. Read why releases fail in `sluiced history`. Raise `releases.perHour` in sluiced.yaml, or run `sluiced apply DIR --node NAME`',
-  };
+  const problem = errorProblem(
+    'RELEASES_TOO_MANY',
+    `Cannot apply version ${version}${services} yet: ${most} releases failed within an hour, the limit of this node`,
+    'The newest release is tried when the hour is over; endpoint updates are not delayed. Read why releases fail in `sluiced history`. Raise `releases.perHour` in sluiced.yaml, or run `sluiced apply DIR --node NAME`',
+  );
   return { problems: [problem], isWaiting: true };
 }

@@ -1,4 +1,11 @@
-import { printRemoval, type Problem, type Removal, type RemovalBound, removalBetween } from '@sluice/netfilter';
+import {
+  errorProblem,
+  printRemoval,
+  type Problem,
+  type Removal,
+  removalBetween,
+  type RemovalBound,
+} from '@sluice/netfilter';
 import type { Clock } from '../../ports/clock.ts';
 import type { Refusal } from '../../ports/refusal.ts';
 import type { PlannedChange } from '../transaction/planned-change.ts';
@@ -57,12 +64,8 @@ export class RemovalHold {
     this.#since = undefined;
   }
 
-  #removalOf({
-    bundle,
-    from,
-    changeKind,
-    last = [],
-  }: Pick<PlannedChange, 'bundle' | 'from' | 'changeKind' | 'last'>): Removal | undefined {
+  #removalOf(change: Pick<PlannedChange, 'bundle' | 'from' | 'changeKind' | 'last'>): Removal | undefined {
+    const { bundle, from, changeKind, last = [] } = change;
     // Generation 0 has no Services of Sluice. Other endpoint updates leave each Service an endpoint.
     if (this.#rules.holdMs === 0 || from.number === 0 || (changeKind === 'endpoints' && last.length === 0))
       return undefined;
@@ -72,10 +75,9 @@ export class RemovalHold {
 
 function removalHeld(version: string, removal: Removal, untilMs: number): Problem {
   const until = new Date(untilMs).toISOString().replace(/\.\d+Z$/, 'Z');
-  return {
-    code: 'REMOVAL_HELD',
-    level: 'error',
-    message: `Cannot apply version ${version} yet: it takes away ${printRemoval(removal, 'Service addresses')}; held until ${until}, these Services stay as they are`,
-    hint: 'Find out whether the source of the bundle sees the whole cluster. If the removal is meant, run `sluiced apply DIR --node NAME`, or release it with `sluice release --accept-removal`; `removals` in sluiced.yaml has the bounds',
-  };
+  return errorProblem(
+    'REMOVAL_HELD',
+    `Cannot apply version ${version} yet: it takes away ${printRemoval(removal, 'Service addresses')}; held until ${until}, these Services stay as they are`,
+    'Find out whether the source of the bundle sees the whole cluster. If the removal is meant, run `sluiced apply DIR --node NAME`, or release it with `sluice release --accept-removal`; `removals` in sluiced.yaml has the bounds',
+  );
 }

@@ -1,3 +1,4 @@
+import { errorProblem } from '@sluice/netfilter';
 import { limits } from '../../limits.ts';
 import { messageOf } from '../../message.ts';
 import type { EarlierRules } from '../plan/ownership.ts';
@@ -114,12 +115,11 @@ export class VerifiedAnswers {
 function notNow(why: string): Refusal {
   return {
     problems: [
-      {
-        code: 'NODE_RULES_UNSTEADY',
-        level: 'error',
-        message: `Cannot learn which probes pass before the release: another program changes the rules while they run: ${why}`,
-        hint: 'Nothing of the release was touched; it is tried again by itself. Stop the program that changes the rules, or make it leave them alone; the log has the repairs before this release',
-      },
+      errorProblem(
+        'NODE_RULES_UNSTEADY',
+        `Cannot learn which probes pass before the release: another program changes the rules while they run: ${why}`,
+        'Nothing of the release was touched; it is tried again by itself. Stop the program that changes the rules, or make it leave them alone; the log has the repairs before this release',
+      ),
     ],
   };
 }

@@ -15,7 +15,7 @@ import { exitCodes } from '../../ports/outcome.ts';
 import { familiesOf } from '../../ports/node-state.ts';
 import { moveStore } from '../../apply/recovery/move-store.ts';
 import { openSession, type NodeSession } from '../session/session.ts';
-import { CommandError } from '../../command-error.ts';
+import { CommandError, commandError } from '../../command-error.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
 
 /**
@@ -114,5 +114,5 @@ function mustBeSettled({ journal }: NodeSession): void {
 }
 
 function invalid(message: string, hint: string): CommandError {
-  return new CommandError([{ code: 'NODE_STATE_INVALID', level: 'error', message, hint }]);
+  return commandError('NODE_STATE_INVALID', message, hint);
 }

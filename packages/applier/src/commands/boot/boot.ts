@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
 import { printProblem } from '@sluice/netfilter';
-import { CommandError } from '../../command-error.ts';
+import { commandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
 import { descend } from '../../inbox/descend.ts';
 import { InboxError, trustOf } from '../../inbox/trust.ts';
@@ -83,7 +83,7 @@ export function configOf(options: CommonOptions, terminal: Terminal): SluicedCon
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return config;
     if (!(error instanceof InboxError)) throw error;
     const { message, hint } = error;
-    throw new CommandError([{ code: 'NODE_CONFIG_UNTRUSTED', level: 'error', message, hint }]);
+    throw commandError('NODE_CONFIG_UNTRUSTED', message, hint);
   }
 }
 

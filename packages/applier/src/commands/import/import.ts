@@ -1,5 +1,5 @@
 import { isProblem, layOver } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { errorProblem, type Problem } from '@sluice/netfilter';
 import { type Checked, checkRelease } from '../../inbox/archive/check.ts';
 import { makeStore, mayPlace, place, type Placed, storeOf } from '../../inbox/archive/place.ts';
 import { readArchiveFile, readPlaced } from '../../inbox/archive/read.ts';
@@ -9,7 +9,7 @@ import { runChildren } from '../../kernel/run.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { StateError } from '../../state/state-error.ts';
 import { gateOf } from '../session/gate.ts';
-import { CommandError, stateError } from '../../command-error.ts';
+import { CommandError, commandError, stateError } from '../../command-error.ts';
 import { answer, type CommonOptions, loadConfig, printProblems, type Terminal } from '../terminal/terminal.ts';
 
 /**
@@ -72,7 +72,7 @@ function lockStore(bundle: string): Lock {
     const locked = error.code === 'NODE_LOCKED';
     const hint = locked ? 'Wait until the other `sluiced import` has ended' : error.hint;
     const message = locked ? `Cannot import: another import into ${bundle} is in progress` : error.message;
-    throw new CommandError([{ code: error.code, level: 'error', message, hint }], exitCodes.refused);
+    throw commandError(error.code, message, hint, exitCodes.refused);
   }
 }
 
@@ -86,14 +86,12 @@ async function writing<T>(bundle: string, work: () => Promise<T>): Promise<T> {
   }
 }
 
-function unwritable(bundle: string, why: string): Problem {
-  return {
-    code: 'OUTPUT_UNWRITABLE',
-    level: 'error',
-    message: `Cannot place the release at ${bundle}: ${why}`,
-    hint: 'Check its permissions and the free space, then run the command again; the previous release is still in place',
-  };
-}
+const unwritable = (bundle: string, why: string): Problem =>
+  errorProblem(
+    'OUTPUT_UNWRITABLE',
+    `Cannot place the release at ${bundle}: ${why}`,
+    'Check its permissions and the free space, then run the command again; the previous release is still in place',
+  );
 
 function fieldsOf(
   { release, accepted }: Checked,

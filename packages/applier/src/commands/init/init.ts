@@ -9,7 +9,7 @@ import { runChildren } from '../../kernel/run.ts';
 import { detectTools, findTool } from '../../kernel/tools.ts';
 import { kubeProxyOf } from '../../move/kube-proxy/kube-proxy.ts';
 import { exitCodes } from '../../ports/outcome.ts';
-import { answer, configProblem, type Terminal } from '../terminal/terminal.ts';
+import { answer, configError, type Terminal } from '../terminal/terminal.ts';
 import { readKeys, type SignerKeys } from './keys.ts';
 import { readSourceUrl } from './source.ts';
 import { configText, type InitSource, type NodeFindings } from './text.ts';
@@ -53,7 +53,7 @@ export async function init(
   const misfit = nodeMisfit(node);
   if (misfit !== undefined) {
     const message = `Cannot use the node name ${JSON.stringify(node)}: ${misfit}`;
-    throw new CommandError([configProblem(message, 'Pass the name that `kubectl get nodes` prints with --node')]);
+    throw configError(message, 'Pass the name that `kubectl get nodes` prints with --node');
   }
   const { source, receipts } = connectionsOf(options);
   const keys = options.keys === undefined ? undefined : readKeys(resolve(options.keys));
@@ -62,7 +62,7 @@ export async function init(
     'allowed_signers',
   );
   if (source && !keys && file !== '-' && !existsSync(signers))
-    throw new CommandError([configProblem(`Cannot use a source without keys: ${signers} is missing`, keysHint)]);
+    throw configError(`Cannot use a source without keys: ${signers} is missing`, keysHint);
   const found = await findingsOf(node, signers, machine.run);
   const text = configText(found, source, receipts);
   const config = readConfig(file, text);
@@ -90,7 +90,7 @@ function connectionsOf({ source, receipts, ca, credentials }: InitOptions): {
   };
   if (source === undefined && (receipts !== undefined || Object.keys(files).length > 0)) {
     const why = 'Cannot use --receipts, --ca or --credentials without --source';
-    throw new CommandError([configProblem(why, 'Pass --source URL, too: the process that fetches sends receipts')]);
+    throw configError(why, 'Pass --source URL, too: the process that fetches sends receipts');
   }
   return {
     ...(source !== undefined && { source: { ...readSourceUrl(source), ...files } }),

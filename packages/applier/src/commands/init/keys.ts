@@ -1,6 +1,6 @@
 import { readSigners, releaseLimits, releaseNamespace } from '@sluice/bundle';
 import { reasonOf } from '@sluice/cli';
-import type { Problem } from '@sluice/netfilter';
+import { errorProblem } from '@sluice/netfilter';
 import { CommandError } from '../../command-error.ts';
 import { linksMax, readTrusted } from '../../inbox/descend.ts';
 
@@ -45,11 +45,6 @@ function readText(path: string): string {
 }
 
 function refused(path: string, why: string, hint: string): CommandError {
-  const problem: Problem = {
-    code: 'SIGNERS_INVALID',
-    level: 'error',
-    message: `Cannot use the keys in ${path}: ${why}`,
-    hint,
-  };
+  const problem = errorProblem('SIGNERS_INVALID', `Cannot use the keys in ${path}: ${why}`, hint);
   return new CommandError([problem]);
 }

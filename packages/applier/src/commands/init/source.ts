@@ -1,7 +1,6 @@
 import { printable } from '@sluice/cli';
-import type { Problem } from '@sluice/netfilter';
-import { CommandError } from '../../command-error.ts';
-import { configProblem } from '../terminal/terminal.ts';
+import type { CommandError } from '../../command-error.ts';
+import { configError } from '../terminal/terminal.ts';
 
 /** What a URL says of `source` in sluiced.yaml. */
 export interface SourceFields {
@@ -26,7 +25,7 @@ export function readSourceUrl(text: string): SourceFields {
     const shown = text.replace(/\/\/[^/]*@/, '//…@').replace(/\?.*$/s, '?…');
     const hint =
       'Write the password, token or key into a file that root and sluice-fetch alone can read, and pass --credentials FILE';
-    throw new CommandError([misfit(shown, 'a user name, a password or a query does not belong in it', hint)]);
+    throw misfit(shown, 'a user name, a password or a query does not belong in it', hint);
   }
   const [address, fragment] = rest.split(/#(.*)/s, 2) as [string, string?];
   switch (scheme) {
@@ -46,13 +45,13 @@ export function readSourceUrl(text: string): SourceFields {
     case 'dir':
       if (/^\/(?!\/)/.test(address) && fragment === undefined) return { kind: 'dir', fields: { path: address } };
   }
-  throw new CommandError([misfit(text, 'not the form of a source', `A source is ${sourceForms}`)]);
+  throw misfit(text, 'not the form of a source', `A source is ${sourceForms}`);
 }
 
 /** Those that are there and not empty. */
 const present = (fields: Readonly<Record<string, string | undefined>>): Readonly<Record<string, string>> =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value)) as Record<string, string>;
 
-function misfit(shown: string, why: string, hint: string): Problem {
-  return configProblem(`Cannot use the source ${printable(JSON.stringify(shown.slice(0, shownMax)))}: ${why}`, hint);
+function misfit(shown: string, why: string, hint: string): CommandError {
+  return configError(`Cannot use the source ${printable(JSON.stringify(shown.slice(0, shownMax)))}: ${why}`, hint);
 }

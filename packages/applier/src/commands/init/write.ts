@@ -1,3 +1,4 @@
+import { errorProblem } from '@sluice/netfilter';
 import { linkSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { reasonOf } from '@sluice/cli';
@@ -38,12 +39,11 @@ function writeWhole(path: string, text: string, force: boolean): void {
 
 const alreadyThere = 'it already exists';
 
-const unwritable = (path: string, why: string) => ({
-  code: 'OUTPUT_UNWRITABLE' as const,
-  level: 'error' as const,
-  message: `Cannot write ${path}: ${why}`,
-  hint:
+const unwritable = (path: string, why: string) =>
+  errorProblem(
+    'OUTPUT_UNWRITABLE',
+    `Cannot write ${path}: ${why}`,
     why === alreadyThere
       ? 'Print a new one with `sluiced init -`, or overwrite this one with --force'
       : `Make ${dirname(path)} as root, or pass another file`,
-});
+  );

@@ -1,3 +1,4 @@
+import { errorProblem } from '@sluice/netfilter';
 import { exitCodes } from '../../ports/outcome.ts';
 import { openSession } from '../session/session.ts';
 import { CommandError } from '../../command-error.ts';
@@ -31,9 +32,8 @@ export async function recover(options: CommonOptions, terminal: Terminal): Promi
 }
 
 const nothingLost = (state: string) =>
-  ({
-    code: 'NODE_STATE_INVALID',
-    level: 'error',
-    message: `Cannot recover: the state in ${state} is not lost`,
-    hint: 'See `sluiced status` for the active generation; `sluiced rollback` rolls back to an earlier one',
-  }) as const;
+  errorProblem(
+    'NODE_STATE_INVALID',
+    `Cannot recover: the state in ${state} is not lost`,
+    'See `sluiced status` for the active generation; `sluiced rollback` rolls back to an earlier one',
+  );

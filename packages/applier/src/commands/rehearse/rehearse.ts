@@ -1,9 +1,9 @@
 import { Socket } from 'node:net';
-import type { Problem } from '@sluice/netfilter';
+import { errorProblem, type Problem } from '@sluice/netfilter';
 import { rehearsalServer, serveRehearsal } from '../../kernel/scratch/serve.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { exitCodes } from '../../ports/outcome.ts';
-import { CommandError } from '../../command-error.ts';
+import { commandError } from '../../command-error.ts';
 import { answer as print, type CommonOptions, printProblems, type Terminal } from '../terminal/terminal.ts';
 
 /**
@@ -34,26 +34,21 @@ export async function rehearse(options: CommonOptions, terminal: Terminal): Prom
   }
 }
 
-function notRehearsed(how: string, why: string): Problem {
-  return {
-    code: 'NODE_CANNOT_REHEARSE',
-    level: 'error',
-    message: `Cannot rehearse (${how}): ${why}`,
-    hint: 'Run `sluiced preflight` to see what is missing on this node',
-  };
-}
+const notRehearsed = (how: string, why: string): Problem =>
+  errorProblem(
+    'NODE_CANNOT_REHEARSE',
+    `Cannot rehearse (${how}): ${why}`,
+    'Run `sluiced preflight` to see what is missing on this node',
+  );
 
 function connection(): Socket {
   try {
     return new Socket({ fd: 0, readable: true, writable: true, allowHalfOpen: true });
   } catch (error) {
-    throw new CommandError([
-      {
-        code: 'NODE_CONFIG_INVALID',
-        level: 'error',
-        message: `Cannot read a request: standard input is not a socket (${error instanceof Error ? error.message : String(error)})`,
-        hint: 'Do not run it by hand: sluiced-rehearse.socket starts it for each rehearsal; `sluiced preflight` checks it',
-      },
-    ]);
+    throw commandError(
+      'NODE_CONFIG_INVALID',
+      `Cannot read a request: standard input is not a socket (${error instanceof Error ? error.message : String(error)})`,
+      'Do not run it by hand: sluiced-rehearse.socket starts it for each rehearsal; `sluiced preflight` checks it',
+    );
   }
 }

@@ -1,5 +1,5 @@
 import { plural } from '@sluice/netfilter';
-import { CommandError } from '../../command-error.ts';
+import { commandError } from '../../command-error.ts';
 import type { RollbackEnding, RollbackPlan, RollbackTarget } from '../../daemon/control/protocol.ts';
 import { printEndpointChanges } from '../../apply/endpoints/endpoint-changes.ts';
 import { describe, exitCodes, ratingOf } from '../../ports/outcome.ts';
@@ -55,9 +55,7 @@ async function isAgreed({ yes, output }: RollbackOptions, terminal: Terminal): P
   if (yes) return true;
   if (terminal.ask && output !== 'json') return terminal.ask('Roll back?');
   const message = 'Cannot roll back without confirmation: there is no terminal to ask on';
-  throw new CommandError([
-    { code: 'ANSWER_MISSING', level: 'error', message, hint: 'Check the changes above, then pass --yes' },
-  ]);
+  throw commandError('ANSWER_MISSING', message, 'Check the changes above, then pass --yes');
 }
 
 const done = ({ to: { generation, version } }: RollbackPlan): string =>

@@ -1,8 +1,8 @@
 import { resolve } from 'node:path';
-import { printProblem, type Problem } from '@sluice/netfilter';
+import { errorProblem, printProblem, type Problem } from '@sluice/netfilter';
 import { document, reasonOf } from '@sluice/cli';
 import type { AdjustableLog, LogFormat, LogLevel, LogSettings } from '@sluice/cli/log';
-import { CommandError } from '../../command-error.ts';
+import { CommandError, commandError } from '../../command-error.ts';
 import { type SluicedConfig, defaultConfig, nodeMisfit, readConfig } from '../../config.ts';
 import { linksMax, readTrusted } from '../../inbox/descend.ts';
 import { configTrust, InboxError, type Trust } from '../../inbox/trust.ts';
@@ -70,11 +70,11 @@ export function loadConfig(options: CommonOptions, untrusted?: (problem: Problem
   const misfit = options.node === undefined ? undefined : nodeMisfit(options.node);
   if (misfit !== undefined) {
     const hint = 'Node names have lower-case letters, digits, dashes and dots: `kubectl get nodes` lists them';
-    throw new CommandError([configProblem(`Cannot use --node ${JSON.stringify(options.node)}: ${misfit}`, hint)]);
+    throw configError(`Cannot use --node ${JSON.stringify(options.node)}: ${misfit}`, hint);
   }
   if (text === undefined && options.node === undefined) {
     const hint = `Write ${defaultConfigPath} with \`sluiced init\`, or pass the node's name with --node`;
-    throw new CommandError([configProblem(`Cannot read ${path}: no such file or directory`, hint)]);
+    throw configError(`Cannot read ${path}: no such file or directory`, hint);
   }
   const config = text === undefined ? defaultConfig(options.node ?? '') : readConfig(path, text);
   if ('problems' in config) throw new CommandError(config.problems);
@@ -107,24 +107,26 @@ function readText(
     if ((error as NodeJS.ErrnoException).code === 'ENOENT' && !required) return undefined;
     if (error instanceof InboxError) {
       const { message, hint } = error;
-      if (error.code !== 'BUNDLE_UNTRUSTED') throw new CommandError([configProblem(message, hint)]);
-      const problem = { code: 'NODE_CONFIG_UNTRUSTED', level: 'error', message, hint } as const;
+      if (error.code !== 'BUNDLE_UNTRUSTED') throw configError(message, hint);
+      const problem = errorProblem('NODE_CONFIG_UNTRUSTED', message, hint);
       if (!untrusted) throw new CommandError([problem]);
       untrusted(problem);
       return read(undefined);
     }
-    throw new CommandError([
-      configProblem(
-        `Cannot read ${path}: ${reasonOf(Object.assign(error as Error, { path }))}`,
-        'Pass the path of the config with -c',
-      ),
-    ]);
+    throw configError(
+      `Cannot read ${path}: ${reasonOf(Object.assign(error as Error, { path }))}`,
+      'Pass the path of the config with -c',
+    );
   }
 }
 
 /** A problem of the config as a whole. */
-export function configProblem(message: string, hint: string): Problem {
-  return { code: 'NODE_CONFIG_INVALID', level: 'error', message, hint };
+export const configError = (message: string, hint: string): CommandError =>
+  commandError('NODE_CONFIG_INVALID', message, hint);
+
+/** @throws CommandError (`NODE_NOT_ROOT`) for users who cannot read the rules of the kernel */
+export function mustBeRoot(message: string, hint: string): void {
+  if (process.geteuid?.() !== 0) throw commandError('NODE_NOT_ROOT', message, hint, exitCodes.refused);
 }
 
 /**
@@ -186,16 +188,11 @@ export function printFailure(error: unknown, terminal: Terminal): number {
     return error.exitCode;
   }
   if (error instanceof StateError) {
-    printProblems([{ code: error.code, level: 'error', message: error.message, hint: error.hint }], terminal);
+    printProblems([errorProblem(error.code, error.message, error.hint)], terminal);
     return exitCodes.refused;
   }
   const message = error instanceof Error ? error.message : String(error);
-  terminal.problems?.push({
-    code: 'INTERNAL',
-    level: 'error',
-    message,
-    hint: 'Standard error says what was done before',
-  });
+  terminal.problems?.push(errorProblem('INTERNAL', message, 'Standard error says what was done before'));
   terminal.err(`error: ${message}\n`);
   return exitCodes.problem;
 }
@@ -207,6 +204,6 @@ export async function writing(path: string, write: () => Promise<void>): Promise
   } catch (error) {
     const message = `Cannot write ${path}: ${reasonOf(error)}`;
     const hint = 'Check the path, its permissions and the free space, and that no file is in the way';
-    throw new CommandError([{ code: 'OUTPUT_UNWRITABLE', level: 'error', message, hint }]);
+    throw commandError('OUTPUT_UNWRITABLE', message, hint);
   }
 }

@@ -11,7 +11,7 @@ import {
   sumsFile,
   treeDigest,
 } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { errorProblem, type Problem } from '@sluice/netfilter';
 import { checkSeal, sealOf, type Tree } from '../files.ts';
 import type { ReleaseGate } from '../release-gate.ts';
 import { InboxError } from '../trust.ts';
@@ -74,20 +74,16 @@ function wrongForNode(files: ReadonlyMap<string, string>, release: Release, node
   return [invalid(`the rules of ${node} have version ${resolved.version}, release.yaml has ${named.version}`)];
 }
 
-function elsewhere(serial: number, node: string): Problem {
-  return {
-    code: 'RELEASE_ELSEWHERE',
-    level: 'error',
-    message: `Cannot use the archive of release ${serial}: it has no rules for ${node}`,
-    hint: `Pack it for this node: sluice pack DIR --node ${node}`,
-  };
-}
+const elsewhere = (serial: number, node: string): Problem =>
+  errorProblem(
+    'RELEASE_ELSEWHERE',
+    `Cannot use the archive of release ${serial}: it has no rules for ${node}`,
+    `Pack it for this node: sluice pack DIR --node ${node}`,
+  );
 
-function invalid(why: string): Problem {
-  return {
-    code: 'RELEASE_INVALID',
-    level: 'error',
-    message: `Cannot use the archive: ${why}`,
-    hint: 'Fetch it again, and compare its digest with the original',
-  };
-}
+const invalid = (why: string): Problem =>
+  errorProblem(
+    'RELEASE_INVALID',
+    `Cannot use the archive: ${why}`,
+    'Fetch it again, and compare its digest with the original',
+  );

@@ -1,7 +1,7 @@
 import { constants, fstatSync } from 'node:fs';
 import { type Archive, archiveLimits, readArchive } from '@sluice/bundle';
 import { reasonOf } from '@sluice/cli';
-import type { Problem } from '@sluice/netfilter';
+import { errorProblem, type Problem } from '@sluice/netfilter';
 import { openFile, readUpTo } from '../../kernel/open-file.ts';
 import { descend } from '../descend.ts';
 import { walk } from '../walk.ts';
@@ -42,11 +42,5 @@ export function readPlaced(path: string): ReadonlyMap<string, string> | undefine
   }
 }
 
-function unreadable(path: string, why: string): Problem {
-  return {
-    code: 'INPUT_UNREADABLE',
-    level: 'error',
-    message: `Cannot read the archive ${path}: ${why}`,
-    hint: 'Pass a file that `sluice pack` wrote',
-  };
-}
+const unreadable = (path: string, why: string): Problem =>
+  errorProblem('INPUT_UNREADABLE', `Cannot read the archive ${path}: ${why}`, 'Pass a file that `sluice pack` wrote');
