@@ -1,7 +1,7 @@
 import { document, version } from '@sluice/cli';
 import type { SluicedConfig } from '../../config.ts';
 import type { Arrival } from '../../inbox/inbox.ts';
-import type { PreflightFinding } from '../../diagnose/preflight/finding.ts';
+import { good, note, type PreflightFinding } from '../../diagnose/preflight/finding.ts';
 import { findings } from '../../diagnose/preflight/preflight.ts';
 import { hasKey } from '../../observe/receipts/key.ts';
 import { exitCodes } from '../../ports/outcome.ts';
@@ -40,19 +40,16 @@ export async function preflight(
 export function releaseFindings(arrival: Arrival): readonly PreflightFinding[] {
   if (arrival.kind !== 'bundle' || arrival.release === undefined) return [];
   const { serial, signers } = arrival.release;
-  const what = `release (serial ${serial}, signed by ${signers.join(', ')}, read by sluiced ${version})`;
-  const alarms = (arrival.alarms ?? []).map(
-    ({ message, hint }): PreflightFinding => ({ level: 'note', what: `release (${message})`, todo: hint }),
-  );
-  return [{ level: 'good', what, todo: 'nothing to do' }, ...alarms];
+  const alarms = (arrival.alarms ?? []).map(({ message, hint }) => note('release', message, hint));
+  return [good('release', `serial ${serial}, signed by ${signers.join(', ')}, read by sluiced ${version}`), ...alarms];
 }
 
 /** Whether this node can sign receipts. */
 export function receiptFinding({ state }: Pick<SluicedConfig, 'state'>): PreflightFinding {
-  if (hasKey(state)) return { level: 'good', what: 'receipts (this node has a key)', todo: 'nothing to do' };
+  if (hasKey(state)) return good('receipts', 'this node has a key');
   const todo =
     'run `sluiced keygen`: without a receipt key the node cannot report results, so rollouts stop at its wave';
-  return { level: 'note', what: 'receipts (this node has no key)', todo };
+  return note('receipts', 'this node has no key', todo);
 }
 
 const levels = ['bad', 'note', 'good'] as const;
@@ -62,8 +59,8 @@ const worstFirst = (all: readonly PreflightFinding[]): readonly PreflightFinding
 /** Lines for the terminal: each cause once; passed checks only counted, unless `verbose`. */
 export function printFindings(all: readonly PreflightFinding[], verbose: boolean): readonly string[] {
   const lines = worstFirst(all).flatMap((one) => (one.level === 'good' && !verbose ? [] : [printFinding(one)]));
-  const good = all.filter(({ level }) => level === 'good').length;
-  const rest = verbose || good === 0 ? [] : [`${marks.good}  ${good} more: nothing to do (--verbose lists them)`];
+  const passed = all.filter(({ level }) => level === 'good').length;
+  const rest = verbose || passed === 0 ? [] : [`${marks.good}  ${passed} more: nothing to do (--verbose lists them)`];
   return [...new Set([...lines, ...rest])];
 }
 

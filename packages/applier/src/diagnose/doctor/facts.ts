@@ -69,7 +69,7 @@ export interface SluicedFacts {
 
 /** The bundle directory, as the daemon reads it. */
 export type BundleFacts =
-  | { readonly kind: 'same' | 'absent' | 'unread'; readonly directory: string }
+  | { readonly kind: 'same' | 'absent'; readonly directory: string }
   | { readonly kind: 'newer'; readonly directory: string; readonly version: string; readonly quarantined?: string }
   | {
       readonly kind: 'refused';

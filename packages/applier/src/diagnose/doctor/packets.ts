@@ -1,7 +1,7 @@
 import { emptyProgram, type Family, type Outcome, trace, TraceError } from '@sluice/netfilter';
 import type { DesiredFacts, Facts, Frontend, ListenerFacts, PodFacts } from './facts.ts';
 import type { HookPacket } from './meetings.ts';
-import { addressOfEndpoint } from './target.ts';
+import { addressOfEndpoint, type FrontendPlace } from './target.ts';
 
 /** How many frontends, and endpoints of each, are followed; an even sample of more. */
 export const followedMax = { frontends: 24, endpoints: 4 } as const;
@@ -129,29 +129,17 @@ function ofOrigin(origin: Origin, frontend: Frontend, desired: DesiredFacts, fac
   };
   const outcomes = outcomesOf(request, source, desired, facts);
   const served = outcomes.filter(({ to }) => to !== undefined);
-  const [first] = outcomes;
-  if (served.length > 0)
-    return sample(served, followedMax.endpoints).map((outcome) => ({
-      origin,
-      frontend,
-      request,
-      verdict: outcome.verdict,
-      ...translate(request, outcome, facts),
-    }));
-  return first
-    ? [
-        {
-          origin,
-          frontend,
-          request,
-          verdict: first.verdict,
-          translated: undefined,
-          reply: undefined,
-          endpoint: undefined,
-        },
-      ]
-    : [];
+  const shown = served.length > 0 ? sample(served, followedMax.endpoints) : outcomes.slice(0, 1);
+  return shown.map((outcome) => ({
+    origin,
+    frontend,
+    request,
+    verdict: outcome.verdict,
+    ...(outcome.to === undefined ? untranslated : translate(request, outcome, facts)),
+  }));
 }
+
+const untranslated = { translated: undefined, reply: undefined, endpoint: undefined } as const;
 
 /** None where the tracer does not understand a rule. */
 function outcomesOf(request: HookPacket, source: string, { state }: DesiredFacts, facts: Facts): readonly Outcome[] {
@@ -203,11 +191,7 @@ export const localAddresses = ({ interfaces = [] }: Facts): readonly string[] =>
 
 /** The process that listens on an address and port of this node; undefined: none does. */
 export const listenerAt = (
-  {
-    address,
-    port,
-    protocol,
-  }: { readonly address: string | undefined; readonly port: number; readonly protocol: string },
+  { address, port, protocol }: FrontendPlace,
   { listeners = [] }: Facts,
 ): ListenerFacts | undefined =>
   listeners.find(

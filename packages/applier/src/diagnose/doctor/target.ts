@@ -1,4 +1,12 @@
-import { atLocalhost, type ExaminedTarget, isLoopback, modeFacts, parseAddress, tableOptions } from '@sluice/netfilter';
+import {
+  atLocalhost,
+  type ExaminedTarget,
+  isLoopback,
+  modeFacts,
+  parseAddress,
+  printEndpoint,
+  tableOptions,
+} from '@sluice/netfilter';
 import type { DesiredFacts, Frontend, InterfaceFacts } from './facts.ts';
 
 /** The frontends that a target names. A node port answers on each address of the node, on loopback addresses where rules serve it. */
@@ -40,15 +48,12 @@ export function atLoopback(
 
 const isSameFamily = ({ family }: Frontend, address: string): boolean => (family === 'ipv6') === address.includes(':');
 
+/** What identifies a frontend. */
+export type FrontendPlace = Pick<Frontend, 'address' | 'port' | 'protocol'>;
+
 /** `10.96.0.10:80/tcp`, of a node port `node port 30080/tcp`. */
-export const printFrontendOf = ({
-  address,
-  port,
-  protocol,
-}: Pick<Frontend, 'address' | 'port' | 'protocol'>): string =>
-  address === undefined
-    ? `node port ${port}/${protocol}`
-    : `${address.includes(':') ? `[${address}]` : address}:${port}/${protocol}`;
+export const printFrontendOf = ({ address, port, protocol }: FrontendPlace): string =>
+  `${address === undefined ? `node port ${port}` : printEndpoint(address, port)}/${protocol}`;
 
 /** The address of `10.244.1.5:8080` or `[fd00::5]:8080`. */
 export const addressOfEndpoint = (endpoint: string): string =>

@@ -5,20 +5,13 @@ export interface PreflightFinding {
   readonly todo: string;
 }
 
-const nothing = 'nothing to do';
+const finding = (
+  level: PreflightFinding['level'],
+  what: string,
+  seen: string,
+  todo = 'nothing to do',
+): PreflightFinding => ({ level, what: `${what} (${seen})`, todo });
 
-export const good = (what: string, seen: string): PreflightFinding => ({
-  level: 'good',
-  what: `${what} (${seen})`,
-  todo: nothing,
-});
-export const note = (what: string, seen: string, todo: string): PreflightFinding => ({
-  level: 'note',
-  what: `${what} (${seen})`,
-  todo,
-});
-export const bad = (what: string, seen: string, todo: string): PreflightFinding => ({
-  level: 'bad',
-  what: `${what} (${seen})`,
-  todo,
-});
+export const good = (what: string, seen: string): PreflightFinding => finding('good', what, seen);
+export const note = (what: string, seen: string, todo: string): PreflightFinding => finding('note', what, seen, todo);
+export const bad = (what: string, seen: string, todo: string): PreflightFinding => finding('bad', what, seen, todo);

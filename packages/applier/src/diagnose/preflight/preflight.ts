@@ -298,7 +298,7 @@ async function ownerFindings(
   const others = countNames(foreignProxyChains(observed, {}));
   const left = mayStay || others === 0 ? await findProxy(kernel, takesOver, [], []) : {};
   if ('problems' in left) return [proxy, ...left.problems.map(({ message, hint }) => bad('kube-proxy', message, hint))];
-  return [proxy, chainFinding(others, running, { takesOver, beside: mayStay })];
+  return [proxy, chainFinding(others, running, { takesOver, mayStay })];
 }
 
 const lostState = (what: string, seen: string): PreflightFinding => bad(what, seen, recoverHint);
@@ -317,7 +317,7 @@ const noForeignChains = good(foreignChains, 'none');
 function chainFinding(
   count: number,
   running: readonly number[],
-  { takesOver, beside: mayStay }: { readonly takesOver: boolean; readonly beside: boolean },
+  { takesOver, mayStay }: { readonly takesOver: boolean; readonly mayStay: boolean },
 ): PreflightFinding {
   if (count === 0) return noForeignChains;
   if (takesOver)

@@ -51,7 +51,7 @@ interface Checked {
 }
 
 function checksOf(target: ExaminedTarget, facts: Facts): Checked {
-  const own = sluicedChecks(facts, target);
+  const own = [...sluicedChecks(facts, target)];
   const { desired } = facts;
   if (!desired) return { findings: own, unread: [] };
   const frontends = frontendsOf(target, desired, facts.interfaces ?? []);

@@ -5,29 +5,29 @@ import { removal } from '../meetings.ts';
 import { translatesFirst } from '../packets.ts';
 
 /** Desired against observed, and other writers of rules. */
-export function kernelState(desired: DesiredFacts, facts: Facts): readonly Finding[] {
-  return [...differenceChecks(desired, facts), ...proxyChecks(desired, facts)];
+export function* kernelState(desired: DesiredFacts, facts: Facts): Iterable<Finding> {
+  yield* differenceChecks(desired, facts);
+  yield* proxyChecks(desired, facts);
 }
 
-function differenceChecks(desired: DesiredFacts, facts: Facts): readonly Finding[] {
+function* differenceChecks(desired: DesiredFacts, facts: Facts): Iterable<Finding> {
   const { differences = [], sluiced } = facts;
   // During a change the kernel holds more than the active generation.
-  if (sluiced.open !== undefined) return [];
+  if (sluiced.open !== undefined) return;
   const sysctls = differences.filter((one) => /sysctl|hash/i.test(one));
   const hidden = [...hiddenTables(desired, facts), ...unprintedTables(facts)];
   const unprinted = differences.filter((one) => hidden.some(({ table }) => one.startsWith(`${table}: `)));
   const rules = differences.filter((one) => !sysctls.includes(one) && !unprinted.includes(one));
   const fix = sluiced.isDaemonRunning ? 'journalctl -u sluiced -n 50' : 'systemctl start sluiced';
-  const found: Finding[] = [];
   if (rules.length > 0)
-    found.push({
+    yield {
       code: 'RULES_DIFFER',
       certainty: 'certain',
       evidence: [`mode ${desired.mode}: ${rules.length} steps would repair it`, ...rules],
       fix,
-    });
+    };
   else if (unprinted.length > 0)
-    found.push({
+    yield {
       code: 'TABLE_NOT_PRINTED',
       certainty: 'likely',
       evidence: [
@@ -38,9 +38,8 @@ function differenceChecks(desired: DesiredFacts, facts: Facts): readonly Finding
         'whether rules of Sluice are missing there cannot be known; give the program that wrote it a table of its own',
       ],
       fix: hidden[0]?.chain ? `nft -a list chain ${hidden[0].chain}` : 'nft -a list ruleset',
-    });
-  if (sysctls.length > 0) found.push({ code: 'SYSCTL_DIFFERS', certainty: 'certain', evidence: sysctls, fix });
-  return found;
+    };
+  if (sysctls.length > 0) yield { code: 'SYSCTL_DIFFERS', certainty: 'certain', evidence: sysctls, fix };
 }
 
 interface HiddenTable {
@@ -74,26 +73,25 @@ function hiddenTables({ mode, store }: DesiredFacts, { tables = [], nftTables = 
   });
 }
 
-function proxyChecks(
+function* proxyChecks(
   desired: DesiredFacts,
   { kubeProxies = [], tables = [], nftTables = [], interfaces = [] }: Facts,
-): readonly Finding[] {
-  const found: Finding[] = [];
+): Iterable<Finding> {
+  const jumpsIn = (table: SavedTable): readonly Leftover[] =>
+    proxyJumps(table, desired).map((rule) => ({ evidence: placed(table, rule), fix: removal(table, rule) }));
+  const evidenceOf = (all: readonly Leftover[]): readonly string[] => all.map(({ evidence }) => evidence);
   if (kubeProxies.length > 0)
-    found.push({
+    yield {
       code: 'KUBE_PROXY_RUNNING',
       // Beside layout tree a kube-proxy may run for a trial, as long as it is not restarted.
       certainty: isTree(desired.state) ? 'likely' : 'certain',
-      evidence: [
-        `process ${kubeProxies.join(', ')} is kube-proxy`,
-        ...tables.flatMap((table) => proxyJumps(table, desired).map((rule) => placed(table, rule))),
-      ],
+      evidence: [`process ${kubeProxies.join(', ')} is kube-proxy`, ...evidenceOf(tables.flatMap(jumpsIn))],
       fix: 'kubectl -n kube-system get daemonset kube-proxy',
-    });
+    };
   // `kube-proxy --cleanup` also empties chains and virtual servers that Sluice has under kube-proxy's names.
   // Sluice's table of mode nftables translates before any chain of iptables: jumps there have no packets of its Services.
   const isFirst = translatesFirst(desired);
-  const left = [
+  const left: readonly Leftover[] = [
     ...nftTables.flatMap(({ family, name }) =>
       name === 'kube-proxy'
         ? { evidence: `nft table ${family} kube-proxy`, fix: `nft delete table ${family} kube-proxy` }
@@ -104,47 +102,34 @@ function proxyChecks(
         ? { evidence: 'interface kube-ipvs0', fix: 'ip link delete kube-ipvs0' }
         : [],
     ),
-    ...tables.flatMap((table) =>
-      table.store === desired.store && !isFirst
-        ? proxyJumps(table, desired).map((rule) => ({ evidence: placed(table, rule), fix: removal(table, rule) }))
-        : [],
-    ),
+    ...tables.flatMap((table) => (table.store === desired.store && !isFirst ? jumpsIn(table) : [])),
   ];
-  const [first] = left;
-  if (first)
-    found.push({
-      code: 'KUBE_PROXY_LEFTOVERS',
-      certainty: 'certain',
-      evidence: left.map(({ evidence }) => evidence),
-      fix: first.fix,
-    });
-  const harmless = isFirst
-    ? tables.flatMap((table) =>
-        proxyJumps(table, desired).map((rule) => [placed(table, rule), removal(table, rule)] as const),
-      )
-    : [];
-  const [firstJump] = harmless;
-  if (firstJump)
-    found.push({
+  if (left[0])
+    yield { code: 'KUBE_PROXY_LEFTOVERS', certainty: 'certain', evidence: evidenceOf(left), fix: left[0].fix };
+  const harmless = isFirst ? tables.flatMap(jumpsIn) : [];
+  if (harmless[0])
+    yield {
       code: 'KUBE_PROXY_LEFTOVERS',
       certainty: 'note',
-      evidence: [
-        ...harmless.map(([rule]) => rule),
-        'no packet of a Service takes them: mode nftables translates before',
-      ],
-      fix: firstJump[1],
-    });
+      evidence: [...evidenceOf(harmless), 'no packet of a Service takes them: mode nftables translates before'],
+      fix: harmless[0].fix,
+    };
   const other = tables
     .filter(({ store }) => store !== desired.store && !isFirst)
     .flatMap((table) => [...proxyJumps(table, desired), ...sluiceJumps(table)].map((rule) => placed(table, rule)));
   if (other.length > 0)
-    found.push({
+    yield {
       code: 'RULES_IN_BOTH_STORES',
       certainty: 'certain',
       evidence: other,
       fix: `sluiced backend ${desired.store}`,
-    });
-  return found;
+    };
+}
+
+/** What a kube-proxy left, and a command that removes it. */
+interface Leftover {
+  readonly evidence: string;
+  readonly fix: string;
 }
 
 /** Jumps to a kube-proxy's chains that come before Sluice's, or stand where Sluice has none, and lead somewhere. */

@@ -7,26 +7,23 @@ import { addressOfEndpoint, atLoopback, printFrontendOf } from '../target.ts';
 const mtuMin = 1280;
 
 /** Forwarding, routes, next hops, interfaces and what the kernel counted. */
-export function networkChecks(
+export function* networkChecks(
   target: ExaminedTarget,
   frontends: readonly Frontend[],
   desired: DesiredFacts,
   facts: Facts,
-): readonly Finding[] {
+): Iterable<Finding> {
   const served = frontends.filter(({ endpoints }) => endpoints.length > 0);
-  const families = [...new Set(served.map(({ family }) => family))];
   const endpoints = new Set(served.flatMap((one) => one.endpoints.map(({ text }) => addressOfEndpoint(text))));
-  return [
-    ...families.flatMap((family) => forwardingChecks(family, endpoints, facts)),
-    ...routeChecks(served, endpoints, facts),
-    ...neighbourChecks(endpoints, facts),
-    ...mtuChecks(target, endpoints, facts),
-    ...reversePathChecks(facts),
-    ...nodeAddressChecks(target, served, desired, facts),
-    ...portChecks(target, served, facts),
-    ...hairpinChecks(target, endpoints, facts),
-    ...bridgeChecks(endpoints, facts),
-  ];
+  for (const family of new Set(served.map((one) => one.family))) yield* forwardingChecks(family, endpoints, facts);
+  yield* routeChecks(served, endpoints, facts);
+  yield* neighbourChecks(endpoints, facts);
+  yield* mtuChecks(target, endpoints, facts);
+  yield* reversePathChecks(facts);
+  yield* nodeAddressChecks(target, served, desired, facts);
+  yield* portChecks(target, served, facts);
+  yield* hairpinChecks(target, endpoints, facts);
+  yield* bridgeChecks(endpoints, facts);
 }
 
 /** The addresses of all endpoints, each once. */
@@ -34,91 +31,75 @@ type EndpointAddresses = ReadonlySet<string>;
 
 const familyOf = (address: string): Family => (address.includes(':') ? 'ipv6' : 'ipv4');
 
-function forwardingChecks(family: Family, endpoints: EndpointAddresses, facts: Facts): readonly Finding[] {
+function* forwardingChecks(family: Family, endpoints: EndpointAddresses, facts: Facts): Iterable<Finding> {
   const { sysctls } = facts;
-  if (!sysctls) return [];
-  const version = family === 'ipv4' ? 'ipv4' : 'ipv6';
   const own = new Set(localAddresses(facts));
   const isOnlyHere = [...endpoints].every((one) => familyOf(one) !== family || own.has(one));
-  if (isOnlyHere) return [];
-  if (family === 'ipv6' && sysctls.get('net/ipv6/conf/all/disable_ipv6') === '1')
-    return [
-      {
-        code: 'IPV6_OFF',
-        certainty: 'certain',
-        evidence: ['net.ipv6.conf.all.disable_ipv6 is 1'],
-        fix: 'sysctl -w net.ipv6.conf.all.disable_ipv6=0',
-      },
-    ];
+  if (!sysctls || isOnlyHere) return;
+  if (family === 'ipv6' && sysctls.get('net/ipv6/conf/all/disable_ipv6') === '1') {
+    const key = 'net.ipv6.conf.all.disable_ipv6';
+    yield { code: 'IPV6_OFF', certainty: 'certain', evidence: [`${key} is 1`], fix: `sysctl -w ${key}=0` };
+    return;
+  }
   const general = family === 'ipv4' ? 'net/ipv4/ip_forward' : 'net/ipv6/conf/all/forwarding';
   if (sysctls.get(general) === '0') {
     const key = general.replaceAll('/', '.');
-    return [{ code: 'FORWARDING_OFF', certainty: 'certain', evidence: [`${key} is 0`], fix: `sysctl -w ${key}=1` }];
+    yield { code: 'FORWARDING_OFF', certainty: 'certain', evidence: [`${key} is 0`], fix: `sysctl -w ${key}=1` };
+    return;
   }
   const used = new Set(
-    (facts.routes ?? []).flatMap(({ dev, to }) =>
-      dev !== undefined && to.includes(':') === (family === 'ipv6') ? [dev] : [],
-    ),
+    (facts.routes ?? []).flatMap(({ dev, to }) => (dev !== undefined && familyOf(to) === family ? [dev] : [])),
   );
-  return [...used].flatMap((name): Finding[] => {
-    const key = `net/${version}/conf/${name}/forwarding`;
-    if (name === 'lo' || sysctls.get(key) !== '0') return [];
-    // A dot in an interface's name would end the key.
-    return [
-      {
-        code: 'FORWARDING_OFF',
-        certainty: 'certain',
-        about: name,
-        evidence: [`${key.replaceAll('/', '.')} is 0`],
-        fix: `sysctl -w ${key}=1`,
-      },
-    ];
-  });
+  for (const name of used) {
+    const key = `net/${family}/conf/${name}/forwarding`;
+    if (name === 'lo' || sysctls.get(key) !== '0') continue;
+    yield {
+      code: 'FORWARDING_OFF',
+      certainty: 'certain',
+      about: name,
+      evidence: [`${key.replaceAll('/', '.')} is 0`],
+      // A dot in an interface's name would end the key.
+      fix: `sysctl -w ${key}=1`,
+    };
+  }
 }
 
-function routeChecks(
+function* routeChecks(
   served: readonly Frontend[],
   endpoints: EndpointAddresses,
   { routes = [], interfaces = [] }: Facts,
-): readonly Finding[] {
+): Iterable<Finding> {
   const vips = new Set(served.flatMap(({ address }) => address ?? []));
-  return routes.flatMap((route): Finding[] => {
-    if (route.dev !== undefined) {
-      const found = interfaces.find(({ name }) => name === route.dev);
-      if (!found || found.isUp || !endpoints.has(route.to)) return [];
-      return [
-        {
+  // A node without any route to clients outside of the cluster has none back either.
+  const isReached = (address: string): boolean =>
+    routes.some(({ to, from, dev }) => to === address && from === undefined && dev !== undefined);
+  for (const route of routes) {
+    const { to, from, dev, why = 'no route' } = route;
+    const isEndpoint = endpoints.has(to);
+    if (dev !== undefined) {
+      const isDown = interfaces.some(({ name, isUp }) => name === dev && !isUp);
+      if (isDown && isEndpoint)
+        yield {
           code: 'INTERFACE_DOWN',
           certainty: 'certain',
-          about: route.dev,
-          evidence: [`the route to endpoint ${route.to} uses ${route.dev}, which is down`],
-          fix: `ip link set ${route.dev} up`,
-        },
-      ];
+          about: dev,
+          evidence: [`the route to endpoint ${to} uses ${dev}, which is down`],
+          fix: `ip link set ${dev} up`,
+        };
+      continue;
     }
-    const what = endpoints.has(route.to)
-      ? `endpoint ${route.to}`
-      : vips.has(route.to)
-        ? `the Service's address ${route.to}`
-        : route.to;
-    if (route.from === undefined && !endpoints.has(route.to) && !vips.has(route.to)) return [];
-    // A node without any route to clients outside of the cluster has none back either.
-    if (
-      route.from !== undefined &&
-      !routes.some(({ to, from: source, dev }) => to === route.to && source === undefined && dev !== undefined)
-    )
-      return [];
-    const from = route.from === undefined ? '' : ` for replies from ${route.from}`;
-    return [
-      {
-        code: 'NO_ROUTE',
-        certainty: 'certain',
-        about: `${route.to}${from}`,
-        evidence: [`ip route get ${printQuestion(route)}: ${route.why ?? 'no route'}`, `no route to ${what}${from}`],
-        fix: `ip ${route.to.includes(':') ? '-6 ' : ''}route show match ${route.to}`,
-      },
-    ];
-  });
+    const isVip = vips.has(to);
+    if (from === undefined ? !isEndpoint && !isVip : !isReached(to)) continue;
+    const what = isEndpoint ? `endpoint ${to}` : isVip ? `the Service's address ${to}` : to;
+    const replies = from === undefined ? '' : ` for replies from ${from}`;
+    yield {
+      code: 'NO_ROUTE',
+      certainty: 'certain',
+      about: `${to}${replies}`,
+      evidence: [`ip route get ${printQuestion(route)}: ${why}`, `no route to ${what}${replies}`],
+      fix: `ip ${to.includes(':') ? '-6 ' : ''}route show match ${to}`,
+    };
+  }
 }
 
 /** As `ip route get` takes it: `10.244.1.5 from 10.244.1.6 iif cali1`. */
@@ -161,11 +142,11 @@ function neighbourChecks(
 }
 
 /** A route through an interface that takes less than pods send, and packets that did not fit. */
-function mtuChecks(
+function* mtuChecks(
   target: ExaminedTarget,
   endpoints: EndpointAddresses,
   { routes = [], interfaces = [], counters }: Facts,
-): readonly Finding[] {
+): Iterable<Finding> {
   const used = new Set(
     routes.flatMap(({ to, dev, iif }) => (dev !== undefined && iif === undefined && endpoints.has(to) ? [dev] : [])),
   );
@@ -174,98 +155,88 @@ function mtuChecks(
     ...interfaces.filter(({ name }) => name !== 'lo' && name !== ipvsInterface).map(({ mtu }) => mtu),
   );
   const failed = (counters?.fragmentsFailed ?? 0) + (counters?.packetsTooBig ?? 0);
-  return interfaces.flatMap(({ name, mtu }): Finding[] => {
-    if (!used.has(name) || name === 'lo' || (mtu >= mtuMin && (mtu >= largest || failed === 0))) return [];
-    const isCertain = mtu < mtuMin;
-    return [
-      {
-        code: 'MTU_TOO_SMALL',
-        // Path MTU discovery usually copes: a cause only where a Service is in question.
-        certainty: isCertain ? 'certain' : target.kind === 'all' ? 'note' : 'likely',
-        about: name,
-        evidence: [
-          `${name} has MTU ${mtu}, other interfaces have up to ${largest}`,
-          `${failed} packets did not fit through an interface`,
-        ],
-        fix: `ip link set ${name} mtu ${largest}`,
-      },
-    ];
-  });
+  for (const { name, mtu } of interfaces) {
+    if (!used.has(name) || name === 'lo' || (mtu >= mtuMin && (mtu >= largest || failed === 0))) continue;
+    yield {
+      code: 'MTU_TOO_SMALL',
+      // Path MTU discovery usually copes: a cause only where a Service is in question.
+      certainty: mtu < mtuMin ? 'certain' : target.kind === 'all' ? 'note' : 'likely',
+      about: name,
+      evidence: [
+        `${name} has MTU ${mtu}, other interfaces have up to ${largest}`,
+        `${failed} packets did not fit through an interface`,
+      ],
+      fix: `ip link set ${name} mtu ${largest}`,
+    };
+  }
 }
 
 /** Fewer, or a smaller share, come from scans with forged sources, which every node with a public address sees. */
 const reversePathMin = 3;
 const reversePathShareMin = 0.001;
 
-function reversePathChecks({ sysctls, counters, interfaces = [] }: Facts): readonly Finding[] {
+function* reversePathChecks({ sysctls, counters, interfaces = [] }: Facts): Iterable<Finding> {
   const { reversePathFilter: dropped = 0, received = 0 } = counters ?? {};
-  if (dropped < reversePathMin || !sysctls) return [];
+  if (dropped < reversePathMin || !sysctls) return;
   const general = Number(sysctls.get('net/ipv4/conf/all/rp_filter') ?? 0);
   const strict = interfaces.filter(
     ({ name }) => Math.max(general, Number(sysctls.get(`net/ipv4/conf/${name}/rp_filter`) ?? 0)) === 1,
   );
-  if (strict.length === 0) return [];
-  return [
-    {
-      code: 'REVERSE_PATH_FILTER',
-      certainty: dropped >= received * reversePathShareMin ? 'likely' : 'note',
-      evidence: [
-        `the kernel dropped ${dropped} packets by the reverse path filter (IPReversePathFilter)`,
-        `rp_filter is strict on ${strict.map(({ name }) => name).join(', ')}`,
-      ],
-      fix: 'sysctl -w net.ipv4.conf.all.rp_filter=2',
-    },
-  ];
+  if (strict.length === 0) return;
+  yield {
+    code: 'REVERSE_PATH_FILTER',
+    certainty: dropped >= received * reversePathShareMin ? 'likely' : 'note',
+    evidence: [
+      `the kernel dropped ${dropped} packets by the reverse path filter (IPReversePathFilter)`,
+      `rp_filter is strict on ${strict.map(({ name }) => name).join(', ')}`,
+    ],
+    fix: 'sysctl -w net.ipv4.conf.all.rp_filter=2',
+  };
 }
 
-function nodeAddressChecks(
+function* nodeAddressChecks(
   target: ExaminedTarget,
   served: readonly Frontend[],
   { nodeAddresses }: DesiredFacts,
   facts: Facts,
-): readonly Finding[] {
+): Iterable<Finding> {
   const own = new Set(localAddresses(facts));
-  if (!facts.interfaces) return [];
+  if (!facts.interfaces) return;
   const usesNodePorts = served.some(({ address }) => address === undefined || nodeAddresses.includes(address));
-  const used = new Set(served.map(({ family }) => family));
-  return nodeAddresses.flatMap((address): Finding[] =>
-    own.has(address) || !used.has(address.includes(':') ? 'ipv6' : 'ipv4')
-      ? []
-      : [
-          {
-            code: 'NODE_ADDRESS_MISSING',
-            certainty: usesNodePorts || target.kind === 'all' ? 'certain' : 'note',
-            about: address,
-            evidence: [`the bundle says that this node has ${address}; its interfaces have ${[...own].join(', ')}`],
-            fix: 'kubectl get nodes -o wide',
-          },
-        ],
-  );
+  for (const address of nodeAddresses) {
+    if (own.has(address) || !served.some(({ family }) => family === familyOf(address))) continue;
+    yield {
+      code: 'NODE_ADDRESS_MISSING',
+      certainty: usesNodePorts || target.kind === 'all' ? 'certain' : 'note',
+      about: address,
+      evidence: [`the bundle says that this node has ${address}; its interfaces have ${[...own].join(', ')}`],
+      fix: 'kubectl get nodes -o wide',
+    };
+  }
 }
 
-function portChecks(target: ExaminedTarget, served: readonly Frontend[], facts: Facts): readonly Finding[] {
+function* portChecks(target: ExaminedTarget, served: readonly Frontend[], facts: Facts): Iterable<Finding> {
   const { listeners = [], sysctls } = facts;
   const nodePorts = served.filter(({ address, kind }) => address === undefined && kind !== 'health-check');
-  const found: Finding[] = [];
   for (const frontend of nodePorts) {
     const listener = listeners.find(
       (one) => one.protocol === frontend.protocol && one.port === frontend.port && meetsRules(one, facts),
     );
     if (listener)
-      found.push({
+      yield {
         code: 'LISTENER_ON_NODE_PORT',
         certainty: 'likely',
         about: `${frontend.service ?? ''} ${printFrontendOf(frontend)}`.trim(),
         evidence: [`${listener.program} listens on ${listener.address}:${listener.port}/${listener.protocol}`],
         fix: `ss -Hlnp sport = :${listener.port}`,
-      });
+      };
   }
   const [from = 0, to = 0] = (sysctls?.get('net/ipv4/ip_local_port_range') ?? '').split(/\s+/).map(Number);
   const reserved = sysctls?.get('net/ipv4/ip_local_reserved_ports') ?? '';
   const inside = nodePorts.filter(({ port }) => port >= from && port <= to && !isReserved(reserved, port));
   const [first] = inside;
   if (first)
-    found.push({
+    yield {
       code: 'PORT_RANGE_OVERLAPS',
       // Common, and rarely harmful: a cause only where a Service is in question.
       certainty: target.kind === 'all' ? 'note' : 'likely',
@@ -274,8 +245,7 @@ function portChecks(target: ExaminedTarget, served: readonly Frontend[], facts: 
         `net.ipv4.ip_local_port_range is ${from} to ${to}, and ${inside.map(printFrontendOf).slice(0, 3).join(', ')} ${inside.length === 1 ? 'lies' : 'lie'} within: replies to such a connection of this node may be taken for the Service's`,
       ],
       fix: `sysctl -w net.ipv4.ip_local_port_range="32768 60999"`,
-    });
-  return found;
+    };
 }
 
 /** Where rules leave a loopback address alone, its program gets the connections. Another one than `sluiced` there has its alarm. */

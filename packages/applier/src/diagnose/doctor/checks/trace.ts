@@ -12,20 +12,18 @@ const legacyLine = /^TRACE: ([a-z]+):(\S+):(rule|return|policy):(\d+) /;
  * What dropped the doctor's own packet, by its trace: also rules with marks, sets and limits, which nothing else here judges. Sluice's own
  * rules drop what has no endpoint, which other checks explain.
  */
-export function traceChecks(
+export function* traceChecks(
   about: string,
   live: LiveFacts | undefined,
   desired: Pick<DesiredFacts, 'mode' | 'store'>,
   tables: Facts['tables'] = [],
-): readonly Finding[] {
-  const found = live
-    ? (dropOfNft(live.trace) ?? dropOfKnownLegacy(live, tables) ?? dropOfLegacy(live, desired))
-    : undefined;
-  if (!found) return [];
-  const evidence = [`${found.rule} dropped a packet of this node to ${live?.traced ?? about}`, ...ownedBy(found.owner)];
-  return [
-    { code: 'FOREIGN_DROP', certainty: 'certain', about: found.rule, evidence, fix: found.owner?.inspect ?? found.fix },
-  ];
+): Iterable<Finding> {
+  if (!live) return;
+  const found = dropOfNft(live.trace) ?? dropOfKnownLegacy(live, tables) ?? dropOfLegacy(live, desired);
+  if (!found) return;
+  const { rule, fix, owner } = found;
+  const evidence = [`${rule} dropped a packet of this node to ${live.traced ?? about}`, ...ownedBy(owner)];
+  yield { code: 'FOREIGN_DROP', certainty: 'certain', about: rule, evidence, fix: owner?.inspect ?? fix };
 }
 
 interface Dropped {
@@ -36,16 +34,13 @@ interface Dropped {
 
 function dropOfNft(trace: readonly string[]): Dropped | undefined {
   for (const line of trace) {
-    const [, family = '', table = '', chain = '', rule, policy] = nftLine.exec(line) ?? [];
+    const [, family = '', table = '', chain = '', rule = '', policy] = nftLine.exec(line) ?? [];
     if (family === '' || (family === 'inet' && table === 'sluice') || isOwn(chain)) continue;
-    const what = policy === undefined ? `rule ${rule ?? ''}` : 'policy drop';
+    const isRule = policy === undefined;
     return {
-      rule: `nft ${family} ${table} ${chain} ${what}`,
-      owner: ownerOf({ table: 'nftables', chain: `${table} ${chain}`, rule: rule ?? '' }),
-      fix:
-        policy === undefined
-          ? `nft -a list chain ${family} ${table} ${chain}`
-          : `nft list chain ${family} ${table} ${chain}`,
+      rule: `nft ${family} ${table} ${chain} ${isRule ? `rule ${rule}` : 'policy drop'}`,
+      owner: ownerOf({ table: 'nftables', chain: `${table} ${chain}`, rule }),
+      fix: `nft ${isRule ? '-a ' : ''}list chain ${family} ${table} ${chain}`,
     };
   }
   return undefined;
