@@ -2,7 +2,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
-import { kubeProxyMetrics } from '../packages/applier/src/observe/status/kube-proxy-metrics.ts';
+import { kubeProxyMetrics } from '../tools/docs/kube-proxy-metrics.ts';
 import type { Status } from '../packages/applier/src/observe/status/status.ts';
 import { Metrics } from '../packages/renderer/src/commands/watch/metrics.ts';
 import { newest } from './parity/binaries.ts';
@@ -24,7 +24,7 @@ test('a node exports those with the same meaning, and no other of kube-proxy', a
 
 test('a metric that answers for one of kube-proxy is exported', async () => {
   const all = new Set([...(await exported(status)), ...(await exported(new Metrics()))]);
-  const answers = Object.values(kubeProxyMetrics).flatMap((fate) => (fate.kind === 'own' ? [fate.name] : []));
+  const answers = Object.values(kubeProxyMetrics).flatMap((one) => (one.kind === 'own' ? [one.name] : []));
   expect(answers.filter((name) => !all.has(name))).toEqual([]);
 });
 

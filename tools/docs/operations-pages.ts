@@ -1,5 +1,5 @@
 import { type Alarm, alarms, formerAlarmCodes } from '../../packages/applier/src/observe/status/alarms.ts';
-import { kubeProxyMetrics, type MetricFate } from '../../packages/applier/src/observe/status/kube-proxy-metrics.ts';
+import { kubeProxyMetrics, type MetricAnswer } from './kube-proxy-metrics.ts';
 import { cell } from './markdown.ts';
 
 /** The page of all alarms. */
@@ -79,7 +79,7 @@ function metricTable(metrics: readonly Metric[]): string {
 /** The page of what becomes of each metric of kube-proxy. */
 export function kubeProxyMetricPage(): string {
   const rows = Object.entries(kubeProxyMetrics).map(
-    ([name, fate]) => `| \`${name}\` | **${fate.kind}**${cell(textOf(fate))} |\n`,
+    ([name, answer]) => `| \`${name}\` | **${answer.kind}**${cell(textOf(answer))} |\n`,
   );
   return `# Metrics of kube-proxy
 
@@ -97,13 +97,13 @@ ${rows.join('')}`;
 }
 
 /** What follows the kind. */
-function textOf(fate: MetricFate): string {
-  switch (fate.kind) {
+function textOf(answer: MetricAnswer): string {
+  switch (answer.kind) {
     case 'same':
-      return fate.note === undefined ? '' : `: ${fate.note}`;
+      return answer.note === undefined ? '' : `: ${answer.note}`;
     case 'own':
-      return `: \`${fate.name}\`${fate.note === undefined ? '' : `; ${fate.note}`}`;
+      return `: \`${answer.name}\`${answer.note === undefined ? '' : `; ${answer.note}`}`;
     case 'none':
-      return `: ${fate.why}`;
+      return `: ${answer.why}`;
   }
 }

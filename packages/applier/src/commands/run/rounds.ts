@@ -119,7 +119,7 @@ function clientCount(parts: CountDependencies): () => Promise<void> {
   let isRaised = false;
   return paced(parts, paces.affinity, async (cost) => {
     const fills = await session.affinityFills(cost);
-    status.affinity(fills);
+    status.metrics.affinity(fills);
     const why = affinityAlarm(fills, isRaised);
     isRaised = why !== undefined;
     alarm(why);

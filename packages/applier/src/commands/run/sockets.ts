@@ -64,7 +64,7 @@ export class Sockets {
       journal: session.journal,
       monotonicMs,
       failed: lastingAlarm('LOCALHOST_PORT', status, log),
-      counted: (open, failures) => status.localhost(open, failures),
+      counted: (open, failures) => status.metrics.localhost(open, failures),
     });
     this.health = new ActiveHealth({
       node: config.node,

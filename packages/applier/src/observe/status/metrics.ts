@@ -1,10 +1,19 @@
-import { differing, emptyTable, families, type Family, tableNames, type TableProgram } from '@sluice/netfilter';
+import {
+  differing,
+  emptyTable,
+  families,
+  type Family,
+  planeOf,
+  tableNames,
+  type TableProgram,
+} from '@sluice/netfilter';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { limits } from '../../limits.ts';
 import { nodePlaneOf } from '../../apply/planes/planes.ts';
 import type { Outcome } from '../../ports/outcome.ts';
 import type { Generation } from '../../ports/journal.ts';
 import { familiesOf, type NodeState, tableOf } from '../../ports/node-state.ts';
+import type { ProxyView } from './kube-proxy-ports.ts';
 
 const familyLabel = { ipv4: 'IPv4', ipv6: 'IPv6' } as const;
 
@@ -28,6 +37,8 @@ export class ProxyMetrics {
   readonly #counted = new Map<string, { readonly chains: TableProgram['chains']; readonly rules: number }>();
   /** By label of a family, when it was synced last, in milliseconds since 1970. */
   readonly #synced = new Map<string, number>();
+  /** That of the active generation. */
+  mode: ProxyView['mode'];
 
   /** @param nowMs the time of day */
   constructor(registry: Registry, nowMs: () => number) {
@@ -90,8 +101,9 @@ export class ProxyMetrics {
     return this.#synced;
   }
 
-  /** Counts the rules of the active generation. */
+  /** Takes the active generation, and counts its rules. */
   activate(generation: Generation | undefined): void {
+    this.mode = generation && planeOf(generation.state).mode;
     this.#rules.reset();
     this.#written.reset();
     for (const family of generation ? familiesOf(generation.state) : []) {
@@ -129,6 +141,17 @@ function rulesOfChanged(
   }
   return { more: has - had, written: has };
 }
+
+/** A gauge that is computed when it is asked for. */
+export const derived = (name: string, help: string, value: () => number, registers: Registry[] = []): Gauge =>
+  new Gauge({
+    name,
+    help,
+    registers,
+    collect() {
+      this.set(value());
+    },
+  });
 
 /** The node's memory that a scrape reads. */
 export interface NodeMemory {
@@ -179,15 +202,7 @@ export class TransactionMetrics {
       registers,
     });
     for (const kind of ['release', 'endpoints'] as const) this.#refused.inc({ kind }, 0);
-    const scraped = (name: string, help: string, value: () => number): Gauge =>
-      new Gauge({
-        name,
-        help,
-        registers,
-        collect() {
-          this.set(value());
-        },
-      });
+    const scraped = (name: string, help: string, value: () => number): Gauge => derived(name, help, value, registers);
     scraped('sluice_quarantined_versions', 'Quarantined versions, which are not applied again automatically', () =>
       memory.quarantined(),
     );

@@ -7,7 +7,7 @@ import type { FrontendConnections } from '../../ports/nftables/counts.ts';
 import type { Generation } from '../../ports/journal.ts';
 import type { SourceStatus } from '../../fetch/status-file.ts';
 import { type Outcome, partialOf } from '../../ports/outcome.ts';
-import { type NodeMemory, ProxyMetrics, TransactionMetrics } from './metrics.ts';
+import { derived, type NodeMemory, ProxyMetrics, TransactionMetrics } from './metrics.ts';
 import { StateSizes } from './state-sizes.ts';
 
 const when = {
@@ -71,15 +71,15 @@ export class StatusMetrics {
   readonly proxy: ProxyMetrics;
   transactions: TransactionMetrics | undefined;
   readonly #sizes: StateSizes;
-  readonly #traffic: TrafficMetrics;
+  readonly traffic: TrafficMetrics;
   readonly #outcomes = new Counter({
     name: 'sluice_outcomes_total',
     help: 'Bundles by outcome',
     labelNames: ['outcome'],
     registers: [],
   });
-  readonly #repairs = new Counter({ name: 'sluice_repairs_total', help: 'Drift repairs', registers: [] });
-  readonly #gauges: ReturnType<typeof gauges>;
+  readonly repairs = new Counter({ name: 'sluice_repairs_total', help: 'Drift repairs', registers: [] });
+  readonly gauges: ReturnType<typeof gauges>;
   readonly #duration = new Histogram({
     name: 'sluice_apply_duration_seconds',
     help: 'Time from a complete bundle to its outcome',
@@ -94,19 +94,19 @@ export class StatusMetrics {
   constructor(report: () => StatusFacts, nowMs: () => number) {
     this.proxy = new ProxyMetrics(this.registry, nowMs);
     this.#sizes = new StateSizes(this.registry);
-    this.#traffic = new TrafficMetrics(this.registry);
-    this.#gauges = gauges(report);
-    const { generation, alarm, ...later } = this.#gauges;
+    this.traffic = new TrafficMetrics(this.registry);
+    this.gauges = gauges(report);
+    const { generation, alarm, ...later } = this.gauges;
     const all: readonly Metric[] = [
       this.#outcomes,
-      this.#repairs,
+      this.repairs,
       generation,
       alarm,
       ...Object.values(later),
       this.#duration,
     ];
     for (const metric of all) this.registry.registerMetric(metric);
-    this.#gauges.build.set({ version }, 1);
+    this.gauges.build.set({ version }, 1);
   }
 
   /** Adds the metrics of this memory. @param nowMs the time of day */
@@ -115,54 +115,38 @@ export class StatusMetrics {
   }
 
   activate(generation: Generation | undefined): void {
-    this.#gauges.generation.set(generation?.number ?? -1);
-    this.#gauges.leftOut.set(generation?.partial?.services.length ?? 0);
+    this.gauges.generation.set(generation?.number ?? -1);
+    this.gauges.leftOut.set(generation?.partial?.services.length ?? 0);
     this.proxy.activate(generation);
     this.#sizes.activate(generation?.state);
   }
 
-  pending(isPending: boolean): void {
-    this.#gauges.pending.set(isPending ? 1 : 0);
-  }
-
-  signatures(policy: 'required' | 'none'): void {
-    this.#gauges.required.set(policy === 'required' ? 1 : 0);
-  }
-
-  protects(isOwned: boolean): void {
-    this.#gauges.owned.set(isOwned ? 1 : 0);
-  }
-
   localhost(open: number, failures: number): void {
-    this.#gauges.localhost.set(open);
-    this.#gauges.localhostFailures.set(failures);
+    this.gauges.localhost.set(open);
+    this.gauges.localhostFailures.set(failures);
   }
 
   affinity(fills: readonly AffinityFill[]): void {
     for (const { family, clients, size } of fills) {
-      this.#gauges.clients.set({ family }, clients);
-      this.#gauges.clientsMax.set({ family }, size);
+      this.gauges.clients.set({ family }, clients);
+      this.gauges.clientsMax.set({ family }, size);
     }
   }
 
   connections(frontends: readonly FrontendConnections[]): void {
-    const gauge = this.#gauges.connections;
+    const gauge = this.gauges.connections;
     // Others have most now.
     gauge.reset();
     for (const { frontend, connections } of frontends) gauge.set({ frontend }, connections);
   }
 
-  services(services: readonly ServiceConnections[], most: number): void {
-    this.#traffic.take(services, most);
-  }
-
   accepted({ serial, expires }: Accepted): void {
-    this.#gauges.serial.set(serial);
-    this.#gauges.expires.set(expires === undefined ? 0 : Date.parse(expires) / 1000);
+    this.gauges.serial.set(serial);
+    this.gauges.expires.set(expires === undefined ? 0 : Date.parse(expires) / 1000);
   }
 
   source({ attempted, succeeded, failures, bytes, serial, receipts }: SourceStatus): void {
-    const { sourceAttempt, sourceSuccess, sourceFailures, sourceBytes, sourceSerial, unsent } = this.#gauges;
+    const { sourceAttempt, sourceSuccess, sourceFailures, sourceBytes, sourceSerial, unsent } = this.gauges;
     sourceAttempt.set(Date.parse(attempted) / 1000);
     sourceSuccess.set(succeeded === null ? 0 : Date.parse(succeeded) / 1000);
     sourceFailures.set(failures);
@@ -171,25 +155,12 @@ export class StatusMetrics {
     unsent.set(receipts === null ? 0 : 1);
   }
 
-  /** @param wave 0: none */
-  waits(wave: number): void {
-    this.#gauges.waitingWave.set(wave);
-  }
-
-  staleFlows(connections: number): void {
-    this.#gauges.staleFlows.set(connections);
-  }
-
   ended(outcome: Outcome, seconds: number): void {
     const isPartial = outcome.kind === 'confirmed' && partialOf(outcome) !== undefined;
     this.#outcomes.inc({ outcome: isPartial ? 'partial' : outcome.kind });
     if (outcome.kind === 'same') this.transactions?.isIn();
     this.#duration.observe(seconds);
     this.proxy.synced(outcome, seconds);
-  }
-
-  repaired(): void {
-    this.#repairs.inc();
   }
 }
 
@@ -203,17 +174,6 @@ interface StatusFacts {
   readonly alarms: Readonly<Record<string, string>>;
   readonly rulesSeenSeconds: number;
 }
-
-/** One that is computed when it is asked for. */
-const derived = (name: string, help: string, value: () => number): Gauge =>
-  new Gauge({
-    name,
-    help,
-    registers: [],
-    collect() {
-      this.set(value());
-    },
-  });
 
 function gauges(report: () => StatusFacts) {
   const gauge = (name: string, help: string): Gauge => new Gauge({ name, help, registers: [] });

@@ -1,19 +1,17 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Accepted, Ineligibility } from '@sluice/bundle';
-import { compareText, planeOf, type Problem } from '@sluice/netfilter';
+import { compareText, type Problem } from '@sluice/netfilter';
 import type { Registry } from 'prom-client';
 import type { DrainState, DrainView } from '../../ports/drain.ts';
 import type { Imbalance } from '../../apply/counts/balance.ts';
 import type { ServiceConnections } from '../../apply/counts/most.ts';
 import type { ServiceReport, TrafficSummary } from '../../apply/counts/service-counts.ts';
-import type { AffinityFill } from '../../ports/nftables/affinity.ts';
 import type { FrontendConnections } from '../../ports/nftables/counts.ts';
 import type { SourceStatus } from '../../fetch/status-file.ts';
 import type { NftProtection } from '../../ports/nftables/ports.ts';
 import type { Generation } from '../../ports/journal.ts';
 import { describePartial, type Outcome } from '../../ports/outcome.ts';
 import { type AlarmCode, endsWithBundle, formerAlarmCodes, isUnhealthy, saysWrong } from './alarms.ts';
-import { Heartbeat } from './heartbeat.ts';
 import type { ProxyView } from './kube-proxy-ports.ts';
 import type { NodeMemory } from './metrics.ts';
 import type { RepairAt } from './repairs.ts';
@@ -105,8 +103,10 @@ export class Status {
   readonly #node: string;
   readonly #monotonicMs: () => number;
   readonly #nowMs: () => number;
-  readonly #heartbeat: Heartbeat;
-  readonly #metrics: StatusMetrics;
+  readonly #stallMs: number;
+  /** When the main loop made progress last. */
+  #beatMs: number;
+  readonly metrics: StatusMetrics;
   readonly #alarms = new Map<AlarmCode, string>([['NO_GENERATION', nothingKnown]]);
   readonly #notes = new Map<NoteCode, string>();
   #facts: ReportedFacts = {
@@ -127,7 +127,6 @@ export class Status {
     countedSeconds: null,
     traffic: null,
   };
-  #mode: ProxyView['mode'];
   #watched: Watched = { sight: () => ({ ageMs: 0, why: undefined }), slowTool: () => undefined };
 
   /**
@@ -138,17 +137,18 @@ export class Status {
     this.#node = node;
     this.#monotonicMs = monotonicMs;
     this.#nowMs = nowMs;
-    this.#heartbeat = new Heartbeat(monotonicMs, stallMs);
-    this.#metrics = new StatusMetrics(() => this.report(), nowMs);
+    this.#stallMs = stallMs;
+    this.#beatMs = monotonicMs();
+    this.metrics = new StatusMetrics(() => this.report(), nowMs);
   }
 
   get registry(): Registry {
-    return this.#metrics.registry;
+    return this.metrics.registry;
   }
 
   /** Adds the metrics of this memory. @param nowMs the time of day */
   remembers(memory: NodeMemory, nowMs: () => number): void {
-    this.#metrics.remembers(memory, this.#monotonicMs, nowMs);
+    this.metrics.remembers(memory, this.#monotonicMs, nowMs);
   }
 
   /** Makes health depend on how old the knowledge of the rules is, on tools that do not end, and answers to load balancers on a drain. */
@@ -158,26 +158,33 @@ export class Status {
 
   /** Takes an event of a transaction. */
   onEvent(event: string, details: Readonly<Record<string, unknown>>): void {
-    this.#metrics.transactions?.onEvent(event, details);
+    this.metrics.transactions?.onEvent(event, details);
     if (event === 'flows-healed') {
       this.clear('FLOWS_STALE');
-      this.#metrics.staleFlows(0);
+      this.metrics.gauges.staleFlows.set(0);
     }
     if (event !== 'flows-stale') return;
     const { connections, because } = details as { readonly connections?: number; readonly because: string };
-    this.#metrics.staleFlows(connections ?? 1);
+    this.metrics.gauges.staleFlows.set(connections ?? 1);
     const what = `Cannot forget ${connections === undefined ? '' : `${connections} `}connections to removed endpoints yet: ${because}`;
     this.raise('FLOWS_STALE', `${what}; UDP clients keep using those endpoints for as long as they send`);
   }
 
   /** Marks progress of the main loop. */
   heartbeat(): void {
-    this.#heartbeat.beat();
+    this.#beatMs = this.#monotonicMs();
   }
 
   /** Whether the main loop makes progress. */
   get alive(): boolean {
-    return this.#heartbeat.stall === undefined;
+    return this.#stall === undefined;
+  }
+
+  /** Why it counts as stalled; undefined while it makes progress. */
+  get #stall(): string | undefined {
+    const silentMs = this.#monotonicMs() - this.#beatMs;
+    const seconds = Math.round(silentMs / 1000);
+    return silentMs < this.#stallMs ? undefined : `main loop has not made progress for ${seconds} s`;
   }
 
   /** Whether the rules in the kernel are known to be right, and kept so. */
@@ -192,21 +199,15 @@ export class Status {
   activate(generation: Generation | undefined): void {
     this.#facts = { ...this.#facts, generation: generation?.number ?? null, version: generation?.version ?? null };
     if (generation) this.clear('NO_GENERATION');
-    this.#mode = generation && planeOf(generation.state).mode;
     if (generation?.partial) this.raise('RELEASE_PARTIAL', describePartial(generation.partial));
     else this.clear('RELEASE_PARTIAL');
-    this.#metrics.activate(generation);
-  }
-
-  /** Node ports on ::1. @param open how many are @param failures how often one could not be opened */
-  localhost(open: number, failures: number): void {
-    this.#metrics.localhost(open, failures);
+    this.metrics.activate(generation);
   }
 
   /** Sets whether the kernel lacks the bundle of the directory. @param begins a change to it begins now */
   pending(isPending: boolean, begins = false): void {
-    this.#metrics.pending(isPending);
-    if (begins) this.#metrics.proxy.queued();
+    this.metrics.gauges.pending.set(isPending ? 1 : 0);
+    if (begins) this.metrics.proxy.queued();
   }
 
   /** A look at the bundle directory is finished. @param beganMs by the monotonic clock */
@@ -231,52 +232,47 @@ export class Status {
   /** Sets how the table of mode nftables is protected; undefined in other modes. */
   protects(protection: NftProtection | undefined): void {
     this.#facts = { ...this.#facts, protection: protection ?? null };
-    this.#metrics.protects(protection?.kind === 'owned');
+    this.metrics.gauges.owned.set(protection?.kind === 'owned' ? 1 : 0);
   }
 
   /** Sets the connections of the frontends that have most. */
   connections(frontends: readonly FrontendConnections[]): void {
     this.#facts = { ...this.#facts, connections: frontends };
-    this.#metrics.connections(frontends);
+    this.metrics.connections(frontends);
   }
 
   /** Sets the connections of the Services that have most. */
   services({ services, imbalances, seconds, traffic, most }: ServiceReport): void {
     this.#facts = { ...this.#facts, services, imbalances, countedSeconds: seconds, traffic };
-    this.#metrics.services(services, most);
-  }
-
-  /** Sets how many clients of session affinity mode nftables remembers. */
-  affinity(fills: readonly AffinityFill[]): void {
-    this.#metrics.affinity(fills);
+    this.metrics.traffic.take(services, most);
   }
 
   /** Sets the signature policy of the config. */
   signatures(policy: 'required' | 'none'): void {
     this.#facts = { ...this.#facts, signatures: policy };
-    this.#metrics.signatures(policy);
+    this.metrics.gauges.required.set(policy === 'required' ? 1 : 0);
   }
 
   /** Takes the accepted release in the directory; its alarms stay raised until the next one. */
   accepted(release: Accepted | undefined, alarms: readonly Problem[]): void {
     if (release === undefined) return;
     this.#facts = { ...this.#facts, release };
-    this.#metrics.accepted(release);
+    this.metrics.accepted(release);
     this.clear('RELEASE_EXPIRED', 'RELEASE_SIGNERS_CHANGED');
     for (const { code, message } of alarms) this.raise(code, message);
   }
 
   /** Takes what the fetch process says; undefined: nothing yet. */
-  source(told: SourceStatus | undefined): void {
-    this.#facts = { ...this.#facts, source: told ?? null };
-    if (told) this.#metrics.source(told);
+  source(status: SourceStatus | undefined): void {
+    this.#facts = { ...this.#facts, source: status ?? null };
+    if (status) this.metrics.source(status);
   }
 
   /** Sets the wave that a ready release waits for; undefined: none. */
   waits(awaited: AwaitedWave | undefined): void {
     const waits = awaited === undefined ? null : { wave: awaited.wave, name: awaited.name };
     this.#facts = { ...this.#facts, waits };
-    this.#metrics.waits(waits?.wave ?? 0);
+    this.metrics.gauges.waitingWave.set(waits?.wave ?? 0);
   }
 
   /** @param why undefined clears the note */
@@ -304,19 +300,19 @@ export class Status {
   }
 
   ended(outcome: Outcome, seconds: number): void {
-    this.#metrics.ended(outcome, seconds);
+    this.metrics.ended(outcome, seconds);
   }
 
   /** Counts a drift repair. */
   repaired(repair: RepairAt): void {
     this.#facts = { ...this.#facts, lastRepair: repair };
-    this.#metrics.repaired();
+    this.metrics.repairs.inc();
   }
 
   /** Alarms that are not raised, but computed when they are asked for. All make the node unhealthy. */
   get #derived() {
     return {
-      KERNEL_REFUSES: this.#metrics.transactions?.refusal,
+      KERNEL_REFUSES: this.metrics.transactions?.refusal,
       RULES_UNSEEN: this.#watched.sight().why,
       TOOL_SLOW: this.#watched.slowTool(),
     } as const satisfies Partial<Record<AlarmCode, string | undefined>>;
@@ -351,12 +347,12 @@ export class Status {
 
   /** What the ports of kube-proxy tell, which know no alarms. */
   get proxyView(): ProxyView {
-    const { proxy } = this.#metrics;
+    const { proxy } = this.metrics;
     return {
       healthy: this.healthy,
       alive: this.alive,
       lastSyncedMs: proxy.lastSyncedMs,
-      mode: this.#mode,
+      mode: proxy.mode,
       registry: this.registry,
       nowMs: this.#nowMs(),
       eligible: !this.#watched.drain?.now && !this.#watched.drain?.ineligible,
@@ -373,17 +369,17 @@ export class Status {
       void response.writeHead(code, { 'content-type': type }).end(body);
     if (request.method !== 'GET' && request.method !== 'HEAD') return send(405, 'text/plain', 'only GET\n');
     const report = this.report();
-    const { stall } = this.#heartbeat;
+    const stall = this.#stall;
     const judge = (wrong = stall): void => send(wrong ? 503 : 200, 'text/plain', `${wrong ?? 'ok'}\n`);
     const json = (): string => `${JSON.stringify(report, undefined, 2)}\n`;
     switch (request.url ?? '') {
       case '/livez':
-        this.#metrics.proxy.livez(stall ? 503 : 200);
+        this.metrics.proxy.livez(stall ? 503 : 200);
         return judge();
       case '/readyz':
         return judge(stall ?? Object.keys(report.alarms).find(saysWrong));
       case '/healthz':
-        this.#metrics.proxy.healthz(report.healthy ? 200 : 503);
+        this.metrics.proxy.healthz(report.healthy ? 200 : 503);
         return send(report.healthy ? 200 : 503, 'application/json', json());
       case '/status':
         return send(200, 'application/json', json());

@@ -1,5 +1,5 @@
-/** What becomes of a metric of kube-proxy on a node with Sluice. */
-export type MetricFate =
+/** What answers for a metric of kube-proxy on a node with Sluice. */
+export type MetricAnswer =
   /** Exported under the same name, with the same meaning. */
   | { readonly kind: 'same'; readonly note?: string }
   /** Another metric answers the question. */
@@ -7,18 +7,18 @@ export type MetricFate =
   /** Nothing answers it. */
   | { readonly kind: 'none'; readonly why: string };
 
-const none = (why: string): MetricFate => ({ kind: 'none', why });
-const own = (name: string, note?: string): MetricFate => ({
+const none = (why: string): MetricAnswer => ({ kind: 'none', why });
+const own = (name: string, note?: string): MetricAnswer => ({
   kind: 'own',
   name,
   ...(note === undefined ? {} : { note }),
 });
-const same = (note?: string): MetricFate => ({ kind: 'same', ...(note === undefined ? {} : { note }) });
+const same = (note?: string): MetricAnswer => ({ kind: 'same', ...(note === undefined ? {} : { note }) });
 
 const windows = none('Windows only');
 
 /** Every metric of kube-proxy 1.37 and 1.38, which have the same (`pkg/proxy/metrics/metrics.go`), by its name. */
-export const kubeProxyMetrics: Readonly<Record<string, MetricFate>> = {
+export const kubeProxyMetrics: Readonly<Record<string, MetricAnswer>> = {
   kubeproxy_sync_proxy_rules_duration_seconds: same(
     'a sync is a bundle that went into the kernel, probation included; both families go in together',
   ),
