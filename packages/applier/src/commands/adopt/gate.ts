@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Problem } from '@sluice/netfilter';
+import { errorProblem } from '@sluice/netfilter';
 import { CommandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
 import type { Run } from '../../kernel/command.ts';
@@ -9,7 +9,7 @@ import { runChildren } from '../../kernel/run.ts';
 import { otherBackend, type RuleStore, useOf } from '../../kernel/tools.ts';
 import { limits } from '../../limits.ts';
 import { readSmallFile } from '../../move/parity/read-file.ts';
-import { ReportGate } from '../../move/parity/report-gate.ts';
+import { reportGate } from '../../move/parity/report-gate.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import type { ParityGate } from '../../ports/parity.ts';
 import { observeBefore } from '../session/parity.ts';
@@ -45,7 +45,7 @@ export async function gateFor(
   }
   if (withoutParity) return undefined;
   const run = runChildren();
-  return new ReportGate({
+  return reportGate({
     node: config.node,
     accepted: accept,
     observe: () => observeBefore(config.node, knowsBpf, run),
@@ -81,9 +81,8 @@ async function runParity(observed: string, { parityProgram, bundle, node }: Slui
   }
 }
 
-const required: Problem = {
-  code: 'NODE_PARITY_MISSING',
-  level: 'error',
-  message: 'Cannot move this node without its certificate: requireParity is set in sluiced.yaml',
-  hint: 'Make one (`sluice certify`) and put it at parityCertificate; --report, --accept and --without-parity are for nodes without requireParity',
-};
+const required = errorProblem(
+  'NODE_PARITY_MISSING',
+  'Cannot move this node without its certificate: requireParity is set in sluiced.yaml',
+  'Make one (`sluice certify`) and put it at parityCertificate; --report, --accept and --without-parity are for nodes without requireParity',
+);

@@ -2,18 +2,19 @@ import type { SluicedConfig } from '../../config.ts';
 import { trustOf } from '../../inbox/trust.ts';
 import type { Run } from '../../kernel/command.ts';
 import { otherBackend, type RuleStore, useOf } from '../../kernel/tools.ts';
-import { CertificateGate } from '../../move/parity/gate.ts';
+import { certificateGate } from '../../move/parity/gate.ts';
 import { bootId } from '../../move/parity/read-file.ts';
 import { type Observation, observedDigest } from '@sluice/bundle';
+import type { ParityGate } from '../../ports/parity.ts';
 import { readObservation } from '../../diagnose/examine/observation.ts';
 import { readMachine } from '../../kernel/facts.ts';
 import { procTunables } from '../../kernel/sysctl.ts';
 
 /** The gate that requires the certificate of the config; undefined where it requires none. @param backend the rule store in use */
-export function certificateGateOf(config: SluicedConfig, run: Run, backend: RuleStore): CertificateGate | undefined {
+export function certificateGateOf(config: SluicedConfig, run: Run, backend: RuleStore): ParityGate | undefined {
   if (!config.requireParity) return undefined;
   const { node, state, parityCertificate: certificate, signatures } = config;
-  return new CertificateGate(
+  return certificateGate(
     { node, certificate, allowedSigners: signatures.allowedSigners },
     {
       run,

@@ -1,16 +1,9 @@
-import {
-  type CertificateFacts,
-  certificateMisfit,
-  type ParityCertificate,
-  parityNamespace,
-  readCertificate,
-} from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { certificateMisfit, parityNamespace, readCertificate } from '@sluice/bundle';
+import { errorProblem, type Problem } from '@sluice/netfilter';
 import { loadSigners, type SignatureChecker, whoSigned } from '../../inbox/release-signatures.ts';
 import type { Trust } from '../../inbox/trust.ts';
 import { messageOf } from '../../message.ts';
 import type { ParityGate } from '../../ports/parity.ts';
-import type { Refusal } from '../../ports/refusal.ts';
 import { readSmallFile } from './read-file.ts';
 
 /** The node's config for certificates. */
@@ -36,64 +29,45 @@ interface CertificateGateDependencies extends SignatureChecker {
  * Requires a parity certificate for a take-over: signed by a key of role `parity`, for this node and boot, for what the node observes now,
  * and for this version of the bundle: packages/bundle/README.md, "Parity certificates". Asked before anything is claimed.
  */
-export class CertificateGate implements ParityGate {
-  readonly #rules: CertificateRules;
-  readonly #parts: CertificateGateDependencies;
+export const certificateGate = (rules: CertificateRules, parts: CertificateGateDependencies): ParityGate => ({
+  servesElsewhere: parts.servesElsewhere,
+  async refuse(version) {
+    const problem = await misfit(version, rules, parts);
+    return problem && { problems: [problem] };
+  },
+});
 
-  constructor(rules: CertificateRules, parts: CertificateGateDependencies) {
-    this.#rules = rules;
-    this.#parts = parts;
-  }
-
-  servesElsewhere(): Promise<boolean> {
-    return this.#parts.servesElsewhere();
-  }
-
-  async refuse(version: string): Promise<Refusal | undefined> {
-    const judged = await this.check(version);
-    return 'problem' in judged ? { problems: [judged.problem] } : undefined;
-  }
-
-  /** @returns the certificate that covers this version, or why there is none */
-  async check(version: string): Promise<ParityCertificate | { readonly problem: Problem }> {
-    const { node, certificate: path, allowedSigners } = this.#rules;
-    const { nowMs, bootId, observe, trust } = this.#parts;
-    const [text, signature] = [readSmallFile(path), readSmallFile(`${path}.sig`)];
-    if (text === undefined || signature === undefined)
-      return no(`${text === undefined ? path : `${path}.sig`} is missing, or no regular file of at most 1 MiB`);
-    const signers = loadSigners(allowedSigners, trust);
-    if ('problems' in signers) return { problem: signers.problems[0] as Problem };
-    const signed = await whoSigned(text, new Map([[`${path}.sig`, signature]]), signers, this.#parts, parityNamespace);
-    if ('problems' in signed) return { problem: signed.problems[0] as Problem };
-    // Before its signature is verified, nothing of it is read.
-    if (signed.principals.length === 0) return no(`${path} has no good signature: ${signed.passedOver.join('; ')}`);
-    const certificate = readCertificate(text);
-    if (typeof certificate === 'string') return no(`${path} is not a certificate: ${certificate}`);
-    const facts = { node, bootId: bootId(), version, nowMs: nowMs() };
-    const why = certificateMisfit(certificate, { ...facts, observed: certificate.observed });
+/** Why no certificate covers a version; undefined: one does. */
+async function misfit(
+  version: string,
+  { node, certificate: path, allowedSigners }: CertificateRules,
+  parts: CertificateGateDependencies,
+): Promise<Problem | undefined> {
+  const [text, signature] = [readSmallFile(path), readSmallFile(`${path}.sig`)];
+  if (text === undefined || signature === undefined)
+    return no(`${text === undefined ? path : `${path}.sig`} is missing, or no regular file of at most 1 MiB`);
+  const signers = loadSigners(allowedSigners, parts.trust);
+  if ('problems' in signers) return signers.problems[0] ?? no(`${allowedSigners} cannot be used`);
+  const signed = await whoSigned(text, new Map([[`${path}.sig`, signature]]), signers, parts, parityNamespace);
+  if ('problems' in signed) return signed.problems[0] ?? no(`${path}.sig cannot be checked`);
+  // Before its signature is verified, nothing of it is read.
+  if (signed.principals.length === 0) return no(`${path} has no good signature: ${signed.passedOver.join('; ')}`);
+  const certificate = readCertificate(text);
+  if (typeof certificate === 'string') return no(`${path} is not a certificate: ${certificate}`);
+  const facts = { node, bootId: parts.bootId(), version, nowMs: parts.nowMs() };
+  const misfitOf = (observed: string): string | undefined => certificateMisfit(certificate, { ...facts, observed });
+  try {
     // Observing takes seconds on a large node: only for a certificate that is otherwise good.
-    return why === undefined ? this.#observed(certificate, facts, observe) : no(`${path}: ${why}`);
-  }
-
-  async #observed(
-    certificate: ParityCertificate,
-    facts: Omit<CertificateFacts, 'observed'>,
-    observe: () => Promise<string>,
-  ): Promise<ParityCertificate | { readonly problem: Problem }> {
-    try {
-      const why = certificateMisfit(certificate, { ...facts, observed: await observe() });
-      return why === undefined ? certificate : no(`${this.#rules.certificate}: ${why}`);
-    } catch (error) {
-      return no(`this node cannot be observed: ${messageOf(error)}`);
-    }
+    const why = misfitOf(certificate.observed) ?? misfitOf(await parts.observe());
+    return why === undefined ? undefined : no(`${path}: ${why}`);
+  } catch (error) {
+    return no(`this node cannot be observed: ${messageOf(error)}`);
   }
 }
 
-const no = (why: string): { readonly problem: Problem } => ({
-  problem: {
-    code: 'NODE_PARITY_MISSING',
-    level: 'error',
-    message: `Cannot take over the Service rules of this node: requireParity is set, and ${why}`,
-    hint: 'Nothing was touched. Observe the node, compare and certify again: `sluiced observe -o F`, `sluice parity F BUNDLE --node N -o json`, `sluice certify`; /usr/share/doc/sluice/adopt.md has the steps',
-  },
-});
+const no = (why: string): Problem =>
+  errorProblem(
+    'NODE_PARITY_MISSING',
+    `Cannot take over the Service rules of this node: requireParity is set, and ${why}`,
+    'Nothing was touched. Observe the node, compare and certify again: `sluiced observe -o F`, `sluice parity F BUNDLE --node N -o json`, `sluice certify`; /usr/share/doc/sluice/adopt.md has the steps',
+  );

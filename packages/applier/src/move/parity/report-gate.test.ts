@@ -1,7 +1,7 @@
 import { type Observation, observedDigest, observationOf, printParityReport, textsOf } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import { differenceWith, reportWith } from '../../../../bundle/src/parity/report.fixture.ts';
-import { ReportGate } from './report-gate.ts';
+import { reportGate } from './report-gate.ts';
 
 const version = '8'.repeat(16);
 const bootId = '0f3b1e0e-7d6b-4a35-9c22-6d1f54a6c1b2';
@@ -31,7 +31,7 @@ async function refusal(chains: readonly string[], bad?: string) {
   const compared: string[] = [];
   let looks = 0;
   let now = '';
-  const gate = new ReportGate({
+  const gate = reportGate({
     node: 'node-a',
     accepted: [],
     observe: async () => stateOf((now = chains[Math.min(looks++, chains.length - 1)] ?? '')),
@@ -77,7 +77,7 @@ test('what another program changed at last is not taken over, however often kube
 
 test('a report about another state, or of another bundle, does not fit', async () => {
   const gate = (text: string) =>
-    new ReportGate({
+    reportGate({
       node: 'node-a',
       accepted: [],
       observe: async () => stateOf('A'),

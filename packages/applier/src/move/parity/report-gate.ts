@@ -8,10 +8,9 @@ import {
   printObservation,
   readParityReport,
 } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { errorProblem, type Problem } from '@sluice/netfilter';
 import { messageOf } from '../../message.ts';
 import type { ParityGate } from '../../ports/parity.ts';
-import type { Refusal } from '../../ports/refusal.ts';
 
 interface ReportGateDependencies {
   readonly node: string;
@@ -31,58 +30,52 @@ interface ReportGateDependencies {
 /**
  * Allows a take-over by a comparison that is made at this moment, on this node, by an operator who is root here: no signature is needed.
  */
-export class ReportGate implements ParityGate {
-  readonly #parts: ReportGateDependencies;
-
-  constructor(parts: ReportGateDependencies) {
-    this.#parts = parts;
-  }
-
-  servesElsewhere(): Promise<boolean> {
-    return this.#parts.servesElsewhere();
-  }
-
-  async refuse(version: string): Promise<Refusal | undefined> {
+export const reportGate = (parts: ReportGateDependencies): ParityGate => ({
+  servesElsewhere: parts.servesElsewhere,
+  async refuse(version) {
     try {
-      const why = await this.#misfit(version);
+      const why = await misfit(version, parts);
       return why === undefined ? undefined : { problems: [notEquivalent(why)] };
     } catch (error) {
       return { problems: [notEquivalent(`nothing could be compared: ${messageOf(error)}`)] };
     }
-  }
+  },
+});
 
-  /**
-   * A comparison takes seconds, in which rules may change: it counts once the node is as it was compared. On a node whose endpoints change
-   * all the time each of several states must be equivalent, and kube-proxy's next change is one that Sluice's bundle brings, too. What
-   * another program changes is compared, or nothing is taken over.
-   */
-  async #misfit(version: string): Promise<string | undefined> {
-    let compared = await this.#parts.observe();
-    for (let n = 1; ; n++) {
-      const why = await this.#misfitOf(compared, version);
-      if (why !== undefined) return why;
-      const after = await this.#parts.observe();
-      if (observedDigest(after) === observedDigest(compared)) return undefined;
-      if (n === comparisonsMax) return restless(compared, after);
-      compared = after;
-    }
+/**
+ * A comparison takes seconds, in which rules may change: it counts once the node is as it was compared. On a node whose endpoints change
+ * all the time each of several states must be equivalent, and kube-proxy's next change is one that Sluice's bundle brings, too. What
+ * another program changes is compared, or nothing is taken over.
+ */
+async function misfit(version: string, parts: ReportGateDependencies): Promise<string | undefined> {
+  let compared = await parts.observe();
+  for (let n = 1; ; n++) {
+    const why = await misfitOf(compared, version, parts);
+    if (why !== undefined) return why;
+    const after = await parts.observe();
+    if (observedDigest(after) === observedDigest(compared)) return undefined;
+    if (n === comparisonsMax) return restless(compared, after);
+    compared = after;
   }
+}
 
-  async #misfitOf(observation: Observation, version: string): Promise<string | undefined> {
-    const { node, accepted, compare, nowMs } = this.#parts;
-    const report = readParityReport(
-      'the result of the comparison',
-      await compare([...printObservation(observation)].join('')),
-    );
-    if (isProblem(report)) return report.message;
-    const terms = { accepted, by: 'the operator', nowMs: nowMs(), seconds: 60 };
-    const judged = makeCertificate(report, terms);
-    if (typeof judged === 'string') return judged;
-    const { bootId = '' } = observation;
-    const facts = { node, bootId, version, observed: observedDigest(observation), nowMs: terms.nowMs };
-    const why = certificateMisfit(judged, facts);
-    return why === undefined ? undefined : `the comparison does not fit: ${why}`;
-  }
+async function misfitOf(
+  observation: Observation,
+  version: string,
+  { node, accepted, compare, nowMs }: ReportGateDependencies,
+): Promise<string | undefined> {
+  const report = readParityReport(
+    'the result of the comparison',
+    await compare([...printObservation(observation)].join('')),
+  );
+  if (isProblem(report)) return report.message;
+  const terms = { accepted, by: 'the operator', nowMs: nowMs(), seconds: 60 };
+  const judged = makeCertificate(report, terms);
+  if (typeof judged === 'string') return judged;
+  const { bootId = '' } = observation;
+  const facts = { node, bootId, version, observed: observedDigest(observation), nowMs: terms.nowMs };
+  const why = certificateMisfit(judged, facts);
+  return why === undefined ? undefined : `the comparison does not fit: ${why}`;
 }
 
 /** States of a node that changes while it is compared. */
@@ -94,9 +87,9 @@ const restless = (compared: Observation, after: Observation): string | undefined
     ? undefined
     : `rules of another program changed during the last of ${comparisonsMax} comparisons; run the same command again`;
 
-const notEquivalent = (why: string): Problem => ({
-  code: 'NODE_PARITY_MISSING',
-  level: 'error',
-  message: `Cannot take over the Service rules of this node: ${why}`,
-  hint: 'Nothing was touched. `sluice parity` shows each difference with a packet; mend it, or accept it by its id: --accept ID',
-});
+const notEquivalent = (why: string): Problem =>
+  errorProblem(
+    'NODE_PARITY_MISSING',
+    `Cannot take over the Service rules of this node: ${why}`,
+    'Nothing was touched. `sluice parity` shows each difference with a packet; mend it, or accept it by its id: --accept ID',
+  );
