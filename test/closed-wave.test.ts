@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { noteRelease } from '../packages/applier/src/commands/session/receipts.ts';
+import { reportEnding } from '../packages/applier/src/commands/session/receipts.ts';
 import { quietDaemon } from '../packages/applier/src/daemon/daemon.fixture.ts';
 import { Inbox } from '../packages/applier/src/inbox/inbox.ts';
 import { Reconciler } from '../packages/applier/src/apply/reconcile/reconciler.ts';
@@ -11,7 +11,6 @@ import { ReleaseGate } from '../packages/applier/src/inbox/release-gate.ts';
 import { trustOf } from '../packages/applier/src/inbox/trust.ts';
 import { WaveGate } from '../packages/applier/src/inbox/wave-gate.ts';
 import { runChildren } from '../packages/applier/src/kernel/run.ts';
-import { accountOf, releaseOf } from '../packages/applier/src/observe/receipts/account.ts';
 import type { Outcome } from '../packages/applier/src/ports/outcome.ts';
 import { Status } from '../packages/applier/src/observe/status/status.ts';
 import {
@@ -124,7 +123,8 @@ async function live(...steps: readonly (() => unknown)[]): Promise<readonly stri
     status,
     ended: async (end, tree) => {
       ending = end.kind;
-      noteRelease(accountOf(end), releaseOf(tree?.seal, sampleNode), journal, node.directory);
+      const config = { node: sampleNode, state: node.directory };
+      await reportEnding(end, tree?.seal, false, { config, journal, writer: { report: async () => undefined } });
     },
     round: async () => {
       const { waits } = status.report();

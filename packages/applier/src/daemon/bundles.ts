@@ -1,5 +1,5 @@
 import type { Tree } from '../inbox/files.ts';
-import type { Arrival } from '../inbox/inbox.ts';
+import type { Arrival, ArrivedBundle } from '../inbox/inbox.ts';
 import type { WaitingRelease } from '../inbox/wave-gate.ts';
 import { limits, paces, pauseAfter, pauseBeforeRetry, retries } from '../limits.ts';
 import { messageOf } from '../message.ts';
@@ -59,8 +59,6 @@ class RehearsalBackOff {
   }
 }
 
-type Bundle = Extract<Arrival, { kind: 'bundle' }>;
-
 /** What the loop lends to its bundles. */
 interface BundlesDependencies {
   readonly daemon: DaemonDependencies;
@@ -85,31 +83,19 @@ export class Bundles {
   /** The tree whose endpoints a halted node has taken. */
   #offered: Tree | undefined;
   readonly #lateness: Lateness;
-  #againMs = Infinity;
+  /** When the directory is looked at again: the last endpoint of a Service is removed late, or a writer is at work. */
+  againMs = Infinity;
   /** Since when each look found a writer at work. */
   #fillingSinceMs: number | undefined;
-  #isFilling = false;
-  #isChanging = false;
+  /** A writer is putting a bundle into the directory, which is read as it grows; false once that takes too long. */
+  isFilling = false;
+  /** A bundle is being applied. */
+  isChanging = false;
 
   constructor(parts: BundlesDependencies) {
     this.#parts = parts;
     this.#backOff = new RehearsalBackOff(parts.daemon.monotonicMs);
     this.#lateness = new Lateness(parts.daemon);
-  }
-
-  /** When the directory is looked at again: the last endpoint of a Service is removed late, or a writer is at work. */
-  get againMs(): number {
-    return this.#againMs;
-  }
-
-  /** A writer is putting a bundle into the directory, which is read as it grows; false once that takes too long. */
-  get isFilling(): boolean {
-    return this.#isFilling;
-  }
-
-  /** A bundle is being applied. */
-  get isChanging(): boolean {
-    return this.#isChanging;
   }
 
   /** After an order the directory is read as if for the first time: it may hold the release that was rolled back. */
@@ -134,13 +120,10 @@ export class Bundles {
   async #look(): Promise<void> {
     const { looks, reports } = this.#parts;
     const { status, journal } = this.#parts.daemon;
-    this.#againMs = Infinity;
+    this.againMs = Infinity;
     const startMs = this.#parts.daemon.monotonicMs();
     const arrival = await looks.look();
-    const isFilling = arrival.kind === 'refused' && arrival.isFilling === true;
-    this.#fillingSinceMs = isFilling ? (this.#fillingSinceMs ?? startMs) : undefined;
-    this.#isFilling = startMs - (this.#fillingSinceMs ?? -Infinity) < limits.readAheadMsMax;
-    if (this.#isFilling) this.#againMs = this.#readAheadMs(startMs);
+    this.#readAhead(arrival, startMs);
     if (arrival.kind === 'absent') {
       reports.about(undefined);
       return status.raise('BUNDLE_ABSENT', 'the bundle directory does not exist; the rules stay as they are');
@@ -160,12 +143,12 @@ export class Bundles {
   }
 
   /** What it says of the node itself counts at once. An endpoint update brings its endpoints alone, and a release whose wave is closed nothing. */
-  #sees(bundle: Bundle): void {
+  #sees(bundle: ArrivedBundle): void {
     if (!bundle.waits && !isOnlyEndpoints(bundle)) this.#parts.daemon.seen?.(bundle.tree.files);
   }
 
   /** A halted node takes no release, but the endpoints of one, once for each tree. */
-  async #offerEndpoints(bundle: Bundle): Promise<void> {
+  async #offerEndpoints(bundle: ArrivedBundle): Promise<void> {
     const { daemon, reports } = this.#parts;
     const { tree } = bundle;
     if (tree === this.#offered) return;
@@ -182,13 +165,16 @@ export class Bundles {
     }
   }
 
-  /** The next look at a growing directory: half of the time is left to its writer. @param startMs of the last one */
-  #readAheadMs(startMs: number): number {
+  /** A growing directory is looked at again soon: half of the time is left to its writer. @param startMs of the look */
+  #readAhead(arrival: Arrival, startMs: number): void {
+    const isFilling = arrival.kind === 'refused' && arrival.isFilling === true;
+    this.#fillingSinceMs = isFilling ? (this.#fillingSinceMs ?? startMs) : undefined;
+    this.isFilling = startMs - (this.#fillingSinceMs ?? -Infinity) < limits.readAheadMsMax;
     const nowMs = this.#parts.daemon.monotonicMs();
-    return nowMs + pauseAfter(nowMs - startMs, paces.readAhead);
+    if (this.isFilling) this.againMs = nowMs + pauseAfter(nowMs - startMs, paces.readAhead);
   }
 
-  async #apply(bundle: Bundle): Promise<void> {
+  async #apply(bundle: ArrivedBundle): Promise<void> {
     const { daemon, reports, early } = this.#parts;
     const { tree, waits } = bundle;
     const machine = daemon.machine();
@@ -210,7 +196,7 @@ export class Bundles {
     this.#lateness.judge(tree.files, outcome, startMs);
     const isTaken = outcome?.kind === 'same' || outcome?.kind === 'confirmed';
     const waitsMs = isTaken ? outcome.waitsMs : undefined;
-    if (waitsMs !== undefined) this.#againMs = daemon.monotonicMs() + waitsMs;
+    if (waitsMs !== undefined) this.againMs = daemon.monotonicMs() + waitsMs;
     this.#done = isTaken && waitsMs === undefined ? { tree, machine } : undefined;
     daemon.status.pending(this.#done === undefined);
     daemon.leaves?.(isTaken ? (outcome.leaving ?? []) : []);
@@ -257,7 +243,7 @@ export class Bundles {
     return true;
   }
 
-  async #put(bundle: Bundle): Promise<Outcome | undefined> {
+  async #put(bundle: ArrivedBundle): Promise<Outcome | undefined> {
     const { daemon, reports, early } = this.#parts;
     const { reconciler, journal, status, log, drift, monotonicMs } = daemon;
     const { tree } = bundle;
@@ -282,11 +268,11 @@ export class Bundles {
 
   /** Runs work that writes the kernel: what it reports is no drift. */
   async changing<T>(work: () => Promise<T>): Promise<T> {
-    this.#isChanging = true;
+    this.isChanging = true;
     try {
       return await work();
     } finally {
-      this.#isChanging = false;
+      this.isChanging = false;
       this.#parts.daemon.drift?.wrote();
     }
   }
@@ -319,4 +305,4 @@ export class Bundles {
   }
 }
 
-const isOnlyEndpoints = ({ release }: Bundle): boolean => release?.onlyEndpoints === true;
+const isOnlyEndpoints = ({ release }: ArrivedBundle): boolean => release?.onlyEndpoints === true;

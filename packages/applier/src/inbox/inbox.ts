@@ -1,7 +1,7 @@
 import { isThere } from '../state/files.ts';
 import { type Accepted, completeFile, isProblem, readRelease, type ReleaseFeature } from '@sluice/bundle';
 import { reasonOf } from '@sluice/cli';
-import type { Problem } from '@sluice/netfilter';
+import { errorProblem, type Problem } from '@sluice/netfilter';
 import { descend, type OpenDirectory } from './descend.ts';
 import { type Extent, PlainFiles, type Tree } from './files.ts';
 import { GitTree } from './git.ts';
@@ -34,6 +34,8 @@ export type Arrival =
       /** A writer is at work: looks ahead of its seal save time after it. */
       readonly isFilling?: boolean;
     };
+
+export type ArrivedBundle = Extract<Arrival, { readonly kind: 'bundle' }>;
 
 /**
  * Finds complete bundles in one directory, which may be a link that is swapped, and reads each file as rarely as possible. The kind of a
@@ -145,6 +147,4 @@ function requiredBy(seal: Tree['seal']): readonly ReleaseFeature[] {
   return isProblem(release) ? [] : release.requires;
 }
 
-function problemOf(error: InboxError): Problem {
-  return { code: error.code, level: 'error', message: error.message, hint: error.hint };
-}
+const problemOf = (error: InboxError): Problem => errorProblem(error.code, error.message, error.hint);

@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { BundleFiles } from '@sluice/bundle';
-import { plural, type Problem } from '@sluice/netfilter';
+import { errorProblem, plural, type Problem } from '@sluice/netfilter';
 import { adopt, type AdoptEnding, type AdoptionDependencies, type Putter } from '../../move/adoption/adopt.ts';
 import { undo, type UndoEnding } from '../../move/adoption/undo.ts';
-import { CommandError } from '../../command-error.ts';
+import { CommandError, commandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
 import { mustBeKnown, mustBeReadable } from '../../daemon/control/roll-back.ts';
-import { type Arrival, Inbox } from '../../inbox/inbox.ts';
+import { type Arrival, type ArrivedBundle, Inbox } from '../../inbox/inbox.ts';
 import { describeWindow } from '../../ports/ipvs/window.ts';
 import { removeProxyTables } from '../../kernel/nft/proxy-tables.ts';
 import { runChildren } from '../../kernel/run.ts';
@@ -20,11 +20,10 @@ import type { Adoption, Hold, KubeProxy } from '../../ports/adoption.ts';
 import { familyNames } from '../../ports/node-state.ts';
 import { describe, exitCodes, type Outcome, ratingOf } from '../../ports/outcome.ts';
 import { findings } from '../../diagnose/preflight/preflight.ts';
-import { accountOf, releaseOf } from '../../observe/receipts/account.ts';
 import { pinnedStore } from '../../state/peek.ts';
 import { commandControl } from '../session/command-control.ts';
-import { gateOf, wavesOf } from '../session/gate.ts';
-import { failedReceipt, noteRelease, receiptWriterOf } from '../session/receipts.ts';
+import { gateOf, mustBeBundle, wavesOf } from '../session/gate.ts';
+import { failedReceipt, receiptWriterOf, reportEnding } from '../session/receipts.ts';
 import { type NodeSession, openSession } from '../session/session.ts';
 import { answer, type CommonOptions, linesOf, loadConfig, printProblems, type Terminal } from '../terminal/terminal.ts';
 import { gateFor, type ParityOptions } from './gate.ts';
@@ -75,7 +74,7 @@ async function explain<T>(done: Promise<T>, what: string, orElse: string): Promi
 }
 
 const cannot = (message: string, hint: string, exitCode: number = exitCodes.refused): CommandError =>
-  new CommandError([{ code: 'NODE_CANNOT_ADOPT', level: 'error', message, hint }], exitCode);
+  commandError('NODE_CANNOT_ADOPT', message, hint, exitCode);
 
 /**
  * The bundle that the node is to run, with its seal.
@@ -87,7 +86,7 @@ export async function bundleFor(
   config: SluicedConfig,
   remember: boolean,
   waitMs: number = limits.writerAtWorkMs,
-): Promise<Extract<Arrival, { kind: 'bundle' }>['tree']> {
+): Promise<ArrivedBundle['tree']> {
   const gates = [gateOf(config, () => remember), wavesOf(config, () => remember)] as const;
   const inbox = new Inbox(config.bundle, Date.now, undefined, ...gates);
   let arrival = await inbox.look();
@@ -95,17 +94,7 @@ export async function bundleFor(
     await sleep(limits.eventSettleMs);
     arrival = await inbox.look();
   }
-  if (arrival.kind === 'bundle') {
-    if (arrival.waits) throw new CommandError([{ ...arrival.waits.problem, level: 'error' }], exitCodes.refused);
-    return arrival.tree;
-  }
-  const missing: Problem = {
-    code: 'INPUT_UNREADABLE',
-    level: 'error',
-    message: `Cannot read ${config.bundle}: no such file or directory`,
-    hint: 'Pass the path of a bundle directory',
-  };
-  throw new CommandError(arrival.kind === 'refused' ? arrival.problems : [missing], exitCodes.refused);
+  return mustBeBundle(arrival, config.bundle, exitCodes.refused).tree;
 }
 
 const isIncomplete = (arrival: Arrival): boolean =>
@@ -136,20 +125,19 @@ async function otherStore(config: SluicedConfig): Promise<Problem | undefined> {
   const { backend } = await detectTools(storeOf(config.backend, pinnedStore(config.state)), run);
   const other = otherBackend(backend);
   if (!(await useOf(other, run)).hasKubeProxy) return undefined;
-  return {
-    code: 'NODE_CANNOT_ADOPT',
-    level: 'error',
-    message: `Cannot put the bundle in front of this kube-proxy: its rules are in the ${other} store, and Sluice's would be in ${backend}`,
-    hint: `Set \`backend: ${other}\` in sluiced.yaml; after the move, \`sluiced backend ${backend}\` moves the rules`,
-  };
+  return errorProblem(
+    'NODE_CANNOT_ADOPT',
+    `Cannot put the bundle in front of this kube-proxy: its rules are in the ${other} store, and Sluice's would be in ${backend}`,
+    `Set \`backend: ${other}\` in sluiced.yaml; after the move, \`sluiced backend ${backend}\` moves the rules`,
+  );
 }
 
-const notReady = (count: number): Problem => ({
-  code: 'NODE_CANNOT_ADOPT',
-  level: 'error',
-  message: `Cannot move this node from kube-proxy: ${plural(count, 'check')} of \`sluiced preflight\` failed`,
-  hint: 'Nothing was touched. Do what they say, then run the same command again',
-});
+const notReady = (count: number): Problem =>
+  errorProblem(
+    'NODE_CANNOT_ADOPT',
+    `Cannot move this node from kube-proxy: ${plural(count, 'check')} of \`sluiced preflight\` failed`,
+    'Nothing was touched. Do what they say, then run the same command again',
+  );
 
 interface AdoptOptions extends CommonOptions, ParityOptions {
   readonly unit?: string;
@@ -192,11 +180,8 @@ async function moveCommand(config: SluicedConfig, options: AdoptOptions, termina
   const { kernel } = await session.portsOf(session.backend);
   const gate = await gateFor(config, options, { backend: session.backend, knowsBpf: kernel.knowsBpf });
   const { files, seal } = await bundleFor(config, true);
-  const reportOutcome = async (outcome: Outcome): Promise<void> => {
-    const account = accountOf(outcome);
-    noteRelease(account, releaseOf(seal, config.node), session.journal, config.state);
-    await receipts.report(account, seal);
-  };
+  const reportOutcome = (outcome: Outcome): Promise<void> =>
+    reportEnding(outcome, seal, false, { config, journal: session.journal, writer: receipts });
   const front = session.reconcilerWith({ takeOver: false, beneath: true, takeOrder: true }, gate);
   const instead = session.reconcilerWith({ takeOver: true }, gate);
   return printEnding(
@@ -272,7 +257,7 @@ function holdOf({ unit, manifest, daemonset }: AdoptOptions): Hold {
   if (daemonset === true) return { kind: 'operator' };
   const message = 'Cannot move this node from kube-proxy: it is not known how to stop it';
   const hint = 'Pass --unit UNIT, --manifest FILE or --daemonset; /usr/share/doc/sluice/adopt.md says which';
-  throw new CommandError([{ code: 'USAGE_INVALID', level: 'error', message, hint }]);
+  throw commandError('USAGE_INVALID', message, hint);
 }
 
 function unmovable(left: Extract<Outcome, { kind: 'held' | 'pending' }>): Problem {
@@ -284,7 +269,7 @@ function unmovable(left: Extract<Outcome, { kind: 'held' | 'pending' }>): Proble
           'Give the node the tool or the resource that is missing, and try again',
         ];
   const because = left.kind === 'held' ? left.because : `${left.because} (${left.rollback})`;
-  return { code: 'NODE_HELD', level: 'error', message: `Cannot move this node: ${why}: ${because}`, hint };
+  return errorProblem('NODE_HELD', `Cannot move this node: ${why}: ${because}`, hint);
 }
 
 /** Prints how a move ended. @returns the exit code */

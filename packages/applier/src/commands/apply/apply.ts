@@ -1,16 +1,14 @@
-import { plural, type Problem } from '@sluice/netfilter';
+import { plural } from '@sluice/netfilter';
 import type { SluicedConfig } from '../../config.ts';
-import { type Arrival, Inbox } from '../../inbox/inbox.ts';
-import { CommandError } from '../../command-error.ts';
-import { accountOf, releaseOf } from '../../observe/receipts/account.ts';
+import { type ArrivedBundle, Inbox } from '../../inbox/inbox.ts';
 import { describe, exitCodes } from '../../ports/outcome.ts';
 import { describeStep } from '../../apply/plan/plan.ts';
 import type { Report } from '../../ports/ports.ts';
 import type { PlannedChange } from '../../apply/transaction/planned-change.ts';
 import { describeFlip } from '../../apply/transaction/transaction.ts';
 import { stepsOf } from '../../apply/plan/transaction-plan.ts';
-import { gateOf, wavesOf } from '../session/gate.ts';
-import { failedReceipt, noteRelease, receiptWriterOf } from '../session/receipts.ts';
+import { gateOf, mustBeBundle, wavesOf } from '../session/gate.ts';
+import { failedReceipt, receiptWriterOf, reportEnding } from '../session/receipts.ts';
 import { commandControl } from '../session/command-control.ts';
 import { openSession, type NodeSession } from '../session/session.ts';
 import {
@@ -37,7 +35,9 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
   let isLocked = false;
   const inbox = inboxOf(directory, config, options, () => isLocked);
   // Before the lock is taken: a refusal needs no lock, and nothing is remembered yet.
-  let arrival = await arrivalIn(inbox, directory, options);
+  const look = async (): Promise<ArrivedBundle> =>
+    mustBeBundle(await inbox.look(), directory, exitCodes.problem, options.dryRun);
+  let arrival = await look();
   let journal: NodeSession['journal'] | undefined;
   const receiptWriter = receiptWriterOf(config, () => journal, failedReceipt(terminal));
   const report: Report = (event, details) => {
@@ -54,7 +54,7 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
     await control.refresh();
     // Releases accepted in the meantime count. Only now is this one accepted: a daemon that holds the lock must not be shut out by it.
     isLocked = true;
-    arrival = await arrivalIn(inbox, directory, options);
+    arrival = await look();
   }
   const { tree, release, alarms = [], waits } = arrival;
   printProblems([...alarms, ...(waits ? [waits.problem] : [])], terminal);
@@ -72,9 +72,7 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
   if (left?.kind === 'held' || left?.kind === 'pending') return printOutcome(left, terminal, options);
   await session.reconciler.repair();
   const outcome = await session.reconciler.put(tree.files, true, undefined, onlyEndpoints);
-  const account = accountOf(outcome);
-  noteRelease(account, onlyEndpoints ? null : releaseOf(tree.seal, config.node), session.journal, config.state);
-  await receiptWriter.report(account, tree.seal, onlyEndpoints);
+  await reportEnding(outcome, tree.seal, onlyEndpoints, { config, journal: session.journal, writer: receiptWriter });
   return printOutcome(outcome, terminal, options);
 }
 
@@ -87,31 +85,6 @@ function inboxOf(
 ): Inbox {
   const waves = ignoreWaves ? undefined : wavesOf(config, remember);
   return new Inbox(directory, Date.now, undefined, gateOf(config, remember), waves);
-}
-
-/**
- * @returns the bundle in the directory, if this node may apply it now
- * @throws CommandError otherwise; a refusal by the node has another exit code than a directory that is not a bundle
- */
-async function arrivalIn(
-  inbox: Inbox,
-  directory: string,
-  { dryRun }: ApplyOptions,
-): Promise<Extract<Arrival, { kind: 'bundle' }>> {
-  const arrival = await inbox.look();
-  if (arrival.kind === 'absent') throw new CommandError([notThere(directory)]);
-  if (arrival.kind === 'refused') {
-    const isVerdict = arrival.problems.some(({ code }) => /^(RELEASE|SIGNERS|NODE)_|^BUNDLE_UNTRUSTED$/.test(code));
-    throw new CommandError(arrival.problems, isVerdict ? exitCodes.refused : exitCodes.problem);
-  }
-  if (arrival.waits && !dryRun)
-    throw new CommandError([{ ...arrival.waits.problem, level: 'error' }], exitCodes.refused);
-  return arrival;
-}
-
-function notThere(directory: string): Problem {
-  const message = `Cannot read ${directory}: no such file or directory`;
-  return { code: 'INPUT_UNREADABLE', level: 'error', message, hint: 'Pass the path of a bundle directory' };
 }
 
 /** Prints the plan. With `-o json` each step that has a text for the kernel includes it. */

@@ -2,7 +2,14 @@ import { writeFile } from 'node:fs/promises';
 import { gzipSync } from 'node:zlib';
 import { printTar } from '@sluice/bundle';
 import { type FindingsFormat, printFindings, version } from '@sluice/cli';
-import { diagnosisFindings, printDiagnosis, type Problem, readTarget, type ExaminedTarget } from '@sluice/netfilter';
+import {
+  diagnosisFindings,
+  errorProblem,
+  type ExaminedTarget,
+  printDiagnosis,
+  type Problem,
+  readTarget,
+} from '@sluice/netfilter';
 import { CommandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
 import { diagnoseNode, unsent } from '../../diagnose/doctor/checks/diagnose-node.ts';
@@ -21,7 +28,7 @@ import type { NodeRecord } from '../../state/record.ts';
 import { controlStatus } from '../session/daemon-status.ts';
 import { lookAt } from '../session/gate.ts';
 import { openSession } from '../session/session.ts';
-import { answer, type CommonOptions, loadConfig, type Terminal, writing } from '../terminal/terminal.ts';
+import { answer, type CommonOptions, loadConfig, mustBeRoot, type Terminal, writing } from '../terminal/terminal.ts';
 
 interface DoctorOptions extends CommonOptions {
   readonly output?: FindingsFormat | 'json';
@@ -39,7 +46,10 @@ export async function doctor(text: string | undefined, options: DoctorOptions, t
   const target = readTarget(text);
   if (target === undefined) throw new CommandError([noTarget(text ?? '')]);
   const config = loadConfig(options);
-  if (process.geteuid?.() !== 0) throw new CommandError([notRoot], exitCodes.refused);
+  mustBeRoot(
+    'Cannot examine this node: only root can read its rules',
+    'Run it with sudo; it changes nothing. `sluice doctor -f SNAPSHOT` examines the part that needs no node',
+  );
   const facts = await factsOf(config, target, options.live === true);
   const diagnosis = diagnoseNode(target, facts);
   const unseen = unsent(target, diagnosis, facts);
@@ -100,14 +110,7 @@ async function bundleOf(config: SluicedConfig): Promise<Arrival> {
   } catch (error) {
     return {
       kind: 'refused',
-      problems: [
-        {
-          code: 'BUNDLE_INVALID',
-          level: 'error',
-          message: messageOf(error),
-          hint: 'Check the path and its permissions',
-        },
-      ],
+      problems: [errorProblem('BUNDLE_INVALID', messageOf(error), 'Check the path and its permissions')],
     };
   }
 }
@@ -132,16 +135,9 @@ async function sluicedFacts(
   };
 }
 
-const notRoot: Problem = {
-  code: 'NODE_NOT_ROOT',
-  level: 'error',
-  message: 'Cannot examine this node: only root can read its rules',
-  hint: 'Run it with sudo; it changes nothing. `sluice doctor -f SNAPSHOT` examines the part that needs no node',
-};
-
-const noTarget = (text: string): Problem => ({
-  code: 'USAGE_INVALID',
-  level: 'error',
-  message: `Cannot examine ${JSON.stringify(text)}: neither namespace/name nor an address`,
-  hint: 'Pass namespace/name, such as shop/web, or an address, such as 10.96.0.10:80 or [fd00::10]:80',
-});
+const noTarget = (text: string): Problem =>
+  errorProblem(
+    'USAGE_INVALID',
+    `Cannot examine ${JSON.stringify(text)}: neither namespace/name nor an address`,
+    'Pass namespace/name, such as shop/web, or an address, such as 10.96.0.10:80 or [fd00::10]:80',
+  );

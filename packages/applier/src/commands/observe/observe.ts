@@ -16,7 +16,7 @@ import {
   textsOf,
 } from '@sluice/bundle';
 import { type Format, reasonOf } from '@sluice/cli';
-import { type Problem, terminalText } from '@sluice/netfilter';
+import { errorProblem, type Problem, terminalText } from '@sluice/netfilter';
 import { linksWithBpf, providesKubeChains } from '../../apply/admission/kernel-context.ts';
 import { CommandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
@@ -28,7 +28,7 @@ import { detectTools } from '../../kernel/tools.ts';
 import { familyNames } from '../../ports/node-state.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { openSession } from '../session/session.ts';
-import { answer, type CommonOptions, loadConfig, type Terminal, writing } from '../terminal/terminal.ts';
+import { answer, type CommonOptions, loadConfig, mustBeRoot, type Terminal, writing } from '../terminal/terminal.ts';
 
 const names: ReadonlySet<string> = new Set([
   ...Object.values(savedFileNames).flat(),
@@ -81,12 +81,12 @@ function reading<T>(path: string, read: () => T): T {
   }
 }
 
-const unreadable = (path: string, why: string): Problem => ({
-  code: 'INPUT_UNREADABLE',
-  level: 'error',
-  message: `Cannot read ${path}: ${why}`,
-  hint: 'Save `iptables-save` as iptables-save.txt, `ip6tables-save` as ip6tables-save.txt, `nft list ruleset` as nft.txt; the page of the bundle format names all files',
-});
+const unreadable = (path: string, why: string): Problem =>
+  errorProblem(
+    'INPUT_UNREADABLE',
+    `Cannot read ${path}: ${why}`,
+    'Save `iptables-save` as iptables-save.txt, `ip6tables-save` as ip6tables-save.txt, `nft list ruleset` as nft.txt; the page of the bundle format names all files',
+  );
 
 interface ObserveOptions extends Omit<CommonOptions, 'output'> {
   /** Where the observation goes; `-` is standard output. */
@@ -125,7 +125,7 @@ export async function observe(
 const missingText = ({ part, why }: MissingPart): string => `${terminalText(`not observed: ${part}: ${why}`)}\n`;
 
 async function ofThisMachine(config: SluicedConfig): Promise<Observation> {
-  if (process.geteuid?.() !== 0) throw new CommandError([notRoot], exitCodes.refused);
+  mustBeRoot('Cannot observe this node: only root can read its rules', 'Run it as root; it changes nothing');
   const { node, ...host } = await factsOf(config);
   const run = runChildren();
   return withConnections(await readObservation({ node, host }, run), run);
@@ -158,10 +158,3 @@ async function factsOf(config: SluicedConfig): Promise<HostFacts> {
     providesKubeChains: isAlone || (await providesKubeChains(families, ports)).provides,
   };
 }
-
-const notRoot: Problem = {
-  code: 'NODE_NOT_ROOT',
-  level: 'error',
-  message: 'Cannot observe this node: only root can read its rules',
-  hint: 'Run it as root; it changes nothing',
-};

@@ -24,10 +24,9 @@ import { findTool } from '../../kernel/tools.ts';
 import { limits } from '../../limits.ts';
 import { type Heap, Tidier } from '../../memory.ts';
 import { messageOf } from '../../message.ts';
-import { accountOf, releaseOf } from '../../observe/receipts/account.ts';
 import { Repairs } from '../../observe/status/repairs.ts';
 import { gateOf, wavesOf } from '../session/gate.ts';
-import { noteRelease } from '../session/receipts.ts';
+import { reportEnding } from '../session/receipts.ts';
 import { type CommonOptions, loadConfig, logSettings } from '../terminal/terminal.ts';
 import { lastingAlarm } from './alarms.ts';
 import { openNode, type RunningNode } from './node.ts';
@@ -82,11 +81,8 @@ function daemonOf(node: RunningNode, around: Surroundings): Daemon {
       void localhost.refresh();
       health.earlyEndpoints(files, session.journal.active?.state ?? { families: {} });
     },
-    ended: async (ending, tree, onlyEndpoints) => {
-      const account = accountOf(ending);
-      noteRelease(account, onlyEndpoints ? null : releaseOf(tree?.seal, config.node), session.journal, config.state);
-      await node.receiptWriter.report(account, tree?.seal, onlyEndpoints);
-    },
+    ended: (ending, tree, onlyEndpoints = false) =>
+      reportEnding(ending, tree?.seal, onlyEndpoints, { config, journal: session.journal, writer: node.receiptWriter }),
     waits: () => node.receiptWriter.reportWaiting(),
     round: async () => {
       await round();

@@ -17,13 +17,20 @@ export function commandControl(
   config: SluicedConfig,
   terminal: Terminal,
 ): ControlSocket {
-  return new ControlSocket(config.state, controlOf(holderOf(command, session, config)), (why) => {
+  return new ControlSocket(config.state, controlOf(busyHolder(command, session, config)), (why) => {
     if (why !== undefined) terminal.err(`warning: sluiced confirm and sluiced cancel are not available: ${why}\n`);
   });
 }
 
+/** What a command answers operators with: it has no status of a daemon. @param own how it takes orders and the results of rollbacks */
+export const holderOf = (
+  session: NodeSession,
+  { state }: SluicedConfig,
+  own: Pick<StateHolder, 'order' | 'ended'>,
+): StateHolder => ({ ...session, repairs: () => new Repairs(state).read(), report: () => null, ...own });
+
 /** Serves decisions about the release on probation; a rollback has to wait for the end of the command. */
-function holderOf(command: string, session: NodeSession, { state }: SluicedConfig): StateHolder {
+function busyHolder(command: string, session: NodeSession, config: SluicedConfig): StateHolder {
   const busy = (): never => {
     throw stateError(
       `Cannot roll back now: \`sluiced ${command}\` is in progress`,
@@ -31,11 +38,5 @@ function holderOf(command: string, session: NodeSession, { state }: SluicedConfi
       exitCodes.refused,
     );
   };
-  return {
-    ...session,
-    repairs: () => new Repairs(state).read(),
-    report: () => null,
-    order: busy,
-    ended: async () => undefined,
-  };
+  return holderOf(session, config, { order: busy, ended: async () => undefined });
 }

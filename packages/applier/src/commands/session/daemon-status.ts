@@ -1,4 +1,5 @@
 import { get } from 'node:http';
+import { parsedJson } from '@sluice/bundle';
 import { CommandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
 import { statusOf } from '../../daemon/control/ask.ts';
@@ -41,13 +42,7 @@ export function askDaemon(listen: string): Promise<unknown> {
     });
     response.on('error', () => resolve(null));
     response.on('close', () => resolve(null));
-    response.on('end', () => {
-      try {
-        resolve(JSON.parse(Buffer.concat(chunks).toString('utf8')));
-      } catch {
-        resolve(null);
-      }
-    });
+    response.on('end', () => resolve(parsedJson(Buffer.concat(chunks).toString('utf8')) ?? null));
   });
   request.on('error', () => resolve(null));
   return promise;

@@ -1,9 +1,11 @@
 import type { SluicedConfig } from '../../config.ts';
-import { type Arrival, Inbox } from '../../inbox/inbox.ts';
+import { CommandError, commandError } from '../../command-error.ts';
+import { type Arrival, type ArrivedBundle, Inbox } from '../../inbox/inbox.ts';
 import { ReleaseGate } from '../../inbox/release-gate.ts';
 import { trustOf } from '../../inbox/trust.ts';
 import { WaveGate } from '../../inbox/wave-gate.ts';
 import { runChildren } from '../../kernel/run.ts';
+import { exitCodes } from '../../ports/outcome.ts';
 
 /**
  * The release gate of the config.
@@ -42,4 +44,27 @@ export function lookAt(config: SluicedConfig, vouched: boolean): Promise<Arrival
     trust,
     gateOf(config, () => false),
   ).look();
+}
+
+/**
+ * The bundle of a directory, if this node may apply it now.
+ * @param noBundle the exit code where the directory has none; a refusal by the node has its own
+ * @throws CommandError also where the wave of the node is not open
+ */
+export function mustBeBundle(
+  arrival: Arrival,
+  directory: string,
+  noBundle: number,
+  ignoresWaves = false,
+): ArrivedBundle {
+  const hint = 'Pass the path of a bundle directory';
+  if (arrival.kind === 'absent')
+    throw commandError('INPUT_UNREADABLE', `Cannot read ${directory}: no such file or directory`, hint, noBundle);
+  if (arrival.kind === 'refused') {
+    const isVerdict = arrival.problems.some(({ code }) => /^(RELEASE|SIGNERS|NODE)_|^BUNDLE_UNTRUSTED$/.test(code));
+    throw new CommandError(arrival.problems, isVerdict ? exitCodes.refused : noBundle);
+  }
+  if (arrival.waits && !ignoresWaves)
+    throw new CommandError([{ ...arrival.waits.problem, level: 'error' }], exitCodes.refused);
+  return arrival;
 }

@@ -7,7 +7,8 @@ import { Drain } from '../../observe/health/drain.ts';
 import { processesNamed } from '../../kernel/facts.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { bootId } from '../../move/parity/read-file.ts';
-import type { Account } from '../../observe/receipts/account.ts';
+import { accountOf, releaseOf } from '../../observe/receipts/account.ts';
+import type { Seal } from '../../inbox/files.ts';
 import { Receipts } from '../../observe/receipts/receipts.ts';
 import { ReceiptWriter } from '../../observe/receipts/receipt-writer.ts';
 import type { Journal } from '../../ports/journal.ts';
@@ -55,18 +56,32 @@ export function failedReceipt(terminal: Terminal): (why: string | undefined) => 
   };
 }
 
+/** Where the end of a change is remembered. */
+interface Reporting {
+  readonly config: Pick<SluicedConfig, 'node' | 'state'>;
+  readonly journal: DiskJournal;
+  readonly writer: Pick<ReceiptWriter, 'report'>;
+}
+
 /**
- * Remembers the release of a generation, for `sluiced history` and `sluiced rollback`, and that no closing of a wave takes it away.
- * @param state the state directory
+ * Remembers the release of a change, for `sluiced history` and `sluiced rollback`, and that no closing of a wave takes it away; then writes
+ * the receipt.
+ * @param onlyEndpoints whether only the endpoints of the release count
  */
-export function noteRelease(
-  { outcome }: Account,
-  release: Receipt['release'],
-  journal: DiskJournal,
-  state: string,
-): void {
-  const { active, record, notes } = journal;
-  if (!release || !active || !['confirmed', 'same', 'partial'].includes(outcome)) return;
+export async function reportEnding(
+  ending: Parameters<typeof accountOf>[0],
+  seal: Seal | undefined,
+  onlyEndpoints: boolean,
+  { config, journal, writer }: Reporting,
+): Promise<void> {
+  const account = accountOf(ending);
+  const release = onlyEndpoints ? null : releaseOf(seal, config.node);
+  if (['confirmed', 'same', 'partial'].includes(account.outcome)) noteRelease(release, journal, config.state);
+  await writer.report(account, seal, onlyEndpoints);
+}
+
+function noteRelease(release: Receipt['release'], { active, record, notes }: DiskJournal, state: string): void {
+  if (!release || !active) return;
   try {
     new WaveMemory(state).take(release.digest);
     if (notes.serialOf(active.number) !== release.serial) notes.came(active.number, release.serial, record.kept);

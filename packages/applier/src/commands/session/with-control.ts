@@ -3,7 +3,7 @@ import type { Control } from '../../daemon/control/protocol.ts';
 import { mustBeKnown } from '../../daemon/control/roll-back.ts';
 import { controlOf } from '../../daemon/control/serve.ts';
 import type { SluicedConfig } from '../../config.ts';
-import { Repairs } from '../../observe/status/repairs.ts';
+import { holderOf } from './command-control.ts';
 import { failedReceipt, receiptWriterOf } from './receipts.ts';
 import { openSession } from './session.ts';
 import type { Terminal } from '../terminal/terminal.ts';
@@ -21,13 +21,10 @@ export async function withControl<T>(
   if (running) return work(running);
   using session = await openSession(config, 'back', () => undefined);
   const receiptWriter = receiptWriterOf(config, () => session.journal, failedReceipt(terminal));
-  const holder = {
-    ...session,
-    repairs: () => new Repairs(config.state).read(),
-    report: () => null,
-    order: <R>(one: () => Promise<R>): Promise<R> => one(),
-    ended: (account: Parameters<typeof receiptWriter.report>[0]) => receiptWriter.report(account, undefined),
-  };
+  const holder = holderOf(session, config, {
+    order: (one) => one(),
+    ended: (account) => receiptWriter.report(account, undefined),
+  });
   await mustBeKnown(holder);
   return await work(controlOf(holder));
 }

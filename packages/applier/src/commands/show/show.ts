@@ -1,5 +1,6 @@
 import {
   compareText,
+  errorProblem,
   namesNear,
   type PlaneName,
   type Problem,
@@ -18,7 +19,7 @@ import { nodePlaneOf, observeOtherPlanes, planeNamed } from '../../apply/planes/
 import type { ServiceLine } from './side-by-side.ts';
 import { readServiceFiles, type ServiceFiles } from './service-files.ts';
 import { openSession, type NodeSession } from '../session/session.ts';
-import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
+import { answer, type CommonOptions, loadConfig, mustBeRoot, type Terminal } from '../terminal/terminal.ts';
 
 /** The document of `sluiced show -o json`. */
 interface ServiceDocument extends ServiceView {
@@ -53,7 +54,10 @@ interface BundleSide {
 export async function show(service: string, options: CommonOptions, terminal: Terminal): Promise<number> {
   if (!/^[a-z0-9-]+\/[a-z0-9-]+$/.test(service)) throw new CommandError([noServiceName(service)]);
   const config = loadConfig(options);
-  if (process.geteuid?.() !== 0) throw new CommandError([notRoot], exitCodes.refused);
+  mustBeRoot(
+    'Cannot read the rules of the kernel: only root can',
+    'Run the command with sudo; to print the rules of a bundle on another machine, run `sluice show --service NS/NAME --node NODE`',
+  );
   const files = await readServiceFiles(config, service);
   const document = await documentOf(config, service, files);
   const { kind, ...fields } = document;
@@ -152,39 +156,31 @@ function verdict({ holds: isHeld, generation, bundle }: ServiceDocument): string
   return `${kernel}\n${bundle.directory} holds version ${bundle.version}, which is not active.`;
 }
 
-const notRoot: Problem = {
-  code: 'NODE_NOT_ROOT',
-  level: 'error',
-  message: 'Cannot read the rules of the kernel: only root can',
-  hint: 'Run the command with sudo; to print the rules of a bundle on another machine, run `sluice show --service NS/NAME --node NODE`',
-};
+const noServiceName = (text: string): Problem =>
+  errorProblem(
+    'INPUT_UNREADABLE',
+    `Cannot show ${JSON.stringify(text)}: not of the form namespace/name`,
+    'Pass namespace/name, such as shop/web; `sluice explain` finds the Service of a chain',
+  );
 
-const noServiceName = (text: string): Problem => ({
-  code: 'INPUT_UNREADABLE',
-  level: 'error',
-  message: `Cannot show ${JSON.stringify(text)}: not of the form namespace/name`,
-  hint: 'Pass namespace/name, such as shop/web; `sluice explain` finds the Service of a chain',
-});
-
-const noGeneration = (service: string, held: string | undefined): Problem => ({
-  code: 'NODE_STATE_INVALID',
-  level: 'error',
-  message: `Cannot show ${service}: ${held ?? 'this node has no active generation'}`,
-  hint: 'See `sluiced status`',
-});
+const noGeneration = (service: string, held: string | undefined): Problem =>
+  errorProblem(
+    'NODE_STATE_INVALID',
+    `Cannot show ${service}: ${held ?? 'this node has no active generation'}`,
+    'See `sluiced status`',
+  );
 
 function noService(service: string, { number, state }: Generation, files: FoundFiles): Problem {
   const plane = nodePlaneOf(state);
   const names = servicesOf(state);
   const unread = typeof files === 'string' ? files : 'the bundle directory has no file of it';
-  return {
-    code: 'INPUT_EMPTY',
-    level: 'error',
-    message: `Cannot show ${service}: not found in generation ${number} or in the kernel`,
-    hint: plane.namesServices
+  return errorProblem(
+    'INPUT_EMPTY',
+    `Cannot show ${service}: not found in generation ${number} or in the kernel`,
+    plane.namesServices
       ? `The generation has ${namesNear(service, names) || 'no Service'}; headless and ExternalName Services have no rules`
       : `In mode ${plane.mode} the files of the bundle tell what belongs to a Service, and ${unread}`,
-  };
+  );
 }
 
 /** The Services whose keys are in the rules of a state. */
