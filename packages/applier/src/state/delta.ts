@@ -3,6 +3,7 @@ import {
   type Family,
   type FamilyProgram,
   Layered,
+  sameLines,
   type TableName,
   type TableProgram,
   tableNames,
@@ -47,23 +48,23 @@ export interface StoredState {
 export function deltaOf(state: NodeState, base: StoredState, depth: number): Delta | undefined {
   if (!sameAround(base.state, state)) return undefined;
   const families: Delta['families'] = {};
-  let count = 0;
   for (const family of familiesOf(state)) {
     const [from, to] = [base.state.families[family] as FamilyProgram, state.families[family] as FamilyProgram];
     if (from === to) continue;
-    const own = {
+    families[family] = {
       filter: changeOf(from.filter.chains, to.filter.chains),
       nat: changeOf(from.nat.chains, to.nat.chains),
     };
-    for (const table of tableNames) count += sizeOf(own[table]);
-    families[family] = own;
   }
-  const frontends = base.state.nft && state.nft ? changeOf(base.state.nft.frontends, state.nft.frontends) : undefined;
-  count += frontends ? sizeOf(frontends) : 0;
-  const nft = frontends ? { nft: frontends } : {};
-  return count > limits.deltaChainsMax
-    ? undefined
-    : { schema: 3, base: base.digest, depth: depth + 1, families, ...nft };
+  const nft = base.state.nft && state.nft ? { nft: changeOf(base.state.nft.frontends, state.nft.frontends) } : {};
+  return unlessLarge({ schema: 3, base: base.digest, depth: depth + 1, families, ...nft }, limits.deltaChainsMax);
+}
+
+/** @returns undefined where more than so many chains and frontends differ */
+function unlessLarge(delta: Delta, most: number): Delta | undefined {
+  const tableChanges = Object.values(delta.families).flatMap((one) => (one ? [one.filter, one.nat] : []));
+  const changes = [...tableChanges, ...(delta.nft ? [delta.nft] : [])];
+  return changes.reduce((sum, { write, drop }) => sum + write.length + drop.length, 0) > most ? undefined : delta;
 }
 
 /**
@@ -73,21 +74,17 @@ export function deltaOf(state: NodeState, base: StoredState, depth: number): Del
  */
 export function mergeDeltas(row: readonly [Delta, ...Delta[]]): Delta | undefined {
   const families: Delta['families'] = {};
-  let count = 0;
   for (const family of familyNames) {
     const changes = row.flatMap((delta) => delta.families[family] ?? []);
     if (changes.length === 0) continue;
-    const merged = {
+    families[family] = {
       filter: mergeChanges(changes.map(({ filter }) => filter)),
       nat: mergeChanges(changes.map(({ nat }) => nat)),
     };
-    for (const table of tableNames) count += sizeOf(merged[table]);
-    families[family] = merged;
   }
   const frontends = row.flatMap(({ nft }) => nft ?? []);
   const nft = frontends.length === 0 ? {} : { nft: mergeChanges(frontends) };
-  count += nft.nft ? sizeOf(nft.nft) : 0;
-  return count > limits.mergedChainsMax ? undefined : { schema: 3, base: row[0].base, depth: 1, families, ...nft };
+  return unlessLarge({ schema: 3, base: row[0].base, depth: 1, families, ...nft }, limits.mergedChainsMax);
 }
 
 function mergeChanges(row: readonly ChainChange[]): ChainChange {
@@ -127,21 +124,15 @@ function sameAround(a: NodeState, b: NodeState): boolean {
 const sameServices = (a: NodeState['services'], b: NodeState['services']): boolean =>
   a === b || (a !== undefined && b !== undefined && changeOf(a, b).drop.length + changeOf(a, b).write.length === 0);
 
-const sizeOf = ({ write, drop }: ChainChange): number => write.length + drop.length;
-
 function changeOf(from: TableProgram['chains'], to: TableProgram['chains']): ChainChange {
   const write: ChainChange['write'] = [];
   const drop: string[] = [];
   for (const name of differing(from, to)) {
     const rules = to.get(name);
     if (!rules) drop.push(name);
-    else if (!sameRules(rules, from.get(name))) write.push([name, [...rules]]);
+    else if (!sameLines(rules, from.get(name))) write.push([name, [...rules]]);
   }
   return { write, drop };
-}
-
-function sameRules(a: readonly string[], b: readonly string[] | undefined): boolean {
-  return a === b || (a.length === b?.length && a.every((rule, index) => rule === b[index]));
 }
 
 /** The state that a delta leads to. */

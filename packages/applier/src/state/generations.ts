@@ -1,6 +1,6 @@
 import type { FlowDifference, Generation, StoredGeneration } from '../ports/journal.ts';
 import type { NodeState } from '../ports/node-state.ts';
-import { getState, ManifestMemory, objectsOf, putState } from './manifest.ts';
+import { getState, type ManifestMemory, objectsOf, putState } from './manifest.ts';
 import { flowsOf, type GenerationRecord, generationsOf, type NodeRecord } from './record.ts';
 import { remainsOf } from './remains.ts';
 import { Store, type StoreOptions, type Texts } from './store.ts';
@@ -9,7 +9,7 @@ import { Store, type StoreOptions, type Texts } from './store.ts';
 export class Generations {
   readonly #directory: string;
   readonly #store: Store;
-  readonly #memory = new ManifestMemory();
+  readonly #memory: ManifestMemory = new Map();
   /** The manifests of states that were read from the store: rolling back to one needs no disk space. */
   readonly #manifests = new WeakMap<NodeState, string>();
 
@@ -47,7 +47,7 @@ export class Generations {
   /** Stores a generation again, whose objects are lost. @throws StateError when the disk takes no write */
   writeAgain(generation: Generation): GenerationRecord {
     this.#manifests.delete(generation.state);
-    this.#memory.tables.clear();
+    this.#memory.clear();
     return this.write(generation);
   }
 

@@ -49,9 +49,7 @@ const chainsPerObject = 256;
 const objectsMax = 256;
 
 /** The last stored tables: an object with the same chains is not printed again. */
-export class ManifestMemory {
-  readonly tables = new Map<string, WrittenTable>();
-}
+export type ManifestMemory = Map<string, WrittenTable>;
 
 interface WrittenTable {
   readonly chains: TableProgram['chains'];
@@ -92,12 +90,21 @@ export function putState(state: NodeState, store: Texts, memory: ManifestMemory,
   return store.put([JSON.stringify(text)])[0] as string;
 }
 
+/** @returns undefined where the store has neither a delta nor a whole manifest of this digest */
+function readStored(digest: string, store: Texts): Delta | StateManifest | undefined {
+  const text = store.get(digest);
+  const value: unknown = text === undefined ? undefined : JSON.parse(text);
+  const delta = v.safeParse(deltaForm, value);
+  if (delta.success) return delta.output;
+  const whole = v.safeParse(manifest, value);
+  return whole.success ? whole.output : undefined;
+}
+
 /** The delta from a stored state; when its row of deltas is long, merged into one from the whole state at its beginning. */
 function deltaTo(state: NodeState, base: StoredState, store: Texts): Delta | undefined {
-  const text = store.get(base.digest);
-  if (text === undefined) return undefined;
-  const below = v.safeParse(deltaForm, JSON.parse(text));
-  const depth = below.success ? below.output.depth : 0;
+  const below = readStored(base.digest, store);
+  if (!below) return undefined;
+  const depth = 'depth' in below ? below.depth : 0;
   const delta = deltaOf(state, base, depth);
   if (!delta || depth < limits.deltasMax) return delta;
   const row = rowOf(base.digest, store);
@@ -109,12 +116,11 @@ function deltaTo(state: NodeState, base: StoredState, store: Texts): Delta | und
 function rowOf(digest: string, store: Texts): readonly Delta[] | undefined {
   const row: Delta[] = [];
   for (let at = digest; ; ) {
-    const text = store.get(at);
-    if (text === undefined) return undefined;
-    const delta = v.safeParse(deltaForm, JSON.parse(text));
-    if (!delta.success) return row;
-    row.unshift(delta.output);
-    at = delta.output.base;
+    const stored = readStored(at, store);
+    if (!stored) return undefined;
+    if (!('depth' in stored)) return row;
+    row.unshift(stored);
+    at = stored.base;
   }
 }
 
@@ -125,13 +131,13 @@ function mutable({ ipset, ipvs, addresses, excludeCIDRs }: IpvsText): NonNullabl
 function putChains(key: string, chains: TableProgram['chains'], store: Texts, memory: ManifestMemory): string[] {
   let count = 1;
   while (count < objectsMax && count * chainsPerObject < chains.size) count *= 2;
-  const before = memory.tables.get(key);
+  const before = memory.get(key);
   const isChanged = changedObjects(chains, count, before, store);
   const changed = [...bucketsOf(chains, count, isChanged)];
   const digests = [...(before?.digests ?? [])].slice(0, count);
   const written = store.put(changed.map(([, names]) => printBucket(names, chains)));
   for (const [index, [number]] of changed.entries()) digests[number] = written[index] as string;
-  memory.tables.set(key, { chains, digests });
+  memory.set(key, { chains, digests });
   return digests;
 }
 
@@ -182,16 +188,13 @@ function printBucket(names: readonly string[], chains: TableProgram['chains']): 
  * @returns undefined when the manifest or one of its objects is missing or damaged
  */
 export function getState(digest: string, store: Texts): NodeState | undefined {
-  const text = store.get(digest);
-  const value: unknown = text === undefined ? undefined : JSON.parse(text);
-  const delta = v.safeParse(deltaForm, value);
-  if (delta.success) {
-    const base = getState(delta.output.base, store);
-    return base && applyDelta(base, delta.output);
+  const stored = readStored(digest, store);
+  if (!stored) return undefined;
+  if ('depth' in stored) {
+    const base = getState(stored.base, store);
+    return base && applyDelta(base, stored);
   }
-  const parsed = v.safeParse(manifest, value);
-  if (!parsed.success) return undefined;
-  const { families, sysctls, conntrackHashSize, endpointRanges } = parsed.output;
+  const { families, sysctls, conntrackHashSize, endpointRanges, ipvs, nft } = stored;
   const programs: { -readonly [F in Family]?: FamilyProgram } = {};
   for (const name of ['ipv4', 'ipv6'] as const) {
     const one = families[name];
@@ -200,12 +203,11 @@ export function getState(digest: string, store: Texts): NodeState | undefined {
     if (!filter || !nat) return undefined;
     programs[name] = { filter, nat };
   }
-  const virtual = parsed.output.ipvs && ipvsFromText(parsed.output.ipvs);
+  const virtual = ipvs && ipvsFromText(ipvs);
   if (typeof virtual === 'string') return undefined;
-  const { nft } = parsed.output;
   const frontends = nft && readChains(nft.objects, store);
-  const services = parsed.output.services && readChains(parsed.output.services, store);
-  if ((nft && !frontends) || (parsed.output.services && !services)) return undefined;
+  const services = stored.services && readChains(stored.services, store);
+  if ((nft && !frontends) || (stored.services && !services)) return undefined;
   return {
     families: programs,
     sysctls: new Map(Object.entries(sysctls) as [SysctlKey, number][]),
@@ -243,13 +245,10 @@ export function isManifest(text: string | undefined): boolean {
 
 /** The digests that a manifest needs, itself included; only itself when it cannot be read. */
 export function objectsOf(digest: string, store: Texts): readonly string[] {
-  const text = store.get(digest);
-  const value: unknown = text === undefined ? undefined : JSON.parse(text);
-  const delta = v.safeParse(deltaForm, value);
-  if (delta.success) return [digest, ...objectsOf(delta.output.base, store)];
-  const parsed = v.safeParse(manifest, value);
-  if (!parsed.success) return [digest];
-  const tables = Object.values(parsed.output.families).flatMap((one) => (one ? [one.filter, one.nat] : []));
-  const { nft, services = [] } = parsed.output;
+  const stored = readStored(digest, store);
+  if (!stored) return [digest];
+  if ('depth' in stored) return [digest, ...objectsOf(stored.base, store)];
+  const { families, nft, services = [] } = stored;
+  const tables = Object.values(families).flatMap((one) => (one ? [one.filter, one.nat] : []));
   return [digest, ...tables.flatMap(({ objects }) => objects), ...(nft?.objects ?? []), ...services];
 }

@@ -1,3 +1,4 @@
+import { parsedJson } from '@sluice/bundle';
 import { sysctlKeys, type SysctlKey } from '@sluice/netfilter';
 import * as v from 'valibot';
 import type { OpenTransaction } from '../ports/journal.ts';
@@ -117,12 +118,8 @@ export function emptyRecord(node: string): NodeRecord {
  */
 export function readRecord(text: string, path: string): NodeRecord {
   const hint = 'The kernel was not changed. Run the sluiced that wrote it, or restore the file from a backup';
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    throw new StateError('NODE_STATE_INVALID', `${path} is damaged`, hint);
-  }
+  const value = parsedJson(text);
+  if (value === undefined) throw new StateError('NODE_STATE_INVALID', `${path} is damaged`, hint);
   const schema = (value as { schema?: unknown } | null)?.schema;
   if (schema !== 2 && schema !== 3) {
     throw new StateError(
@@ -175,26 +172,10 @@ export function findGeneration(
 }
 
 /** An open transaction as the reconciler sees it. */
-export function openFrom({
-  phase,
-  lane,
-  flip,
-  version,
-  from,
-  to,
-  sysctls: values,
-  update,
-}: OpenRecord): OpenTransaction {
-  return {
-    phase,
-    changeKind: lane,
-    flip,
-    version,
-    from,
-    to,
-    sysctls: sysctlMap(values),
-    ...(update ? { update } : {}),
-  };
+export function openFrom(open: OpenRecord): OpenTransaction {
+  const { phase, lane: changeKind, flip, version, from, to, update } = open;
+  const sysctlsBefore = sysctlMap(open.sysctls);
+  return { phase, changeKind, flip, version, from, to, sysctls: sysctlsBefore, ...(update ? { update } : {}) };
 }
 
 export function sysctlMap(values: Readonly<Partial<Record<SysctlKey, number>>>): ReadonlyMap<SysctlKey, number> {

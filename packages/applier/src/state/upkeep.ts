@@ -50,12 +50,12 @@ export class Upkeep {
    * The replacement of a generation that cannot be read: its endpoints of some time ago, whose objects the directory `current` keeps. Newer
    * ones come with the next bundle.
    */
-  earlierRevision({
-    number,
-    revision,
-  }: GenerationRecord): { readonly generation: Generation; readonly record: GenerationRecord } | undefined {
+  earlierRevision(
+    damaged: GenerationRecord,
+  ): { readonly generation: Generation; readonly record: GenerationRecord } | undefined {
     const { last } = this.#text;
-    const generation = last?.number === number && last.revision < revision ? this.#generations.read(last) : undefined;
+    const isEarlier = last?.number === damaged.number && last.revision < damaged.revision;
+    const generation = isEarlier ? this.#generations.read(last) : undefined;
     return generation && { generation, record: this.#generations.write(generation) };
   }
 

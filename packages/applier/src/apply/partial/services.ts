@@ -1,5 +1,5 @@
 import { fileDigest } from '@sluice/bundle';
-import { compareText, differing, frontendMark, type NftState, perObject } from '@sluice/netfilter';
+import { compareText, differing, frontendMark, type NftState, perObject, sameLines } from '@sluice/netfilter';
 import type { NodeState, ServiceNames } from '../../ports/node-state.ts';
 
 /** A state of mode nftables that says which Service a frontend is of. */
@@ -28,29 +28,25 @@ export const frontendOfName = (name: string): string | undefined =>
 export function changedServices(from: NamedState, to: NamedState): ReadonlySet<string> | undefined {
   const changed = new Set<string>();
   for (const key of differing(from.nft.frontends, to.nft.frontends)) {
-    if (isSame(from.nft.frontends.get(key), to.nft.frontends.get(key))) continue;
+    if (sameLines(from.nft.frontends.get(key), to.nft.frontends.get(key))) continue;
     const name = `${frontendMark}${key}`;
     const [old, next] = [ownersOf(from.services).get(name), ownersOf(to.services).get(name)];
     if (old === undefined && next === undefined) return undefined;
     for (const service of [old, next]) if (service !== undefined) changed.add(service);
   }
   for (const service of differing(from.services, to.services))
-    if (!isSame(from.services.get(service), to.services.get(service))) changed.add(service);
+    if (!sameLines(from.services.get(service), to.services.get(service))) changed.add(service);
   return changed;
 }
 
 /** Whether a Service has the same names, and its frontends the same lines. */
 export function isSameService(service: string, from: NamedState, to: NamedState): boolean {
   const names = to.services.get(service) ?? [];
-  if (!isSame(from.services.get(service) ?? [], names)) return false;
+  if (!sameLines(from.services.get(service) ?? [], names)) return false;
   return names.every((name) => {
     const key = frontendOfName(name);
-    return key === undefined || isSame(from.nft.frontends.get(key), to.nft.frontends.get(key));
+    return key === undefined || sameLines(from.nft.frontends.get(key), to.nft.frontends.get(key));
   });
-}
-
-function isSame(a: readonly string[] | undefined, b: readonly string[] | undefined): boolean {
-  return a === b || (a?.length === b?.length && a?.every((line, at) => line === b?.[at]) === true);
 }
 
 /**
