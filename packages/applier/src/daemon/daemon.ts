@@ -23,35 +23,27 @@ type FlowDependencies = Pick<DaemonDependencies, 'monotonicMs' | 'processorMs'> 
 /**
  * Compares the conntrack entries of UDP with the endpoints from time to time, so rarely that a node with a large table does not notice: a
  * deletion after a change may have failed, or an entry may have been made while the rules changed.
+ * @returns to be called between two changes; it compares if that is due, and never fails
  */
-export class FlowComparison {
-  readonly #parts: FlowDependencies;
-  #dueMs: number;
-  #failed: string | undefined;
-
-  constructor(parts: FlowDependencies) {
-    this.#parts = parts;
-    // A start has other work, and a change forgets the flows that it ends.
-    this.#dueMs = parts.monotonicMs() + paces.flows.leastMs;
-  }
-
-  /** Compares if that is due. To be called between two changes. Never fails. */
-  async look(): Promise<void> {
-    const { reconciler, log, monotonicMs, processorMs = monotonicMs } = this.#parts;
-    if (monotonicMs() < this.#dueMs) return;
+export function flowComparison(parts: FlowDependencies): () => Promise<void> {
+  const { reconciler, log, monotonicMs, processorMs = monotonicMs } = parts;
+  // A start has other work, and a change forgets the flows that it ends.
+  let dueMs = monotonicMs() + paces.flows.leastMs;
+  let failed: string | undefined;
+  return async () => {
+    if (monotonicMs() < dueMs) return;
     const beginMs = processorMs();
     try {
       const flows = (await reconciler.reconcileFlows?.()) ?? 0;
       if (flows > 0) log.warn({ flows }, 'deleted conntrack entries that lead to no endpoint of their Service');
-      this.#failed = undefined;
+      failed = undefined;
     } catch (error) {
       const because = messageOf(error);
-      if (because !== this.#failed)
-        log.warn({ because }, 'cannot compare conntrack entries with the endpoints; retrying');
-      this.#failed = because;
+      if (because !== failed) log.warn({ because }, 'cannot compare conntrack entries with the endpoints; retrying');
+      failed = because;
     }
-    this.#dueMs = monotonicMs() + pauseAfter(processorMs() - beginMs, paces.flows);
-  }
+    dueMs = monotonicMs() + pauseAfter(processorMs() - beginMs, paces.flows);
+  };
 }
 
 /**
@@ -67,18 +59,15 @@ export class Daemon {
   readonly #reports: Reports;
   readonly #early: EarlyEndpointsWatch;
   readonly #bundles: Bundles;
-  readonly #flows: FlowComparison;
+  readonly #compareFlows: () => Promise<void>;
   #stopping = false;
 
   constructor(parts: DaemonDependencies) {
     this.#parts = parts;
     this.#looks = new Looks(parts.inbox, parts.monotonicMs, () => this.#wakes.signal());
     this.#reports = new Reports(parts.status, parts.log, parts.ended);
-    this.#flows = new FlowComparison(parts);
-    this.#early = new EarlyEndpointsWatch({
-      active: () => parts.journal.active,
-      earlyEndpoints: (files) => parts.earlyEndpoints?.(files),
-    });
+    this.#compareFlows = flowComparison(parts);
+    this.#early = new EarlyEndpointsWatch(parts);
     this.#bundles = new Bundles({
       daemon: parts,
       looks: this.#looks,
@@ -110,7 +99,7 @@ export class Daemon {
         drift?.doubted();
         dueMs = Math.min(dueMs, monotonicMs() + limits.readBackMs);
       }
-      await this.#flows.look();
+      await this.#compareFlows();
       await this.#parts.round?.();
       this.#parts.status.heartbeat();
       const againMs = Math.min(dueMs, this.#bundles.againMs);

@@ -1,12 +1,8 @@
 import type { BundleFiles } from '@sluice/bundle';
 import type { Generation } from '../ports/journal.ts';
+import type { DaemonDependencies } from './dependencies.ts';
 
-/** What the watch reads and calls. */
-interface EarlyEndpointsWatchDependencies {
-  readonly active: () => Generation | undefined;
-  /** Called with the files of a bundle whose endpoints reached the active generation before, or without, the rest of it. */
-  readonly earlyEndpoints: (files: BundleFiles) => void;
-}
+type EarlyEndpointsWatchDependencies = Pick<DaemonDependencies, 'journal' | 'earlyEndpoints'>;
 
 /** The revision of the active generation; empty: none. */
 type Revision = Partial<Pick<Generation, 'number' | 'revision'>>;
@@ -21,15 +17,11 @@ export class EarlyEndpointsWatch {
   #offered: { readonly files: BundleFiles; readonly active: Revision } | undefined;
   /** The files whose endpoints reached the active generation while the current bundle was applied. */
   #earlyEndpoints: BundleFiles | undefined;
-  #is = false;
+  /** Whether endpoints of a bundle that is not applied are in the active generation. */
+  is = false;
 
   constructor(parts: EarlyEndpointsWatchDependencies) {
     this.#parts = parts;
-  }
-
-  /** Whether endpoints of a bundle that is not applied are in the active generation. */
-  get is(): boolean {
-    return this.#is;
   }
 
   /** A bundle is being applied. */
@@ -61,18 +53,18 @@ export class EarlyEndpointsWatch {
 
   /** The bundle is applied. The endpoints of a newer one may have been synced during its probation. */
   isIn(files: BundleFiles): void {
-    this.#is = false;
+    this.is = false;
     if (this.#earlyEndpoints && this.#earlyEndpoints !== files) this.#report(this.#earlyEndpoints);
   }
 
   get #active(): Revision {
-    const { number, revision } = this.#parts.active() ?? {};
+    const { number, revision } = this.#parts.journal.active ?? {};
     return number === undefined || revision === undefined ? {} : { number, revision };
   }
 
   #report(files: BundleFiles): void {
     this.#earlyEndpoints = files;
-    this.#is = true;
-    this.#parts.earlyEndpoints(files);
+    this.is = true;
+    this.#parts.earlyEndpoints?.(files);
   }
 }

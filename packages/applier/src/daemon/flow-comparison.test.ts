@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { paces } from '../limits.ts';
-import { FlowComparison } from './daemon.ts';
+import { flowComparison } from './daemon.ts';
 
 /** A comparison on a clock that the test sets. */
 function comparison(reconcileFlows: () => Promise<number>) {
@@ -13,7 +13,7 @@ function comparison(reconcileFlows: () => Promise<number>) {
     monotonicMs: () => clock.nowMs,
     processorMs: () => clock.usedMs,
   };
-  return { clock, logged, flows: new FlowComparison(parts) };
+  return { clock, logged, flows: flowComparison(parts) };
 }
 
 test('compares once an interval, and rests longer the more processor time that takes', async () => {
@@ -23,7 +23,7 @@ test('compares once an interval, and rests longer the more processor time that t
     clock.usedMs += comparedMs.length === 1 ? 1 : 500;
     return 0;
   });
-  for (; clock.nowMs <= 300_000; clock.nowMs += 1_000) await flows.look();
+  for (; clock.nowMs <= 300_000; clock.nowMs += 1_000) await flows();
   expect(comparedMs).toEqual([
     paces.flows.leastMs,
     2 * paces.flows.leastMs,
@@ -40,7 +40,7 @@ test('logs deleted entries, and a failure once until it is over', async () => {
     () => Promise.resolve(1),
   ];
   const { clock, logged, flows } = comparison(() => results.shift()?.() ?? Promise.resolve(0));
-  for (; results.length > 0; clock.nowMs += paces.flows.leastMs) await flows.look();
+  for (; results.length > 0; clock.nowMs += paces.flows.leastMs) await flows();
   expect(logged).toEqual([
     expect.stringContaining('deleted conntrack entries'),
     expect.stringContaining('cannot compare conntrack entries'),

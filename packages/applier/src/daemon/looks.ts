@@ -1,15 +1,14 @@
 import type { Extent } from '../inbox/files.ts';
-import type { Arrival, Inbox } from '../inbox/inbox.ts';
+import type { Arrival } from '../inbox/inbox.ts';
 import { limits, paces, pauseAfter } from '../limits.ts';
-
-type LookedInbox = Pick<Inbox, 'look'> & Partial<Pick<Inbox, 'wasWhole' | 'lookInSteps'>>;
+import type { DaemonDependencies } from './dependencies.ts';
 
 /**
  * Looks into the bundle directory. How much of it is read: what changed; everything at a scan, less often where that is slow, and later
  * where changes come meanwhile.
  */
 export class Looks {
-  readonly #inbox: LookedInbox;
+  readonly #inbox: DaemonDependencies['inbox'];
   readonly #monotonicMs: () => number;
   readonly #interrupt: () => AbortSignal;
   #next: Extent | 'scan' = 'whole';
@@ -18,7 +17,7 @@ export class Looks {
   #lateSinceMs: number | undefined;
 
   /** @param interrupt aborts when a change of the directory, a stop or an order waits */
-  constructor(inbox: LookedInbox, monotonicMs: () => number, interrupt: () => AbortSignal) {
+  constructor(inbox: DaemonDependencies['inbox'], monotonicMs: () => number, interrupt: () => AbortSignal) {
     this.#inbox = inbox;
     this.#monotonicMs = monotonicMs;
     this.#interrupt = interrupt;

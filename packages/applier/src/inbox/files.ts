@@ -103,8 +103,10 @@ export class PlainFiles {
   #passedWhole = false;
   /** How many files were ever copied. */
   #copies = 0;
-  #isFilling = false;
-  #wasWhole = false;
+  /** Whether the last look found no seal, and files that are new or changed: a writer is at work. */
+  isFilling = false;
+  /** Whether the last look read every file. */
+  wasWhole = false;
   /** The last tree was read by what its writer told: the writer will tell the next change, too. */
   #isAnnounced = false;
   readonly #nowMs: () => number;
@@ -127,8 +129,8 @@ export class PlainFiles {
    * @throws InboxError when it is incomplete or has files that no bundle has
    */
   read(directory: OpenDirectory, extent: Extent): Tree {
-    this.#isFilling = false;
-    this.#wasWhole = false;
+    this.isFilling = false;
+    this.wasWhole = false;
     if (extent === 'changed' && this.#passedWhole) {
       try {
         return this.#takeAnnounced(directory) ?? this.#take(directory, 'changed');
@@ -138,18 +140,8 @@ export class PlainFiles {
       }
     }
     this.#passedWhole = false;
-    this.#wasWhole = true;
+    this.wasWhole = true;
     return this.#take(directory, 'whole');
-  }
-
-  /** Whether the last look read every file. */
-  get wasWhole(): boolean {
-    return this.#wasWhole;
-  }
-
-  /** Whether the last look found no seal, and files that are new or changed: a writer is at work. */
-  get isFilling(): boolean {
-    return this.#isFilling;
   }
 
   /**
@@ -201,8 +193,8 @@ export class PlainFiles {
    * @throws InboxError as `read`
    */
   async readInSteps(directory: OpenDirectory, interrupt: AbortSignal): Promise<Tree | 'interrupted'> {
-    this.#isFilling = false;
-    this.#wasWhole = true;
+    this.isFilling = false;
+    this.wasWhole = true;
     const copies = this.#copies;
     const steps = walkInSteps(directory, this.#optionsOf('whole'), this.#top);
     try {
@@ -243,7 +235,7 @@ export class PlainFiles {
     this.#top = top;
     this.#passedWhole ||= extent === 'whole';
     if (!isSealed(top)) {
-      this.#isFilling = this.#copies > copiesBefore;
+      this.isFilling = this.#copies > copiesBefore;
       throw new NoSeal();
     }
     const part = partOf(top, this.#part);

@@ -1,10 +1,11 @@
 import { request as httpRequest } from 'node:http';
+import { parsedJson } from '@sluice/bundle';
 import { CommandError, stateError } from '../../command-error.ts';
 import { limits } from '../../limits.ts';
 import { StateError } from '../../state/state-error.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { type Control, type ControlStatus, controlPath, isTooLong, requestKinds } from './protocol.ts';
-import { jsonOf, type RefusedAnswer } from './socket.ts';
+import type { RefusedAnswer } from './socket.ts';
 
 /**
  * Asks the process that holds a state directory for its status.
@@ -45,7 +46,7 @@ async function post<T>(path: string, body: object, timeoutMs?: number): Promise<
     response.on('data', (chunk: Buffer) => chunks.push(chunk));
     response.on('error', () => reject(ended()));
     response.on('end', () => {
-      const value = jsonOf(Buffer.concat(chunks).toString('utf8'));
+      const value = parsedJson(Buffer.concat(chunks).toString('utf8'));
       if (response.statusCode === 200 && value !== undefined) return resolve(value as T);
       const refused = value as RefusedAnswer | undefined;
       reject(refused?.problems ? new CommandError(refused.problems, refused.exitCode) : ended());

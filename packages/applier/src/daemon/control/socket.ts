@@ -1,6 +1,7 @@
 import { chmodSync, rmSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { Problem } from '@sluice/netfilter';
+import { parsedJson } from '@sluice/bundle';
+import { errorProblem, type Problem } from '@sluice/netfilter';
 import * as v from 'valibot';
 import { CommandError } from '../../command-error.ts';
 import { limits, serverTimes } from '../../limits.ts';
@@ -102,17 +103,9 @@ async function readBody(request: IncomingMessage): Promise<string> {
 
 /** @throws StateError for a text that is not a request of this version */
 export function readControlRequest(text: string): ControlRequest {
-  const parsed = v.safeParse(requestSchema, jsonOf(text));
+  const parsed = v.safeParse(requestSchema, parsedJson(text));
   if (parsed.success) return parsed.output;
   throw unknownRequest();
-}
-
-export function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 const unknownRequest = (): StateError =>
@@ -126,9 +119,9 @@ function refusedAnswer(error: unknown): RefusedAnswer {
   if (error instanceof CommandError) return { problems: error.problems, exitCode: error.exitCode };
   if (error instanceof StateError) {
     const { code, message, hint } = error;
-    return { problems: [{ code, level: 'error', message, hint }], exitCode: exitCodes.refused };
+    return { problems: [errorProblem(code, message, hint)], exitCode: exitCodes.refused };
   }
   const message = `Cannot carry out the request: ${messageOf(error)}`;
   const hint = 'See the log of sluiced: journalctl -u sluiced';
-  return { problems: [{ code: 'NODE_STATE_INVALID', level: 'error', message, hint }], exitCode: exitCodes.problem };
+  return { problems: [errorProblem('NODE_STATE_INVALID', message, hint)], exitCode: exitCodes.problem };
 }

@@ -10,9 +10,9 @@ import type {
   RouteFacts,
 } from '../doctor/facts.ts';
 import type { Run } from '../../kernel/command.ts';
+import { readText } from '../../kernel/open-file.ts';
 import { findTool } from '../../kernel/tools.ts';
 import { bounds } from './bounds.ts';
-import { readText } from './read.ts';
 
 /** A question to `ip route get`. */
 type RouteQuestion = Pick<RouteFacts, 'to' | 'from' | 'iif'>;

@@ -10,9 +10,9 @@ import {
   type ToolTexts,
 } from '@sluice/bundle';
 import type { Run } from '../../kernel/command.ts';
+import { readText } from '../../kernel/open-file.ts';
 import { findTool } from '../../kernel/tools.ts';
 import { messageOf } from '../../message.ts';
-import { readText } from './read.ts';
 
 /** The text of a part, or why it could not be read. */
 type PartText = { readonly text: string } | { readonly why: string };

@@ -1,4 +1,5 @@
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { readdirSync, readlinkSync } from 'node:fs';
+import { readText } from '../open-file.ts';
 
 /** What the kernel says of a socket that listens for changes of nf_tables. */
 interface Listening {
@@ -37,7 +38,7 @@ export function listeningOf({ pid, inode }: Listener): Listening | undefined {
 
 /** Of the network namespace of a process. */
 const socketsAround = (pid: number): ReadonlyMap<string, Listening> =>
-  nftSockets(contentOf(`/proc/${pid}/net/netlink`) ?? '');
+  nftSockets(readText(`/proc/${pid}/net/netlink`) ?? '');
 
 /** The socket with which a process listens. @returns undefined: it does not listen yet, has ended, or its files may not be looked at */
 export function listenerOf(pid: number): Listener | undefined {
@@ -58,15 +59,7 @@ type Activity = 'runs' | 'stopped' | 'ended';
 
 export function activityOf(pid: number): Activity {
   // The name of a program may hold anything, also a parenthesis.
-  const state = /^.*\) (\w)/s.exec(contentOf(`/proc/${pid}/stat`) ?? '')?.[1];
+  const state = /^.*\) (\w)/s.exec(readText(`/proc/${pid}/stat`) ?? '')?.[1];
   if (state === undefined || state === 'Z' || state === 'X') return 'ended';
   return state === 'T' || state === 't' ? 'stopped' : 'runs';
-}
-
-function contentOf(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'latin1');
-  } catch {
-    return undefined;
-  }
 }

@@ -1,3 +1,4 @@
+import { parsedJson } from '@sluice/bundle';
 import * as v from 'valibot';
 import { limits } from '../../limits.ts';
 
@@ -30,13 +31,7 @@ export function printAnswer(answer: RehearsalAnswer): string {
 /** @returns undefined for a text that is no answer. Output of tools in it is made printable again: the sender may not be our unit. */
 export function readAnswer(text: string): RehearsalAnswer | undefined {
   if (text.length > limits.rehearsalAnswerBytesMax || text.indexOf('\n') !== text.length - 1) return undefined;
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-  const parsed = v.safeParse(schema, value);
+  const parsed = v.safeParse(schema, parsedJson(text));
   if (!parsed.success) return undefined;
   return 'why' in parsed.output ? { ...parsed.output, why: plain(parsed.output.why) } : parsed.output;
 }

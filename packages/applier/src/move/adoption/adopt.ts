@@ -109,11 +109,8 @@ async function forgetStale(front: Putter, say: AdoptionDependencies['say']): Pro
 }
 
 /** Generation 0 gets kube-proxy's rules once: a later call may find a part of them only. */
-export async function storeProxy({
-  journal,
-  kernel,
-  families,
-}: Pick<AdoptionDependencies, 'journal' | 'kernel' | 'families'>): Promise<void> {
+export async function storeProxy(parts: Pick<AdoptionDependencies, 'journal' | 'kernel' | 'families'>): Promise<void> {
+  const { journal, kernel, families } = parts;
   const { active, adoption } = journal;
   if (!active || !adoption || adoption.isStored) return;
   const observed = await kernel.observe(families);

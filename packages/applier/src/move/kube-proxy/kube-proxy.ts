@@ -2,6 +2,7 @@ import { mkdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { Run } from '../../kernel/command.ts';
 import { processesNamed } from '../../kernel/facts.ts';
+import { readText } from '../../kernel/open-file.ts';
 import { findTool } from '../../kernel/tools.ts';
 import type { Hold, KubeProxy } from '../../ports/adoption.ts';
 import { KernelError } from '../../ports/failure.ts';
@@ -142,7 +143,7 @@ const listen = '0A';
 
 /** Whether any address of this network namespace listens on a port. */
 const isListening = (port: number): boolean =>
-  ['tcp', 'tcp6'].some((file) => hasListener(readOrEmpty(`/proc/net/${file}`), port));
+  ['tcp', 'tcp6'].some((file) => hasListener(readText(`/proc/net/${file}`) ?? '', port));
 
 /** @param text of /proc/net/tcp: a title, then a line for each socket with its local address, `0100007F:2810`, and its state */
 export function hasListener(text: string, port: number): boolean {
@@ -151,12 +152,4 @@ export function hasListener(text: string, port: number): boolean {
     const [, local = '', , state] = line.trim().split(/ +/);
     return state === listen && local.endsWith(suffix);
   });
-}
-
-function readOrEmpty(path: string): string {
-  try {
-    return readFileSync(path, 'latin1');
-  } catch {
-    return '';
-  }
 }

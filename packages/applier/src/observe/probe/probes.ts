@@ -72,17 +72,17 @@ export function configuredProbes(
     policies: probes.map(policyOf),
     intervalMs: Math.min(...probes.map(({ intervalSeconds }) => intervalSeconds * 1000), limits.probeIntervalMsMax),
     once: () => Promise.all(probes.map(once)),
-    glance: (ms) => Promise.all(probes.map((probe) => within(ms, probe.name, once(probe)))),
+    glance: (ms) => Promise.all(probes.map((probe) => within(ms, once(probe), { name: probe.name, ...noAnswer(ms) }))),
     untilVerdict: () => Promise.all(probes.map((probe) => judged(probe, () => once(probe), clock))),
   };
 }
 
-/** The answer of a probe, or that there is none yet; a late answer is ignored. */
-async function within(ms: number, name: string, answer: Promise<ProbeResult>): Promise<ProbeResult> {
-  const { promise: late, resolve } = Promise.withResolvers<ProbeResult>();
-  const timer = setTimeout(() => resolve({ name, healthy: false, seen: `no answer within ${ms} ms` }), ms);
+/** The answer of a probe, or another one after some time; a late answer is ignored. */
+async function within<T>(ms: number, answer: Promise<T>, late: T): Promise<T> {
+  const { promise, resolve } = Promise.withResolvers<T>();
+  const timer = setTimeout(() => resolve(late), ms);
   try {
-    return await Promise.race([answer, late]);
+    return await Promise.race([answer, promise]);
   } finally {
     clearTimeout(timer);
   }
@@ -126,17 +126,14 @@ function counted(seen: string, bad: number, tries: number): string {
 /** One try, which ends soon after its timeout. An error is an unhealthy answer, and does not end probation. */
 async function tryOnce(probe: ProbeConfig, run: RunGroup): Promise<ProbeAnswer> {
   const timeoutMs = probe.timeoutSeconds * 1000;
-  const { promise: late, resolve } = Promise.withResolvers<ProbeAnswer>();
-  const failed = { healthy: false, seen: `no answer within ${timeoutMs} ms` };
-  const timer = setTimeout(() => resolve(failed), timeoutMs + limits.probeLateMs);
   try {
-    return await Promise.race([tryKind(probe, timeoutMs, run), late]);
+    return await within(timeoutMs + limits.probeLateMs, tryKind(probe, timeoutMs, run), noAnswer(timeoutMs));
   } catch (error) {
     return { healthy: false, seen: messageOf(error) };
-  } finally {
-    clearTimeout(timer);
   }
 }
+
+const noAnswer = (ms: number): ProbeAnswer => ({ healthy: false, seen: `no answer within ${ms} ms` });
 
 function tryKind(probe: ProbeConfig, timeoutMs: number, run: RunGroup): Promise<ProbeAnswer> {
   if ('http' in probe) return tryHttp(probe.http, timeoutMs);
