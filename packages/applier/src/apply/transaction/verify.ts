@@ -31,9 +31,7 @@ import type { TransactionPlan } from '../plan/transaction-plan.ts';
 export async function firstDifference(desired: NodeState, change: Plan, kernel: Kernel): Promise<string | undefined> {
   const sysctl = await sysctlDifference(change, kernel);
   if (sysctl !== undefined) return sysctl;
-  for (const touched of change.touched) {
-    if (!isSmall(touched)) return tablesDifference(desired, kernel);
-  }
+  if (!change.touched.every(isSmall)) return tablesDifference(desired, kernel);
   for (const touched of change.touched) {
     const difference = await chainsDifference(touched, kernel);
     if (difference !== undefined) return difference;

@@ -31,7 +31,7 @@ import { type CommonOptions, loadConfig, logSettings } from '../terminal/termina
 import { lastingAlarm } from './alarms.ts';
 import { openNode, type RunningNode } from './node.ts';
 import { roundOf } from './rounds.ts';
-import { Sockets } from './sockets.ts';
+import { openSockets, type Sockets } from './sockets.ts';
 
 /** What surrounds the daemon of a node. */
 interface Surroundings {
@@ -197,7 +197,7 @@ async function runUntilEnd(node: RunningNode, host: DaemonHost, current: Current
   let watcher: Watcher | undefined;
   let hasGained = false;
   const repairs = new Repairs(config.state);
-  const sockets = await Sockets.open(node, repairs, {
+  const sockets = await openSockets(node, repairs, {
     order: (work) => {
       if (!current.daemon)
         throw stateError('Cannot do that now: sluiced is starting', 'Nothing was changed. Try again');

@@ -26,7 +26,7 @@ import type { RunningNode } from './node.ts';
 type Orders = Pick<StateHolder, 'order' | 'look'>;
 
 /** Everything the daemon listens on: the status port, the health-check node ports, node ports on ::1, and the socket for operators' commands. */
-export class Sockets {
+export interface Sockets {
   /** What the health-check node ports answer. */
   readonly health: ActiveHealth;
   readonly control: ControlSocket;
@@ -35,89 +35,69 @@ export class Sockets {
   readonly localhost: LocalhostPorts;
   /** Answers about addresses that are announced. */
   readonly vips: Vips;
-  readonly #vipFiles: VipFiles;
-  readonly #statusPorts: readonly StatusPort[];
-  readonly #healthPorts: HealthPorts;
-
-  private constructor(
-    node: RunningNode,
-    {
-      statusPorts,
-      drain,
-      vips,
-    }: { readonly statusPorts: readonly StatusPort[]; readonly drain: Drain; readonly vips: Vips },
-    repairs: Repairs,
-    { order, look }: Orders,
-  ) {
-    const { config, log, monotonicMs, session, status } = node;
-    this.#statusPorts = statusPorts;
-    this.drain = drain;
-    this.vips = vips;
-    this.#vipFiles = vipFilesOf(node, vips);
-    this.#healthPorts = new HealthPorts({
-      healthy: () => status.healthy && !this.drain.now,
-      answers: (address) => this.drain.answers(address),
-      addresses: () => Object.values(interfaceAddresses()).flat(),
-      failed: lastingAlarm('HEALTH_PORT', status, log),
-    });
-    this.localhost = new LocalhostPorts({
-      journal: session.journal,
-      monotonicMs,
-      failed: lastingAlarm('LOCALHOST_PORT', status, log),
-      counted: (open, failures) => status.metrics.localhost(open, failures),
-    });
-    this.health = new ActiveHealth({
-      node: config.node,
-      ports: this.#healthPorts,
-      memory: new HealthMemory(config.state),
-      unwritten: (error) =>
-        log.warn({ because: messageOf(error) }, 'cannot save the health-check node ports for the next start'),
-    });
-    const holder: StateHolder = {
-      ...session,
-      repairs: () => repairs.read(),
-      report: () => status.report(),
-      order,
-      look,
-      drain: this.drain,
-      ended: (account) => node.receiptWriter.report(account, undefined),
-    };
-    this.control = new ControlSocket(config.state, controlOf(holder), lastingAlarm('CONTROL_SOCKET', status, log));
-  }
-
-  /**
-   * Opens the status port, and those of kube-proxy that the config names; the others follow with `refresh`.
-   * @param orders of operators, to the daemon
-   */
-  static async open(node: RunningNode, repairs: Repairs, orders: Orders): Promise<Sockets> {
-    const drain = new Drain(node.config.state, bootId(), Date.now);
-    const vips = vipsOf(node, drain);
-    const statusPorts = statusPortsOf(node, vips);
-    for (const port of statusPorts) await port.refresh();
-    return new Sockets(node, { statusPorts, drain, vips }, repairs, orders);
-  }
-
   /** Answers about addresses, from now on. @param doubt of the rules in the kernel */
-  announce(doubt: () => Doubt): void {
-    this.vips.watches(doubt);
-    this.#vipFiles.open();
-  }
-
+  announce(doubt: () => Doubt): void;
   /** Listens where that failed before, and on addresses that are new. */
-  async refresh(): Promise<void> {
-    await this.control.refresh();
-    for (const port of this.#statusPorts) await port.refresh();
-    await this.#healthPorts.refresh();
-    await this.localhost.refresh();
-  }
+  refresh(): Promise<void>;
+  close(): void;
+}
 
-  close(): void {
-    this.#vipFiles.close();
-    this.#healthPorts.close();
-    this.localhost.close();
-    for (const port of this.#statusPorts) port.close();
-    this.control.close();
-  }
+/**
+ * Opens the status port, and those of kube-proxy that the config names; the others follow with `refresh`.
+ * @param orders of operators, to the daemon
+ */
+export async function openSockets(node: RunningNode, repairs: Repairs, orders: Orders): Promise<Sockets> {
+  const { config, log, monotonicMs, session, status } = node;
+  const drain = new Drain(config.state, bootId(), Date.now);
+  const vips = vipsOf(node, drain);
+  const vipFiles = vipFilesOf(node, vips);
+  const statusPorts = statusPortsOf(node, vips);
+  for (const port of statusPorts) await port.refresh();
+  const healthPorts = new HealthPorts({
+    healthy: () => status.healthy && !drain.now,
+    answers: (address) => drain.answers(address),
+    addresses: () => Object.values(interfaceAddresses()).flat(),
+    failed: lastingAlarm('HEALTH_PORT', status, log),
+  });
+  const localhost = new LocalhostPorts({
+    journal: session.journal,
+    monotonicMs,
+    failed: lastingAlarm('LOCALHOST_PORT', status, log),
+    counted: (open, failures) => status.metrics.localhost(open, failures),
+  });
+  const holder: StateHolder = {
+    ...session,
+    ...orders,
+    repairs: () => repairs.read(),
+    report: () => status.report(),
+    drain,
+    ended: (account) => node.receiptWriter.report(account, undefined),
+  };
+  const control = new ControlSocket(config.state, controlOf(holder), lastingAlarm('CONTROL_SOCKET', status, log));
+  const health = new ActiveHealth({
+    node: config.node,
+    ports: healthPorts,
+    memory: new HealthMemory(config.state),
+    unwritten: (error) =>
+      log.warn({ because: messageOf(error) }, 'cannot save the health-check node ports for the next start'),
+  });
+  return {
+    health,
+    control,
+    drain,
+    localhost,
+    vips,
+    announce: (doubt) => {
+      vips.watches(doubt);
+      vipFiles.open();
+    },
+    refresh: async () => {
+      for (const one of [control, ...statusPorts, healthPorts, localhost]) await one.refresh();
+    },
+    close: () => {
+      for (const one of [vipFiles, healthPorts, localhost, ...statusPorts, control]) one.close();
+    },
+  };
 }
 
 function vipsOf({ config, session, status }: RunningNode, drain: Drain): Vips {
