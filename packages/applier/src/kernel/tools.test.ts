@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { limits } from '../limits.ts';
 import type { Run } from './command.ts';
-import { backendFor, type StoreUse, useOf } from './tools.ts';
+import { backendFor, type StoreUse, readStoreUse } from './tools.ts';
 
 const none: StoreUse = { rules: 0, isKubelets: false, hasSluice: false, hasKubeProxy: false };
 const some = (rules: number, isKubelets = false): StoreUse => ({ ...none, rules, isKubelets });
@@ -33,5 +33,5 @@ test("does not count Sluice's rules as foreign", async () => {
     'COMMIT',
   ].join('\n');
   const run: Run = async ({ file }) => ({ exitCode: 0, stdout: file.includes('ip6') ? '' : save, stderr: '', why: '' });
-  expect(await useOf('nft', run)).toEqual({ rules: 1, isKubelets: true, hasSluice: false, hasKubeProxy: false });
+  expect(await readStoreUse('nft', run)).toEqual({ rules: 1, isKubelets: true, hasSluice: false, hasKubeProxy: false });
 });

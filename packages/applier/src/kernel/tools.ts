@@ -132,7 +132,7 @@ async function detectBackend(run: Run): Promise<RuleStore> {
   // Without iptables only mode nftables is possible, whose changes are those of this store.
   const others = findTool('iptables-nft') || (!findTool('iptables-legacy') && findTool('nft'));
   const plain = (await plainBackend(run)) ?? (others ? 'nft' : 'legacy');
-  return backendFor({ legacy: await useOf('legacy', run), nft: await useOf('nft', run) }, plain);
+  return backendFor({ legacy: await readStoreUse('legacy', run), nft: await readStoreUse('nft', run) }, plain);
 }
 
 /**
@@ -154,7 +154,7 @@ export const otherBackend = (backend: RuleStore): RuleStore => (backend === 'nft
  * Saving needs no lock and creates no table.
  * @param isOurs our rules are in this store: chains with kube-proxy's names there are ours, too
  */
-export async function useOf(backend: RuleStore, run: Run, isOurs = false): Promise<StoreUse> {
+export async function readStoreUse(backend: RuleStore, run: Run, isOurs = false): Promise<StoreUse> {
   let rules = 0;
   let isKubelets = false;
   let hasSluice = false;
@@ -181,10 +181,10 @@ export interface StoreDoubt {
   readonly hint: string;
 }
 
-/** `doubtOf` for this machine; the store in use is read only where the other one gives a reason. */
+/** `judgeStore` for this machine; the store in use is read only where the other one gives a reason. */
 export async function storeDoubt(backend: RuleStore, run: Run): Promise<StoreDoubt | undefined> {
-  const there = await useOf(otherBackend(backend), run);
-  return isUsed(there) ? doubtOf(backend, await useOf(backend, run, true), there) : undefined;
+  const there = await readStoreUse(otherBackend(backend), run);
+  return isUsed(there) ? judgeStore(backend, await readStoreUse(backend, run, true), there) : undefined;
 }
 
 const isUsed = ({ rules, isKubelets, hasSluice }: StoreUse): boolean =>
@@ -195,7 +195,7 @@ const isUsed = ({ rules, isKubelets, hasSluice }: StoreUse): boolean =>
  * @param here the content of the store in use
  * @param there the content of the other one
  */
-export function doubtOf(backend: RuleStore, here: StoreUse, there: StoreUse): StoreDoubt | undefined {
+export function judgeStore(backend: RuleStore, here: StoreUse, there: StoreUse): StoreDoubt | undefined {
   const other = otherBackend(backend);
   if (there.hasSluice)
     return {
@@ -216,8 +216,10 @@ export function doubtOf(backend: RuleStore, here: StoreUse, there: StoreUse): St
  * The store that a config asks for.
  * @param pinned the store of the rules; undefined where there are none yet
  */
-export const storeOf = (wanted: SluicedConfig['backend'], pinned: RuleStore | undefined): SluicedConfig['backend'] =>
-  wanted === 'auto' ? (pinned ?? 'auto') : wanted;
+export const chooseStore = (
+  wanted: SluicedConfig['backend'],
+  pinned: RuleStore | undefined,
+): SluicedConfig['backend'] => (wanted === 'auto' ? (pinned ?? 'auto') : wanted);
 
 /** The file that a tool links to, for messages: `/usr/sbin/xtables-nft-multi`. */
 export function realTool(path: string): string {

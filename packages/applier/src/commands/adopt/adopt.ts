@@ -11,7 +11,7 @@ import { type Arrival, type ArrivedBundle, Inbox } from '../../inbox/inbox.ts';
 import { describeWindow } from '../../ports/ipvs/window.ts';
 import { removeProxyTables } from '../../kernel/nft/proxy-tables.ts';
 import { runChildren } from '../../kernel/run.ts';
-import { detectTools, otherBackend, storeOf, useOf } from '../../kernel/tools.ts';
+import { detectTools, otherBackend, chooseStore, readStoreUse } from '../../kernel/tools.ts';
 import { kubeProxyOf } from '../../move/kube-proxy/kube-proxy.ts';
 import { rulesElsewhere } from '../../move/kube-proxy/rules.ts';
 import { limits } from '../../limits.ts';
@@ -122,9 +122,9 @@ const isOfKubeProxy = (what: string): boolean => /^(?:kube-proxy|chains of anoth
  */
 async function otherStore(config: SluicedConfig): Promise<Problem | undefined> {
   const run = runChildren();
-  const { backend } = await detectTools(storeOf(config.backend, pinnedStore(config.state)), run);
+  const { backend } = await detectTools(chooseStore(config.backend, pinnedStore(config.state)), run);
   const other = otherBackend(backend);
-  if (!(await useOf(other, run)).hasKubeProxy) return undefined;
+  if (!(await readStoreUse(other, run)).hasKubeProxy) return undefined;
   return errorProblem(
     'NODE_CANNOT_ADOPT',
     `Cannot put the bundle in front of this kube-proxy: its rules are in the ${other} store, and Sluice's would be in ${backend}`,

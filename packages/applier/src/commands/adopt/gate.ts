@@ -6,7 +6,7 @@ import { CommandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
 import type { Run } from '../../kernel/command.ts';
 import { runChildren } from '../../kernel/run.ts';
-import { otherBackend, type RuleStore, useOf } from '../../kernel/tools.ts';
+import { otherBackend, type RuleStore, readStoreUse } from '../../kernel/tools.ts';
 import { limits } from '../../limits.ts';
 import { readSmallFile } from '../../move/parity/read-file.ts';
 import { reportGate } from '../../move/parity/report-gate.ts';
@@ -50,7 +50,7 @@ export async function gateFor(
     accepted: accept,
     observe: () => observeBefore(config.node, knowsBpf, run),
     compare: (observed) => (report === undefined ? runParity(observed, config, run) : readReport(report)),
-    servesElsewhere: async () => (await useOf(otherBackend(backend), run)).hasKubeProxy,
+    servesElsewhere: async () => (await readStoreUse(otherBackend(backend), run)).hasKubeProxy,
     nowMs: Date.now,
   });
 }

@@ -4,12 +4,12 @@ import { pinnedStore } from '../../state/peek.ts';
 import {
   type RuleStore,
   detectTools,
-  doubtOf,
+  judgeStore,
   otherBackend,
   type StoreDoubt,
-  storeOf,
+  chooseStore,
   type StoreUse,
-  useOf,
+  readStoreUse,
 } from '../../kernel/tools.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { familiesOf } from '../../ports/node-state.ts';
@@ -41,12 +41,12 @@ interface RuleStores {
 async function show(options: CommonOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
   const run = runChildren();
-  const { backend: used } = await detectTools(storeOf(config.backend, pinnedStore(config.state)), run);
-  const [here, there] = [await useOf(used, run, true), await useOf(otherBackend(used), run)];
+  const { backend: used } = await detectTools(chooseStore(config.backend, pinnedStore(config.state)), run);
+  const [here, there] = [await readStoreUse(used, run, true), await readStoreUse(otherBackend(used), run)];
   const found: RuleStores = {
     backend: used,
     stores: used === 'nft' ? { nft: here, legacy: there } : { nft: there, legacy: here },
-    doubt: doubtOf(used, here, there) ?? null,
+    doubt: judgeStore(used, here, there) ?? null,
   };
   if (options.output === 'json') terminal.out(document('RuleStore', { node: config.node, ...found }));
   else for (const line of printStores(found)) terminal.out(`${line}\n`);

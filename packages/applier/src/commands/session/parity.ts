@@ -1,7 +1,7 @@
 import type { SluicedConfig } from '../../config.ts';
 import { trustOf } from '../../inbox/trust.ts';
 import type { Run } from '../../kernel/command.ts';
-import { otherBackend, type RuleStore, useOf } from '../../kernel/tools.ts';
+import { otherBackend, type RuleStore, readStoreUse } from '../../kernel/tools.ts';
 import { certificateGate } from '../../move/parity/gate.ts';
 import { bootId } from '../../move/parity/read-file.ts';
 import { type Observation, observedDigest } from '@sluice/bundle';
@@ -23,7 +23,7 @@ export function certificateGateOf(config: SluicedConfig, run: Run, backend: Rule
       trust: trustOf(undefined),
       nowMs: Date.now,
       bootId,
-      servesElsewhere: async () => (await useOf(otherBackend(backend), run)).hasKubeProxy,
+      servesElsewhere: async () => (await readStoreUse(otherBackend(backend), run)).hasKubeProxy,
       observe: async () => observedDigest(await observeBefore(node, true, run)),
     },
   );

@@ -27,7 +27,7 @@ import {
   type RuleStore,
   type StoreDoubt,
   storeDoubt,
-  storeOf,
+  chooseStore,
   type Tools,
 } from '../../kernel/tools.ts';
 import { limits } from '../../limits.ts';
@@ -106,7 +106,7 @@ export async function openSession(
     const owner = mode === 'look' ? undefined : nftOwner(run, lock?.fd, own);
     const journal = journalOf(config, mode);
     const pinned = journal.active ? journal.record.backend : undefined;
-    const tools = await detectTools(storeOf(config.backend, pinned), run);
+    const tools = await detectTools(chooseStore(config.backend, pinned), run);
     if (changes) {
       removeLeftScratch(config.state, Date.now());
       await journal.pin(tools.backend);

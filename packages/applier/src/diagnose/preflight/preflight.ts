@@ -13,13 +13,13 @@ import { runChildren } from '../../kernel/run.ts';
 import { procTunables } from '../../kernel/sysctl.ts';
 import {
   detectTools,
-  doubtOf,
+  judgeStore,
   findTool,
   otherBackend,
   realTool,
-  storeOf,
+  chooseStore,
   type Tools,
-  useOf,
+  readStoreUse,
 } from '../../kernel/tools.ts';
 import { peek, pinnedStore } from '../../state/peek.ts';
 import { admit, AdmitMemory } from '../../apply/admission/admit.ts';
@@ -47,7 +47,7 @@ export async function findings(
   // Only root reads the kernel's rules; for other users every check would look like a missing tool.
   if (process.getuid?.() !== 0) return [...helperFindings(), notRoot, ...(files ? [] : noBundle(config, problems))];
   const pinned = pinnedStore(config.state);
-  const tools = await detectTools(storeOf(config.backend, pinned), run);
+  const tools = await detectTools(chooseStore(config.backend, pinned), run);
   const facts = readFacts(tools, procTunables);
   const isNft = files !== undefined && runsNft(files, config.node);
   return [
@@ -139,8 +139,8 @@ function familyFindings(tools: Tools): PreflightFinding[] {
 
 async function storeFindings({ backend }: Tools, isPinned: boolean, run: Run): Promise<PreflightFinding[]> {
   const other = otherBackend(backend);
-  const there = await useOf(other, run);
-  const doubt = doubtOf(backend, await useOf(backend, run, true), there);
+  const there = await readStoreUse(other, run);
+  const doubt = judgeStore(backend, await readStoreUse(backend, run, true), there);
   // Before the first apply there is nothing to move.
   const todo = isPinned ? doubt?.hint : `Set backend: ${other} in sluiced.yaml, or remove the rules there`;
   if (doubt) return [bad('rule store', doubt.message, todo ?? doubt.hint)];
