@@ -22,8 +22,8 @@ import { describe, exitCodes, type Outcome, ratingOf } from '../../ports/outcome
 import { findings } from '../../diagnose/preflight/preflight.ts';
 import { pinnedStore } from '../../state/peek.ts';
 import { commandControl } from '../session/command-control.ts';
-import { gateOf, mustBeBundle, wavesOf } from '../session/gate.ts';
-import { failedReceipt, receiptWriterOf, reportEnding } from '../session/receipts.ts';
+import { makeReleaseGate, mustBeBundle, makeWaveGate } from '../session/gate.ts';
+import { failedReceipt, makeReceiptWriter, reportEnding } from '../session/receipts.ts';
 import { type NodeSession, openSession } from '../session/session.ts';
 import { answer, type CommonOptions, linesOf, loadConfig, printProblems, type Terminal } from '../terminal/terminal.ts';
 import { gateFor, type ParityOptions } from './gate.ts';
@@ -87,7 +87,7 @@ export async function bundleFor(
   remember: boolean,
   waitMs: number = limits.writerAtWorkMs,
 ): Promise<ArrivedBundle['tree']> {
-  const gates = [gateOf(config, () => remember), wavesOf(config, () => remember)] as const;
+  const gates = [makeReleaseGate(config, () => remember), makeWaveGate(config, () => remember)] as const;
   const inbox = new Inbox(config.bundle, Date.now, undefined, ...gates);
   let arrival = await inbox.look();
   for (const endMs = performance.now() + waitMs; isIncomplete(arrival) && performance.now() < endMs; ) {
@@ -167,7 +167,7 @@ async function moveCommand(config: SluicedConfig, options: AdoptOptions, termina
   const hold = holdOf(options);
   await mustBeReady(config, (await bundleFor(config, false)).files, terminal);
   let journal: NodeSession['journal'] | undefined;
-  const receipts = receiptWriterOf(config, () => journal, failedReceipt(terminal));
+  const receipts = makeReceiptWriter(config, () => journal, failedReceipt(terminal));
   using session = await openSession(config, 'change', (event, details) => receipts.onEvent(event, details));
   journal = session.journal;
   using control = commandControl('adopt', session, config, terminal);
@@ -221,7 +221,7 @@ async function undoCommand(config: SluicedConfig, options: AdoptOptions, termina
     rollBackTo: (target: Parameters<typeof reconciler.rollBackTo>[0]) => reconciler.rollBackTo(target),
   };
   const ending = await undo(parts);
-  const receipts = receiptWriterOf(config, () => session.journal, failedReceipt(terminal));
+  const receipts = makeReceiptWriter(config, () => session.journal, failedReceipt(terminal));
   const because = 'an operator ran `sluiced adopt --undo`';
   if (!journal.active) await receipts.report({ outcome: 'removed', because }, undefined);
   return printUndone(ending, config, options, terminal);

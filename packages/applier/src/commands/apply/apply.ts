@@ -7,8 +7,8 @@ import type { Report } from '../../ports/ports.ts';
 import type { PlannedChange } from '../../apply/transaction/planned-change.ts';
 import { describeFlip } from '../../apply/transaction/transaction.ts';
 import { stepsOf } from '../../apply/plan/transaction-plan.ts';
-import { gateOf, mustBeBundle, wavesOf } from '../session/gate.ts';
-import { failedReceipt, receiptWriterOf, reportEnding } from '../session/receipts.ts';
+import { makeReleaseGate, mustBeBundle, makeWaveGate } from '../session/gate.ts';
+import { failedReceipt, makeReceiptWriter, reportEnding } from '../session/receipts.ts';
 import { commandControl } from '../session/command-control.ts';
 import { openSession, type NodeSession } from '../session/session.ts';
 import {
@@ -39,7 +39,7 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
     mustBeBundle(await inbox.look(), directory, exitCodes.problem, options.dryRun);
   let arrival = await look();
   let journal: NodeSession['journal'] | undefined;
-  const receiptWriter = receiptWriterOf(config, () => journal, failedReceipt(terminal));
+  const receiptWriter = makeReceiptWriter(config, () => journal, failedReceipt(terminal));
   const report: Report = (event, details) => {
     receiptWriter.onEvent(event, details);
     if (event === 'flows-stale')
@@ -83,8 +83,8 @@ function inboxOf(
   { ignoreWaves }: ApplyOptions,
   remember: () => boolean,
 ): Inbox {
-  const waves = ignoreWaves ? undefined : wavesOf(config, remember);
-  return new Inbox(directory, Date.now, undefined, gateOf(config, remember), waves);
+  const waves = ignoreWaves ? undefined : makeWaveGate(config, remember);
+  return new Inbox(directory, Date.now, undefined, makeReleaseGate(config, remember), waves);
 }
 
 /** Prints the plan. With `-o json` each step that has a text for the kernel includes it. */

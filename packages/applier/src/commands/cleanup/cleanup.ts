@@ -2,7 +2,7 @@ import { stateError } from '../../command-error.ts';
 import { mustBeKnown, mustBeReadable } from '../../daemon/control/roll-back.ts';
 import type { Generation } from '../../ports/journal.ts';
 import { exitCodes } from '../../ports/outcome.ts';
-import { failedReceipt, receiptWriterOf } from '../session/receipts.ts';
+import { failedReceipt, makeReceiptWriter } from '../session/receipts.ts';
 import { openSession, type NodeSession } from '../session/session.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
 
@@ -39,7 +39,7 @@ export async function cleanup(options: CleanupOptions, terminal: Terminal): Prom
     }
   }
   const steps = await session.reconciler.cleanup();
-  const receiptWriter = receiptWriterOf(config, () => session.journal, failedReceipt(terminal));
+  const receiptWriter = makeReceiptWriter(config, () => session.journal, failedReceipt(terminal));
   await receiptWriter.report({ outcome: 'removed', because: 'an operator ran `sluiced cleanup`' }, undefined);
   answered(
     steps,

@@ -20,7 +20,7 @@ import { smallHeap } from '../../memory.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { takeLock } from '../../state/lock.ts';
 import { StateError } from '../../state/state-error.ts';
-import { gateOf } from '../session/gate.ts';
+import { makeReleaseGate } from '../session/gate.ts';
 import { answer, type CommonOptions, loadConfig, logSettings, type Terminal } from '../terminal/terminal.ts';
 
 type SourceConfig = NonNullable<SluicedConfig['source']>;
@@ -107,7 +107,7 @@ async function partsOf(
 ): Promise<LoopParts> {
   const { directory, intervalSeconds } = source;
   const run = runChildren();
-  const gate = gateOf({ ...config, state: directory }, () => true);
+  const gate = makeReleaseGate({ ...config, state: directory }, () => true);
   if (gate === undefined)
     throw stateError('Cannot fetch: signatures are not required', 'Set `signatures: {policy: required}`');
   const silent = { info: () => undefined, warn: () => undefined };

@@ -29,7 +29,7 @@ import { place } from '../../inbox/archive/place.ts';
 import { Inbox } from '../../inbox/inbox.ts';
 import { trustOf } from '../../inbox/trust.ts';
 import { sampleBundle, sampleNode, writeBundle } from '../../testing/bundle.fixture.ts';
-import { gateOf } from '../session/gate.ts';
+import { makeReleaseGate } from '../session/gate.ts';
 import { importArchive } from './import.ts';
 import { loadConfig, printFailure } from '../terminal/terminal.ts';
 
@@ -108,7 +108,7 @@ async function seen(): Promise<string> {
     bundle,
     Date.now,
     trustOf(undefined),
-    gateOf(config, () => true),
+    makeReleaseGate(config, () => true),
   ).look();
   if (arrival.kind === 'refused') return arrival.problems.map(({ code }) => code).join();
   return arrival.kind === 'absent' ? 'absent' : `serial ${arrival.release?.serial}`;

@@ -8,7 +8,7 @@ import { type Lock, takeLock } from '../../state/lock.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { StateError } from '../../state/state-error.ts';
-import { gateOf } from '../session/gate.ts';
+import { makeReleaseGate } from '../session/gate.ts';
 import { CommandError, commandError, stateError } from '../../command-error.ts';
 import { answer, type CommonOptions, loadConfig, printProblems, type Terminal } from '../terminal/terminal.ts';
 
@@ -31,7 +31,7 @@ export async function importArchive(file: string, options: CommonOptions, termin
     const checked = await checkRelease(
       files,
       config.node,
-      gateOf(config, () => false),
+      makeReleaseGate(config, () => false),
     );
     if ('problems' in checked) throw new CommandError(checked.problems, exitCodes.refused);
     printProblems(checked.alarms, terminal);

@@ -8,7 +8,7 @@ import type { ReceiptWriter } from '../../observe/receipts/receipt-writer.ts';
 import type { DiskJournal } from '../../state/journal.ts';
 import type { NodeMemory } from '../../observe/status/metrics.ts';
 import { Status } from '../../observe/status/status.ts';
-import { receiptWriterOf } from '../session/receipts.ts';
+import { makeReceiptWriter } from '../session/receipts.ts';
 import { type NodeSession, openSession } from '../session/session.ts';
 import { orderAlarm, probeAlarm } from './alarms.ts';
 
@@ -37,7 +37,7 @@ export async function openNode(
   const status = new Status(config.node, monotonicMs, 3 * scanIntervalMs + 2 * limits.commandTimeoutMs, Date.now);
   reportPolicies(config, status, log);
   let journal: NodeSession['journal'] | undefined;
-  const receiptWriter = receiptWriterOf(
+  const receiptWriter = makeReceiptWriter(
     config,
     () => journal,
     (why) => (why === undefined ? status.clear('RECEIPT') : status.raise('RECEIPT', why)),

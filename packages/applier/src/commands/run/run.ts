@@ -25,7 +25,7 @@ import { limits } from '../../limits.ts';
 import { type Heap, Tidier } from '../../memory.ts';
 import { messageOf } from '../../message.ts';
 import { Repairs } from '../../observe/status/repairs.ts';
-import { gateOf, wavesOf } from '../session/gate.ts';
+import { makeReleaseGate, makeWaveGate } from '../session/gate.ts';
 import { reportEnding } from '../session/receipts.ts';
 import { type CommonOptions, loadConfig, logSettings } from '../terminal/terminal.ts';
 import { lastingAlarm } from './alarms.ts';
@@ -104,8 +104,8 @@ const inboxOf = ({ config }: RunningNode): Inbox =>
     config.bundle,
     Date.now,
     trustOf(config.bundleOwner, config.source?.directory),
-    gateOf(config, () => true),
-    wavesOf(config, () => true),
+    makeReleaseGate(config, () => true),
+    makeWaveGate(config, () => true),
   );
 
 /** Keeps each drift repair in the status and in the history. */

@@ -12,7 +12,7 @@ import { exitCodes } from '../../ports/outcome.ts';
  * @param remember false for a dry run, and before the lock is taken
  * @returns undefined where signatures are not required
  */
-export function gateOf(config: SluicedConfig, remember: () => boolean): ReleaseGate | undefined {
+export function makeReleaseGate(config: SluicedConfig, remember: () => boolean): ReleaseGate | undefined {
   const { policy, allowedSigners, threshold, floor } = config.signatures;
   if (policy === 'none') return undefined;
   const { node, cluster, state } = config;
@@ -23,8 +23,8 @@ export function gateOf(config: SluicedConfig, remember: () => boolean): ReleaseG
   );
 }
 
-/** The gate that waits for this node's wave. @param remember as for `gateOf` */
-export function wavesOf({ node, state, signatures }: SluicedConfig, remember: () => boolean): WaveGate {
+/** The gate that waits for this node's wave. @param remember as for `makeReleaseGate` */
+export function makeWaveGate({ node, state, signatures }: SluicedConfig, remember: () => boolean): WaveGate {
   const { policy, allowedSigners } = signatures;
   return new WaveGate(
     { node, state, allowedSigners: policy === 'required' ? allowedSigners : undefined },
@@ -42,7 +42,7 @@ export function lookAt(config: SluicedConfig, vouched: boolean): Promise<Arrival
     config.bundle,
     Date.now,
     trust,
-    gateOf(config, () => false),
+    makeReleaseGate(config, () => false),
   ).look();
 }
 

@@ -11,7 +11,7 @@ import { readMachine } from '../../kernel/facts.ts';
 import { procTunables } from '../../kernel/sysctl.ts';
 
 /** The gate that requires the certificate of the config; undefined where it requires none. @param backend the rule store in use */
-export function certificateGateOf(config: SluicedConfig, run: Run, backend: RuleStore): ParityGate | undefined {
+export function makeCertificateGate(config: SluicedConfig, run: Run, backend: RuleStore): ParityGate | undefined {
   if (!config.requireParity) return undefined;
   const { node, state, parityCertificate: certificate, signatures } = config;
   return certificateGate(

@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { defaultConfig } from '../../config.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { makeKey } from '../../observe/receipts/key.ts';
-import { receiptWriterOf } from './receipts.ts';
+import { makeReceiptWriter } from './receipts.ts';
 
 test.each([
   ['beside the state', undefined, 'state/receipts'],
@@ -16,7 +16,7 @@ test.each([
   const config = defaultConfig('node-a');
   const receipts = { ...config.receipts, ...(directory === undefined ? {} : { directory: join(root, directory) }) };
   const failures: unknown[] = [];
-  const writer = receiptWriterOf(
+  const writer = makeReceiptWriter(
     { ...config, state: join(root, 'state'), receipts },
     () => undefined,
     (why) => void failures.push(why),

@@ -20,7 +20,7 @@ import type { Terminal } from '../terminal/terminal.ts';
  * @param journal read when a change has ended, not before
  * @param failed called with why a receipt could not be written, or with undefined when it was
  */
-export function receiptWriterOf(
+export function makeReceiptWriter(
   config: SluicedConfig,
   journal: () => ServingJournal | undefined,
   failed: (why: string | undefined) => void,

@@ -42,7 +42,7 @@ import { Reconciler, type ReconcilerOptions } from '../../apply/reconcile/reconc
 import { DiskJournal } from '../../state/journal.ts';
 import { type Lock, takeLock } from '../../state/lock.ts';
 import { Counting } from './counting.ts';
-import { certificateGateOf } from './parity.ts';
+import { makeCertificateGate } from './parity.ts';
 import { portsOf, rulesOf } from './ports.ts';
 
 /** A reconciler with the real kernel, disk and clock. */
@@ -120,7 +120,7 @@ export async function openSession(
     const ending = new AbortController();
     const sticky = new StickyFrontends();
     const lost = hasLostBpf({ journal, kernel });
-    const parity = certificateGateOf(config, run, tools.backend);
+    const parity = makeCertificateGate(config, run, tools.backend);
     const unknownRules = async (): Promise<string | undefined> => reconcilers.reconciler.unknownRules();
     const ports = portsOf(config, { kernel, journal, decisions, report, onProbe, unknownRules, parity });
     const reconcilers = reconcilersOf(config, ports, tools);

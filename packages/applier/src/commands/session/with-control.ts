@@ -4,7 +4,7 @@ import { mustBeKnown } from '../../daemon/control/roll-back.ts';
 import { controlOf } from '../../daemon/control/serve.ts';
 import type { SluicedConfig } from '../../config.ts';
 import { holderOf } from './command-control.ts';
-import { failedReceipt, receiptWriterOf } from './receipts.ts';
+import { failedReceipt, makeReceiptWriter } from './receipts.ts';
 import { openSession } from './session.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
@@ -20,7 +20,7 @@ export async function withControl<T>(
   const running = await connectToDaemon(config.state);
   if (running) return work(running);
   using session = await openSession(config, 'back', () => undefined);
-  const receiptWriter = receiptWriterOf(config, () => session.journal, failedReceipt(terminal));
+  const receiptWriter = makeReceiptWriter(config, () => session.journal, failedReceipt(terminal));
   const holder = holderOf(session, config, {
     order: (one) => one(),
     ended: (account) => receiptWriter.report(account, undefined),
