@@ -18,7 +18,7 @@ interface DrainOptions extends CommonOptions {
 /** `sluiced drain`: exit code 1 when with `--wait` clients are left that were not told. */
 export async function drain(options: DrainOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
-  const control = await daemonOf(config.state, 'drain');
+  const control = await mustAnswer(config.state, 'drain');
   let state = await control.drain({ seconds: options.for ?? null });
   const endMs = performance.now() + (options.timeout ?? limits.waitSecondsDefault) * 1000;
   while (options.wait && state.untold > 0 && performance.now() < endMs) {
@@ -41,7 +41,7 @@ export async function drain(options: DrainOptions, terminal: Terminal): Promise<
 /** `sluiced undrain`. */
 export async function undrain(options: CommonOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
-  await (await daemonOf(config.state, 'undrain')).undrain();
+  await (await mustAnswer(config.state, 'undrain')).undrain();
   answer(options, terminal, {
     kind: 'Drain',
     fields: { node: config.node, draining: null },
@@ -50,7 +50,7 @@ export async function undrain(options: CommonOptions, terminal: Terminal): Promi
   return exitCodes.done;
 }
 
-async function daemonOf(state: string, verb: string): Promise<Control> {
+async function mustAnswer(state: string, verb: string): Promise<Control> {
   const control = await connectToDaemon(state);
   if (control) return control;
   throw stateError(

@@ -3,7 +3,7 @@ import type { RequestListener } from 'node:http';
 import { uptime } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseAddressAndPort } from '@sluice/netfilter';
-import { controlOf, type StateHolder } from '../../daemon/control/serve.ts';
+import { makeControl, type StateHolder } from '../../daemon/control/serve.ts';
 import { ControlSocket } from '../../daemon/control/socket.ts';
 import { ActiveHealth } from '../../observe/health/active.ts';
 import { Drain } from '../../observe/health/drain.ts';
@@ -73,7 +73,7 @@ export async function openSockets(node: RunningNode, repairs: Repairs, orders: O
     drain,
     ended: (account) => node.receiptWriter.report(account, undefined),
   };
-  const control = new ControlSocket(config.state, controlOf(holder), lastingAlarm('CONTROL_SOCKET', status, log));
+  const control = new ControlSocket(config.state, makeControl(holder), lastingAlarm('CONTROL_SOCKET', status, log));
   const health = new ActiveHealth({
     node: config.node,
     ports: healthPorts,

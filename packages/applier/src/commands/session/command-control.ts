@@ -1,6 +1,6 @@
 import { stateError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
-import { controlOf, type StateHolder } from '../../daemon/control/serve.ts';
+import { makeControl, type StateHolder } from '../../daemon/control/serve.ts';
 import { ControlSocket } from '../../daemon/control/socket.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { Repairs } from '../../observe/status/repairs.ts';
@@ -17,7 +17,7 @@ export function commandControl(
   config: SluicedConfig,
   terminal: Terminal,
 ): ControlSocket {
-  return new ControlSocket(config.state, controlOf(busyHolder(command, session, config)), (why) => {
+  return new ControlSocket(config.state, makeControl(busyHolder(command, session, config)), (why) => {
     if (why !== undefined) terminal.err(`warning: sluiced confirm and sluiced cancel are not available: ${why}\n`);
   });
 }

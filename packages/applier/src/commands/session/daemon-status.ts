@@ -2,14 +2,14 @@ import { get } from 'node:http';
 import { parsedJson } from '@sluice/bundle';
 import { CommandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
-import { statusOf } from '../../daemon/control/ask.ts';
+import { askStatus } from '../../daemon/control/ask.ts';
 import type { ControlStatus } from '../../daemon/control/protocol.ts';
 import { limits } from '../../limits.ts';
 
 /** The status of the running process; undefined where none runs or it hangs: then only disk and kernel are shown. */
 export async function controlStatus(state: string): Promise<ControlStatus | undefined> {
   try {
-    return await statusOf(state);
+    return await askStatus(state);
   } catch (error) {
     if (error instanceof CommandError) return undefined;
     throw error;

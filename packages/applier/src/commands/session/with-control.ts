@@ -1,7 +1,7 @@
 import { connectToDaemon } from '../../daemon/control/ask.ts';
 import type { Control } from '../../daemon/control/protocol.ts';
 import { mustBeKnown } from '../../daemon/control/roll-back.ts';
-import { controlOf } from '../../daemon/control/serve.ts';
+import { makeControl } from '../../daemon/control/serve.ts';
 import type { SluicedConfig } from '../../config.ts';
 import { holderOf } from './command-control.ts';
 import { failedReceipt, makeReceiptWriter } from './receipts.ts';
@@ -26,5 +26,5 @@ export async function withControl<T>(
     ended: (account) => receiptWriter.report(account, undefined),
   });
   await mustBeKnown(holder);
-  return await work(controlOf(holder));
+  return await work(makeControl(holder));
 }

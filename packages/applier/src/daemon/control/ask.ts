@@ -12,7 +12,7 @@ import type { RefusedAnswer } from './socket.ts';
  * @returns undefined where none listens
  * @throws StateError without permission; CommandError when it does not answer
  */
-export async function statusOf(state: string): Promise<ControlStatus | undefined> {
+export async function askStatus(state: string): Promise<ControlStatus | undefined> {
   const path = controlPath(state);
   if (isTooLong(path)) return undefined;
   try {
@@ -23,9 +23,9 @@ export async function statusOf(state: string): Promise<ControlStatus | undefined
   }
 }
 
-/** Connects to that process. @returns and throws as `statusOf` */
+/** Connects to that process. @returns and throws as `askStatus` */
 export async function connectToDaemon(state: string): Promise<Control | undefined> {
-  if ((await statusOf(state)) === undefined) return undefined;
+  if ((await askStatus(state)) === undefined) return undefined;
   const asks = requestKinds.map((kind) => {
     const ask = (request: object = {}): Promise<unknown> => post(controlPath(state), { do: kind, ...request });
     return [kind, ask] as const;

@@ -12,7 +12,7 @@ import { connectToDaemon } from './ask.ts';
 import { Decisions } from './decisions.ts';
 import type { Control } from './protocol.ts';
 import { rollBack } from './roll-back.ts';
-import { controlOf, type StateHolder } from './serve.ts';
+import { makeControl, type StateHolder } from './serve.ts';
 import { ControlSocket } from './socket.ts';
 
 describe.each(dataPlanes.filter(({ layout }) => layout === 'tree'))('in mode $mode', ({ layout, mode }) => {
@@ -61,7 +61,7 @@ describe.each(dataPlanes.filter(({ layout }) => layout === 'tree'))('in mode $mo
       ended: async (account) => void told.push(account),
       ...changes,
     };
-    await listen(controlOf(holder));
+    await listen(makeControl(holder));
     const control = await connectToDaemon(state);
     if (!control) throw new Error('nothing listens');
     return { control, reconciler, journal, told };
@@ -167,7 +167,7 @@ describe.each(dataPlanes.filter(({ layout }) => layout === 'tree'))('in mode $mo
       const ways = { recover: () => reconciler.recover(), refuseRollback: async () => undefined, rollBackTo };
       const holder = { reconciler: ways, journal, decisions };
       const rest = { repairs: () => [], report: () => null, ended: async () => undefined };
-      const control = controlOf({ ...holder, ...rest, order: (work) => work() });
+      const control = makeControl({ ...holder, ...rest, order: (work) => work() });
       await control.rollBack({ ...newest, from: 2, to: '1', generation: 1, cancels: null });
       expect(seen).toContainEqual(['open', undefined]);
       expect(seen.filter(([, probation]) => probation !== undefined)).toEqual([]);

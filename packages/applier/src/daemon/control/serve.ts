@@ -37,7 +37,7 @@ export interface StateHolder extends Rollback {
 const byHand: Account = { outcome: 'chosen', because: 'an operator rolled back to this generation' };
 
 /** Answers requests on behalf of this process. */
-export function controlOf(holder: StateHolder): Control {
+export function makeControl(holder: StateHolder): Control {
   const { journal, decisions } = holder;
   return {
     status: async () => ({
