@@ -1,6 +1,6 @@
 import type { Problem } from '@sluice/netfilter';
 import type { Tree } from '../inbox/files.ts';
-import { describe, type Outcome, ratingOf } from '../ports/outcome.ts';
+import { describe, type Outcome, rateOutcome } from '../ports/outcome.ts';
 import type { Generation } from '../ports/journal.ts';
 import type { Status } from '../observe/status/status.ts';
 
@@ -49,7 +49,7 @@ export class Reports {
       outcome.kind === 'refused' && isPartly
         ? `refused: ${outcome.refusal.problems.length} problem(s), only endpoints were applied`
         : describe(outcome);
-    this.once(ratingOf(outcome).level, { outcome: outcome.kind, ...problems }, message);
+    this.once(rateOutcome(outcome).level, { outcome: outcome.kind, ...problems }, message);
   }
 
   #raise(outcome: Outcome): void {

@@ -57,7 +57,7 @@ const ratings = {
 } as const satisfies Record<Outcome['kind'], Rating>;
 
 /** That a generation lacks Services is a finding, at each look. */
-export function ratingOf(outcome: Outcome): Rating {
+export function rateOutcome(outcome: Outcome): Rating {
   return partialOf(outcome) ? { level: 'error', exitCode: exitCodes.different } : ratings[outcome.kind];
 }
 

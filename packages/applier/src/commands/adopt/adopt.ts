@@ -18,7 +18,7 @@ import { limits } from '../../limits.ts';
 import { messageOf } from '../../message.ts';
 import type { Adoption, Hold, KubeProxy } from '../../ports/adoption.ts';
 import { familyNames } from '../../ports/node-state.ts';
-import { describe, exitCodes, type Outcome, ratingOf } from '../../ports/outcome.ts';
+import { describe, exitCodes, type Outcome, rateOutcome } from '../../ports/outcome.ts';
 import { findings } from '../../diagnose/preflight/preflight.ts';
 import { pinnedStore } from '../../state/peek.ts';
 import { commandControl } from '../session/command-control.ts';
@@ -174,7 +174,7 @@ async function moveCommand(config: SluicedConfig, options: AdoptOptions, termina
   await control.refresh();
   const left = await session.reconciler.recover();
   if (left?.kind === 'held' || left?.kind === 'pending')
-    throw new CommandError([unmovable(left)], ratingOf(left).exitCode);
+    throw new CommandError([unmovable(left)], rateOutcome(left).exitCode);
   const parts = await partsOf(config, session, options, terminal);
   await mustBeHoldable(hold, session.journal.adoption, parts.kubeProxy);
   const { kernel } = await session.portsOf(session.backend);
@@ -285,7 +285,7 @@ function printEnding(ending: AdoptEnding, hold: Hold, options: AdoptOptions, ter
     text: `${textOf(ending, hold)}\n`,
   });
   if (ending.kind === 'adopted') return exitCodes.done;
-  return ending.kind === 'not-confirmed' ? ratingOf(ending.outcome).exitCode : exitCodes.different;
+  return ending.kind === 'not-confirmed' ? rateOutcome(ending.outcome).exitCode : exitCodes.different;
 }
 
 function textOf(ending: AdoptEnding, hold: Hold): string {

@@ -2,7 +2,7 @@ import { plural } from '@sluice/netfilter';
 import { commandError } from '../../command-error.ts';
 import type { RollbackEnding, RollbackPlan, RollbackTarget } from '../../daemon/control/protocol.ts';
 import { printEndpointChanges } from '../../apply/endpoints/endpoint-changes.ts';
-import { describe, exitCodes, ratingOf } from '../../ports/outcome.ts';
+import { describe, exitCodes, rateOutcome } from '../../ports/outcome.ts';
 import { withControl } from '../session/with-control.ts';
 import { answer, type CommonOptions, linesOf, loadConfig, type Terminal } from '../terminal/terminal.ts';
 
@@ -44,7 +44,7 @@ export async function rollback(to: string | undefined, options: RollbackOptions,
       removeAllServices,
     });
     finish(ending, ending.kind === 'done' ? done(plan) : `${describe(ending)}\n`);
-    if (ending.kind !== 'done') return ratingOf(ending).exitCode;
+    if (ending.kind !== 'done') return rateOutcome(ending).exitCode;
     if (ending.unwritten !== null) terminal.err(unwritten(plan, ending.unwritten));
     return exitCodes.done;
   });

@@ -8,7 +8,7 @@ import { linksMax, readTrusted } from '../../inbox/descend.ts';
 import { configTrust, InboxError, type Trust } from '../../inbox/trust.ts';
 import { limits } from '../../limits.ts';
 import { StateError } from '../../state/state-error.ts';
-import { describe, exitCodes, type Outcome, partialOf, ratingOf } from '../../ports/outcome.ts';
+import { describe, exitCodes, type Outcome, partialOf, rateOutcome } from '../../ports/outcome.ts';
 
 /** The output of commands; main.ts provides the process's own. */
 export interface Terminal {
@@ -155,7 +155,7 @@ export function printOutcome(
 ): number {
   if (outcome.kind === 'refused') printProblems(outcome.refusal.problems, terminal);
   answer(options, terminal, { kind: 'Outcome', fields: outcomeFields(outcome), text: `${describe(outcome)}\n` });
-  return ratingOf(outcome).exitCode;
+  return rateOutcome(outcome).exitCode;
 }
 
 /** The outcome in the document; `because` is null without a failure. */
