@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, 
 import { tmpdir } from 'node:os';
 import { expect, onTestFinished, test } from 'vitest';
 import { limits } from '../limits.ts';
-import { asideOf, finishPublication, publishDirectory, readIfWhole, readWithRetry } from './files.ts';
+import { asidePath, finishPublication, publishDirectory, readIfWhole, readWithRetry } from './files.ts';
 import { StateError } from './state-error.ts';
 
 /** A read that fails some times, and counts how often it was made and waited for. */
@@ -84,18 +84,18 @@ test('replaces a published directory and leaves nothing beside it', () => {
 
 test('gives the old directory its name back when a publication was cut between its renames', () => {
   const { path, publish, shown } = published();
-  renameSync(path, asideOf(path));
+  renameSync(path, asidePath(path));
   finishPublication(path);
   expect(shown()).toEqual(['old', ['current']]);
-  renameSync(path, asideOf(path));
+  renameSync(path, asidePath(path));
   publish('new');
   expect(shown()).toEqual(['new', ['current']]);
 });
 
 test('removes the old directory when a publication was cut after its renames', () => {
   const { path, shown } = published();
-  mkdirSync(asideOf(path));
-  writeFileSync(`${asideOf(path)}/text`, 'older');
+  mkdirSync(asidePath(path));
+  writeFileSync(`${asidePath(path)}/text`, 'older');
   finishPublication(path);
   expect(shown()).toEqual(['old', ['current']]);
 });

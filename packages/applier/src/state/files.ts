@@ -48,7 +48,7 @@ export function writeSynced(path: string, content: string, isSynced = true): voi
 
 /**
  * Publishes a directory of files under a name, replacing what was there. Node cannot exchange two names: between two renames the old
- * directory has the name of `asideOf` only, until the next process finishes the publication.
+ * directory has the name of `asidePath` only, until the next process finishes the publication.
  * @throws StateError when the disk takes no write; its partial files are removed
  */
 export function publishDirectory(path: string, files: Readonly<Record<string, string>>): void {
@@ -60,10 +60,10 @@ export function publishDirectory(path: string, files: Readonly<Record<string, st
       for (const [name, content] of Object.entries(files)) writeSynced(`${temporary}/${name}`, content);
       syncPath(temporary);
       finishPublication(path);
-      if (isThere(path)) renameSync(path, asideOf(path));
+      if (isThere(path)) renameSync(path, asidePath(path));
       renameSync(temporary, path);
       syncPath(dirname(path));
-      discard(asideOf(path));
+      discard(asidePath(path));
     });
   } catch (error) {
     discard(temporary);
@@ -73,14 +73,14 @@ export function publishDirectory(path: string, files: Readonly<Record<string, st
 }
 
 /** The old directory while a new one is published under its name. */
-export const asideOf = (path: string): string => `${path}.old`;
+export const asidePath = (path: string): string => `${path}.old`;
 
 /** After an interrupted publication: either directory gets the name, the other one is removed. Does nothing on a disk that takes no write. */
 export function finishPublication(path: string): void {
   try {
-    if (!isThere(asideOf(path))) return;
-    if (isThere(path)) discard(asideOf(path));
-    else renameSync(asideOf(path), path);
+    if (!isThere(asidePath(path))) return;
+    if (isThere(path)) discard(asidePath(path));
+    else renameSync(asidePath(path), path);
   } catch {
     // The next process tries again.
   }

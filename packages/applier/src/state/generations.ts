@@ -1,6 +1,6 @@
 import type { FlowDifference, Generation, StoredGeneration } from '../ports/journal.ts';
 import type { NodeState } from '../ports/node-state.ts';
-import { getState, type ManifestMemory, objectsOf, putState } from './manifest.ts';
+import { getState, type ManifestMemory, neededObjects, putState } from './manifest.ts';
 import { flowsOf, type GenerationRecord, generationsOf, type NodeRecord } from './record.ts';
 import { remainsOf } from './remains.ts';
 import { Store, type StoreOptions, type Texts } from './store.ts';
@@ -40,7 +40,7 @@ export class Generations {
   }
 
   #objectsOf(manifests: readonly string[]): readonly string[] {
-    const digests = manifests.filter((one) => one !== '').flatMap((one) => objectsOf(one, this.#store));
+    const digests = manifests.filter((one) => one !== '').flatMap((one) => neededObjects(one, this.#store));
     return [...new Set(digests)];
   }
 
@@ -103,7 +103,7 @@ export class Generations {
 
   /** The same for what an earlier process wrote for its open change. */
   syncAgain({ to, flows }: NonNullable<NodeRecord['open']>): void {
-    this.#store.syncAgain([...objectsOf(to.manifest, this.#store), flows]);
+    this.#store.syncAgain([...neededObjects(to.manifest, this.#store), flows]);
   }
 
   readFlows(digest: string): FlowDifference {
@@ -120,7 +120,7 @@ export class Generations {
   sweep(record: NodeRecord, manifests: readonly string[]): void {
     try {
       const all = [...generationsOf(record).map(({ manifest }) => manifest), ...manifests];
-      const needed = new Set(all.flatMap((one) => objectsOf(one, this.#store)));
+      const needed = new Set(all.flatMap((one) => neededObjects(one, this.#store)));
       for (const digest of flowsOf(record)) needed.add(digest);
       this.#store.sweep(needed);
     } catch {

@@ -244,10 +244,10 @@ export function isManifest(text: string | undefined): boolean {
 }
 
 /** The digests that a manifest needs, itself included; only itself when it cannot be read. */
-export function objectsOf(digest: string, store: Texts): readonly string[] {
+export function neededObjects(digest: string, store: Texts): readonly string[] {
   const stored = readStored(digest, store);
   if (!stored) return [digest];
-  if ('depth' in stored) return [digest, ...objectsOf(stored.base, store)];
+  if ('depth' in stored) return [digest, ...neededObjects(stored.base, store)];
   const { families, nft, services = [] } = stored;
   const tables = Object.values(families).flatMap((one) => (one ? [one.filter, one.nat] : []));
   return [digest, ...tables.flatMap(({ objects }) => objects), ...(nft?.objects ?? []), ...services];

@@ -1,7 +1,7 @@
 import { copyFileSync } from 'node:fs';
 import * as v from 'valibot';
 import type { Generation, StoredGeneration } from '../ports/journal.ts';
-import { asideOf, readIfWhole } from './files.ts';
+import { asidePath, readIfWhole } from './files.ts';
 import { getState, isManifest } from './manifest.ts';
 import type { Store } from './store.ts';
 import { emptyRecord, generation as generationForm, type GenerationRecord, type NodeRecord } from './record.ts';
@@ -27,7 +27,7 @@ export function activeGenerationFile(
  * @throws StateError when it cannot be read now
  */
 export function lastActive(current: string): GenerationRecord | undefined {
-  const [text] = [current, asideOf(current)].flatMap((one) => readIfWhole(`${one}/${activeGenerationName}`) ?? []);
+  const [text] = [current, asidePath(current)].flatMap((one) => readIfWhole(`${one}/${activeGenerationName}`) ?? []);
   try {
     return v.parse(generationForm, JSON.parse(text ?? ''));
   } catch {

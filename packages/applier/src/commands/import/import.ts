@@ -1,7 +1,7 @@
 import { isProblem, layOver } from '@sluice/bundle';
 import { errorProblem, type Problem } from '@sluice/netfilter';
 import { type Checked, checkRelease } from '../../inbox/archive/check.ts';
-import { makeStore, mayPlace, place, type Placed, storeOf } from '../../inbox/archive/place.ts';
+import { makeStore, mayPlace, place, type Placed, releasesPath } from '../../inbox/archive/place.ts';
 import { readArchiveFile, readPlaced } from '../../inbox/archive/read.ts';
 import type { SluicedConfig } from '../../config.ts';
 import { type Lock, takeLock } from '../../state/lock.ts';
@@ -66,7 +66,7 @@ async function placeRelease(
 /** Takes the lock: two imports at once would remove each other's files. */
 function lockStore(bundle: string): Lock {
   try {
-    return takeLock(storeOf(bundle));
+    return takeLock(releasesPath(bundle));
   } catch (error) {
     if (!(error instanceof StateError)) throw error;
     const locked = error.code === 'NODE_LOCKED';

@@ -20,15 +20,15 @@ import { syncPath } from '../../state/files.ts';
 import { readPlaced } from './read.ts';
 
 /** The directory of imported releases, beside the bundle directory, which is a link to one of them. */
-export const storeOf = (bundle: string): string => `${bundle}.releases`;
+export const releasesPath = (bundle: string): string => `${bundle}.releases`;
 
 /**
  * Creates the store with its lock file, and so finds out early when releases cannot be installed.
  * @throws the error of the file system
  */
 export function makeStore(bundle: string): void {
-  mkdirSync(storeOf(bundle), { recursive: true, mode: 0o755 });
-  closeSync(openSync(join(storeOf(bundle), 'lock'), 'a', 0o600));
+  mkdirSync(releasesPath(bundle), { recursive: true, mode: 0o755 });
+  closeSync(openSync(join(releasesPath(bundle), 'lock'), 'a', 0o600));
 }
 
 /** A release in the store. */
@@ -68,7 +68,7 @@ export async function place(
   files: ReadonlyMap<string, string>,
   run: Run,
 ): Promise<Placed | Problem> {
-  const store = storeOf(bundle);
+  const store = releasesPath(bundle);
   const former = linkTarget(bundle);
   const chosen = choose(store, name, files);
   if (chosen.isNew) {
@@ -85,7 +85,7 @@ export async function place(
 function linkTarget(bundle: string): string | undefined {
   if (!lstatSync(bundle, { throwIfNoEntry: false })?.isSymbolicLink()) return undefined;
   const target = readlinkSync(bundle);
-  return dirname(target) === basename(storeOf(bundle)) ? basename(target) : undefined;
+  return dirname(target) === basename(releasesPath(bundle)) ? basename(target) : undefined;
 }
 
 /** A directory that already holds these files, or a free name: existing releases are never written to. */
@@ -144,7 +144,7 @@ export async function syncFileSystem(directory: string, run: Run): Promise<Probl
 
 /** Moves an existing plain directory into the store first: for a moment there is none, and that changes no rule. */
 function link(bundle: string, name: string): void {
-  const store = storeOf(bundle);
+  const store = releasesPath(bundle);
   const temporary = `${bundle}.tmp`;
   rmSync(temporary, { force: true });
   symlinkSync(join(basename(store), name), temporary);
