@@ -33,7 +33,7 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
   const loaded = loadConfig(options);
   const config = { ...loaded, allowPartial: loaded.allowPartial || options.allowPartial === true };
   let isLocked = false;
-  const inbox = inboxOf(directory, config, options, () => isLocked);
+  const inbox = openInbox(directory, config, options, () => isLocked);
   // Before the lock is taken: a refusal needs no lock, and nothing is remembered yet.
   const look = async (): Promise<ArrivedBundle> =>
     mustBeBundle(await inbox.look(), directory, exitCodes.problem, options.dryRun);
@@ -77,7 +77,7 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
 }
 
 /** @param remember whether releases accepted from now on are remembered */
-function inboxOf(
+function openInbox(
   directory: string,
   config: SluicedConfig,
   { ignoreWaves }: ApplyOptions,

@@ -52,7 +52,7 @@ export async function openNode(
   const session = await openSession(config, 'change', report, probeAlarm(status, log));
   journal = session.journal;
   reportLacks(config, session, status, log);
-  status.remembers(memoryOf(session.journal), Date.now);
+  status.remembers(journalMemory(session.journal), Date.now);
   return { config, log, monotonicMs, scanIntervalMs, status, session, receiptWriter };
 }
 
@@ -98,7 +98,7 @@ const withoutSwitch =
   'this machine cannot switch between two programs (needs ipset with xt_set): releases are applied table by table, without a dead-man switch';
 
 /** The journal's figures for metrics. */
-function memoryOf(journal: DiskJournal): NodeMemory {
+function journalMemory(journal: DiskJournal): NodeMemory {
   return {
     quarantined: () => Object.keys(journal.record.quarantined).length,
     quarantinedServices: () => journal.quarantinedServices.length,

@@ -49,7 +49,7 @@ interface Surroundings {
 }
 
 /** The daemon of a node, before it runs. */
-function daemonOf(node: RunningNode, around: Surroundings): Daemon {
+function makeDaemon(node: RunningNode, around: Surroundings): Daemon {
   const { config, log, monotonicMs, scanIntervalMs, session, status } = node;
   const { drain, health, localhost } = around.sockets;
   const round = roundOf(node, around.refresh, around.gained);
@@ -57,7 +57,7 @@ function daemonOf(node: RunningNode, around: Surroundings): Daemon {
   return new Daemon({
     reconciler: session.reconciler,
     journal: session.journal,
-    inbox: inboxOf(node),
+    inbox: openInbox(node),
     status,
     log,
     machine: () => JSON.stringify(readMachine(procTunables)),
@@ -99,7 +99,7 @@ function daemonOf(node: RunningNode, around: Surroundings): Daemon {
   });
 }
 
-const inboxOf = ({ config }: RunningNode): Inbox =>
+const openInbox = ({ config }: RunningNode): Inbox =>
   new Inbox(
     config.bundle,
     Date.now,
@@ -219,7 +219,7 @@ async function runUntilEnd(node: RunningNode, host: DaemonHost, current: Current
     current.daemon?.stop();
   };
   const around = { sockets, repairs, changes, heap: host.heap, ready: notifier.ready, refresh, gained };
-  const daemon = daemonOf(node, around);
+  const daemon = makeDaemon(node, around);
   current.daemon = daemon;
   if (current.isStopped) daemon.stop();
   watcher = await startListening(node, sockets, daemon);

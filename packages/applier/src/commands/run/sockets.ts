@@ -49,9 +49,9 @@ export interface Sockets {
 export async function openSockets(node: RunningNode, repairs: Repairs, orders: Orders): Promise<Sockets> {
   const { config, log, monotonicMs, session, status } = node;
   const drain = new Drain(config.state, bootId(), Date.now);
-  const vips = vipsOf(node, drain);
-  const vipFiles = vipFilesOf(node, vips);
-  const statusPorts = statusPortsOf(node, vips);
+  const vips = makeVips(node, drain);
+  const vipFiles = makeVipFiles(node, vips);
+  const statusPorts = makeStatusPorts(node, vips);
   for (const port of statusPorts) await port.refresh();
   const healthPorts = new HealthPorts({
     healthy: () => status.healthy && !drain.now,
@@ -100,7 +100,7 @@ export async function openSockets(node: RunningNode, repairs: Repairs, orders: O
   };
 }
 
-function vipsOf({ config, session, status }: RunningNode, drain: Drain): Vips {
+function makeVips({ config, session, status }: RunningNode, drain: Drain): Vips {
   const sleepIdly = (ms: number): Promise<void> => sleep(ms, undefined, { ref: false });
   const probes = new FrontendProbes(config.probes, { bootMs: () => uptime() * 1000, sleep: sleepIdly });
   return new Vips({
@@ -111,7 +111,7 @@ function vipsOf({ config, session, status }: RunningNode, drain: Drain): Vips {
   });
 }
 
-const vipFilesOf = ({ config, log }: RunningNode, vips: Vips): VipFiles =>
+const makeVipFiles = ({ config, log }: RunningNode, vips: Vips): VipFiles =>
   new VipFiles({
     ...config.vip,
     codeOf: (frontend) => vips.about(parseAddressAndPort(frontend)!).code,
@@ -121,7 +121,7 @@ const vipFilesOf = ({ config, log }: RunningNode, vips: Vips): VipFiles =>
   });
 
 /** One alarm says which of them cannot be opened. */
-function statusPortsOf({ config, log, status }: RunningNode, vips: Vips): readonly StatusPort[] {
+function makeStatusPorts({ config, log, status }: RunningNode, vips: Vips): readonly StatusPort[] {
   const alarm = lastingAlarm('STATUS_PORT', status, log);
   /** By its place in `wanted`: two may have one address. */
   const failed = new Map<number, string>();
