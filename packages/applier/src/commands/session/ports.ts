@@ -52,7 +52,7 @@ export function portsOf(
 }
 
 /** What the config says about changes. */
-export function rulesOf(config: SluicedConfig): ReconcilerOptions {
+export function reconcilerOptions(config: SluicedConfig): ReconcilerOptions {
   return {
     node: config.node,
     allowPartial: config.allowPartial,

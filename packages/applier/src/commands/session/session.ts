@@ -43,7 +43,7 @@ import { DiskJournal } from '../../state/journal.ts';
 import { type Lock, takeLock } from '../../state/lock.ts';
 import { Counting } from './counting.ts';
 import { makeCertificateGate } from './parity.ts';
-import { portsOf, rulesOf } from './ports.ts';
+import { portsOf, reconcilerOptions } from './ports.ts';
 
 /** A reconciler with the real kernel, disk and clock. */
 export interface NodeSession extends Disposable {
@@ -104,7 +104,7 @@ export async function openSession(
   try {
     const { own, spares, shell, watch, run } = toolRunner(lock?.fd, throughRun);
     const owner = mode === 'look' ? undefined : nftOwner(run, lock?.fd, own);
-    const journal = journalOf(config, mode);
+    const journal = openJournal(config, mode);
     const pinned = journal.active ? journal.record.backend : undefined;
     const tools = await detectTools(chooseStore(config.backend, pinned), run);
     if (changes) {
@@ -123,7 +123,7 @@ export async function openSession(
     const parity = makeCertificateGate(config, run, tools.backend);
     const unknownRules = async (): Promise<string | undefined> => reconcilers.reconciler.unknownRules();
     const ports = portsOf(config, { kernel, journal, decisions, report, onProbe, unknownRules, parity });
-    const reconcilers = reconcilersOf(config, ports, tools);
+    const reconcilers = makeReconcilers(config, ports, tools);
     const close = (): void => {
       ending.abort();
       owner?.close();
@@ -148,7 +148,7 @@ export async function openSession(
       storeDoubt: () => storeDoubt(tools.backend, run),
       nftLack: async () => (runsNft() ? kernel.nft?.lack(true) : undefined),
       counting: new Counting({ config, journal, kernel, tools, repairs: () => reconcilers.reconciler.repairs }),
-      affinityFills: (cost) => fillsOf(journal, sticky, cost, ending.signal),
+      affinityFills: (cost) => readAffinityFills(journal, sticky, cost, ending.signal),
       idle: () => {
         spares.refill();
         if (runsNft()) void owner?.own();
@@ -173,14 +173,14 @@ function toolRunner(lockFd: number | undefined, throughRun: (run: Run) => Run) {
   return { own, spares, shell, watch, run: throughRun(watch.through(throughShell(children, shell))) };
 }
 
-function reconcilersOf(
+function makeReconcilers(
   config: SluicedConfig,
   ports: Ports,
   tools: Tools,
 ): Pick<NodeSession, 'reconciler' | 'reconcilerWith'> {
   const facts = (): NodeFacts => readFacts(tools, procTunables);
   const reconcilerWith: NodeSession['reconcilerWith'] = (options, parity = ports.parity) =>
-    new Reconciler({ ...ports, parity }, facts, { ...rulesOf(config), ...options });
+    new Reconciler({ ...ports, parity }, facts, { ...reconcilerOptions(config), ...options });
   return { reconciler: reconcilerWith({}), reconcilerWith };
 }
 
@@ -212,7 +212,7 @@ function nftOwner(run: Run, lockFd: number | undefined, own: OwnProcesses): NftO
 }
 
 /** Its tools hold no lock: they change nothing, and a count may take minutes. */
-async function fillsOf(
+async function readAffinityFills(
   { active }: DiskJournal,
   sticky: StickyFrontends,
   cost: WorkCost,
@@ -224,7 +224,7 @@ async function fillsOf(
     : affinityFills({ nft, prlimit: findTool('prlimit'), run: cost.of(runChildren()), signal });
 }
 
-function journalOf({ state, node }: SluicedConfig, mode: SessionMode): DiskJournal {
+function openJournal({ state, node }: SluicedConfig, mode: SessionMode): DiskJournal {
   const now = (): Date => new Date();
   return mode === 'look' ? DiskJournal.look(state, node, now) : DiskJournal.open(state, node, now, false);
 }
