@@ -164,7 +164,7 @@ export async function adoptCommand(
 }
 
 async function moveCommand(config: SluicedConfig, options: AdoptOptions, terminal: Terminal): Promise<number> {
-  const hold = holdOf(options);
+  const hold = readHold(options);
   await mustBeReady(config, (await bundleFor(config, false)).files, terminal);
   let journal: NodeSession['journal'] | undefined;
   const receipts = makeReceiptWriter(config, () => journal, failedReceipt(terminal));
@@ -251,7 +251,7 @@ async function partsOf(
   };
 }
 
-function holdOf({ unit, manifest, daemonset }: AdoptOptions): Hold {
+function readHold({ unit, manifest, daemonset }: AdoptOptions): Hold {
   if (unit !== undefined) return { kind: 'unit', unit };
   if (manifest !== undefined) return { kind: 'manifest', manifest };
   if (daemonset === true) return { kind: 'operator' };

@@ -9,7 +9,7 @@ import type { Probes } from '../../ports/probes.ts';
 import { StateError } from '../../state/state-error.ts';
 import { sampleBundle } from '../../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../../testing/scene.fixture.ts';
-import { bootAsUsual, bootFrozen, configOf, type BootNode, type BootTime, fallbacksMs } from './boot.ts';
+import { bootAsUsual, bootFrozen, bootConfig, type BootNode, type BootTime, fallbacksMs } from './boot.ts';
 import type { Time } from './boot.ts';
 
 const bundleOf = (...endpoints: readonly number[]): ReadonlyMap<string, string> =>
@@ -332,7 +332,7 @@ describe('a boot with a config that others can write', () => {
     chmodSync(join(folder, 'config'), 0o664);
   });
   afterEach(() => rmSync(folder, { recursive: true }));
-  const read = (): unknown => configOf({ config: join(folder, 'config') }, terminal);
+  const read = (): unknown => bootConfig({ config: join(folder, 'config') }, terminal);
 
   test.each([
     ['a state directory of its own', 0o700],

@@ -55,7 +55,7 @@ export const fallbacksMs =
  * active is loaded. A disk that takes no write, or a change that cannot be finished, does not leave the node without rules.
  */
 export async function boot(options: CommonOptions, terminal: Terminal): Promise<number> {
-  const config = configOf(options, terminal);
+  const config = bootConfig(options, terminal);
   const placed: Generation[] = [];
   const exitCode = await bootWith(config, await bootTerminal(config, options, terminal, (one) => placed.push(one)));
   answer(options, terminal, { kind: 'Boot', fields: fieldsOf(config.node, placed.at(-1), exitCode), text: '' });
@@ -66,7 +66,7 @@ export async function boot(options: CommonOptions, terminal: Terminal): Promise<
  * A node without rules would be worse than one whose config others can write, as long as these cannot write the rules.
  * @throws CommandError for a config that cannot be used, or one that others can write with a state directory that they can write
  */
-export function configOf(options: CommonOptions, terminal: Terminal): SluicedConfig {
+export function bootConfig(options: CommonOptions, terminal: Terminal): SluicedConfig {
   let isTrusted = true;
   const config = loadConfig(options, (problem) => {
     isTrusted = false;

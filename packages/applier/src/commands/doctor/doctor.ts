@@ -50,7 +50,7 @@ export async function doctor(text: string | undefined, options: DoctorOptions, t
     'Cannot examine this node: only root can read its rules',
     'Run it with sudo; it changes nothing. `sluice doctor -f SNAPSHOT` examines the part that needs no node',
   );
-  const facts = await factsOf(config, target, options.live === true);
+  const facts = await gatherFacts(config, target, options.live === true);
   const diagnosis = diagnoseNode(target, facts);
   const unseen = unsent(target, diagnosis, facts);
   if (options.bundle !== undefined) await writeArchive(options.bundle, archiveFiles(diagnosis, facts));
@@ -73,7 +73,7 @@ function writeArchive(path: string, files: ReadonlyMap<string, string>): Promise
   return writing(path, () => writeFile(path, gzipSync(printTar(bytes)), { flag: 'wx', mode: 0o600 }));
 }
 
-async function factsOf(config: SluicedConfig, target: ExaminedTarget, isLive: boolean): Promise<Facts> {
+async function gatherFacts(config: SluicedConfig, target: ExaminedTarget, isLive: boolean): Promise<Facts> {
   const saved = new SavedTables();
   const keeping = (run: Run): Run => saved.keeping(run);
   using session = await openSession({ ...config, backend: 'auto' }, 'look', () => undefined, undefined, keeping);

@@ -126,7 +126,7 @@ const missingText = ({ part, why }: MissingPart): string => `${terminalText(`not
 
 async function ofThisMachine(config: SluicedConfig): Promise<Observation> {
   mustBeRoot('Cannot observe this node: only root can read its rules', 'Run it as root; it changes nothing');
-  const { node, ...host } = await factsOf(config);
+  const { node, ...host } = await readHostFacts(config);
   const run = runChildren();
   return withConnections(await readObservation({ node, host }, run), run);
 }
@@ -144,7 +144,7 @@ function ofSavedFiles(node: string, directory: string): Observation {
   return { ...seen, missing: [...seen.missing, { part: 'connections', why }] };
 }
 
-async function factsOf(config: SluicedConfig): Promise<HostFacts> {
+async function readHostFacts(config: SluicedConfig): Promise<HostFacts> {
   using session = await openSession(config, 'look', () => undefined);
   const ports = await session.portsOf(session.backend);
   const tools = await detectTools(session.backend, runChildren());
