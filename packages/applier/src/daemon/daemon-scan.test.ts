@@ -258,7 +258,7 @@ test('gives a halted node the endpoints of each bundle once, no release, and goe
 
 test('an alarm about a bundle ends when another one is in the directory, before that one is judged', async () => {
   const [bad, next] = [tree('bad'), tree('next')];
-  const told: string[][] = [];
+  const reported: string[][] = [];
   const status = new Status('node-a', () => 0, 1e9);
   let rounds = 0;
   const arrivals: readonly Arrival[] = [
@@ -272,7 +272,7 @@ test('an alarm about a bundle ends when another one is in the directory, before 
     inbox: { look: async () => arrivals[rounds] as Arrival },
     reconciler: {
       put: async (files) => {
-        told.push(Object.keys(status.report().alarms));
+        reported.push(Object.keys(status.report().alarms));
         return files === bad.files ? { kind: 'rolled-back', because: 'web fails' } : confirmed;
       },
     },
@@ -282,6 +282,6 @@ test('an alarm about a bundle ends when another one is in the directory, before 
     },
   });
   await daemon.run();
-  expect(told).toEqual([[], ['ROLLED_BACK'], []]);
+  expect(reported).toEqual([[], ['ROLLED_BACK'], []]);
   expect(Object.keys(status.report().alarms)).toEqual(['BUNDLE_ABSENT']);
 });

@@ -27,7 +27,7 @@ async function watch(
 ) {
   const asked: string[] = [];
   const said: string[] = [];
-  const told: string[] = [];
+  const reported: string[] = [];
   const seen: Tree['files'][] = [];
   const status = new Status('node-a', () => 0, 1000);
   const opinions = Array.isArray(opinion) ? (opinion as readonly Opinion[]) : [opinion as Opinion];
@@ -69,12 +69,12 @@ async function watch(
     machine: () => machines[Math.min(look - 1, machines.length - 1)] ?? '',
     ready: () => void asked.push('ready'),
     ended: async (ending, of, onlyEndpoints) =>
-      void told.push(`${ending.kind} ${onlyEndpoints ? 'endpoints of ' : ''}${of?.digest ?? 'nothing'}`),
-    waits: async () => void told.push('waits'),
+      void reported.push(`${ending.kind} ${onlyEndpoints ? 'endpoints of ' : ''}${of?.digest ?? 'nothing'}`),
+    waits: async () => void reported.push('waits'),
     seen: (files) => void seen.push(files),
   });
   await daemon.run();
-  return { asked, said, told, seen, report: status.report() };
+  return { asked, said, reported, seen, report: status.report() };
 }
 
 const [a, b] = [tree('a'), tree('b')];
@@ -103,16 +103,16 @@ test('retries a refused bundle at every look, logs it once, and clears its alarm
 
 test('applies a bundle again after the last-endpoint delay, and reports it then', async () => {
   const waits: Outcome = { ...confirmed, waitsMs: 0 };
-  const { asked, told } = await watch([bundle(a), bundle(a), bundle(a)], [waits, confirmed]);
+  const { asked, reported } = await watch([bundle(a), bundle(a), bundle(a)], [waits, confirmed]);
   expect(asked.filter((one) => one.startsWith('put'))).toEqual(['put a', 'put a']);
-  expect(told).toEqual(['confirmed a']);
+  expect(reported).toEqual(['confirmed a']);
 });
 
 test('reports an endpoint-only update with its outcome, also after a refusal', async () => {
   const accepted = { cluster: 'test', serial: 42, revision: 1, digest: 'd'.repeat(64), signers: ['ends'] };
   const update: Arrival = { kind: 'bundle', tree: b, release: { ...accepted, onlyEndpoints: true } };
-  const { told } = await watch([bundle(a), update, { kind: 'refused', problems: [problem] }, update], [confirmed]);
-  expect(told).toEqual(['confirmed a', 'confirmed endpoints of b', 'refused nothing', 'same endpoints of b']);
+  const { reported } = await watch([bundle(a), update, { kind: 'refused', problems: [problem] }, update], [confirmed]);
+  expect(reported).toEqual(['confirmed a', 'confirmed endpoints of b', 'refused nothing', 'same endpoints of b']);
 });
 
 test.each([
@@ -203,8 +203,8 @@ test('raises an alarm for a waiting release that fails its rehearsal', async () 
 test('reports that a waiting release is no longer refused, after a rehearsal or when the directory is as before', async () => {
   const refused: Arrival = { kind: 'refused', problems: [untrusted] };
   const opinions = [{ problems: [problem] }, 'ready'] as const;
-  const { told } = await watch([shut, shut, refused, shut], [confirmed], ['a'], opinions);
-  expect(told).toEqual(['refused b', 'waits', 'refused nothing', 'waits']);
+  const { reported } = await watch([shut, shut, refused, shut], [confirmed], ['a'], opinions);
+  expect(reported).toEqual(['refused b', 'waits', 'refused nothing', 'waits']);
 });
 
 test('does not wait for a wave when a release leaves the rules of this node unchanged', async () => {
@@ -230,7 +230,7 @@ test.each([
     ['confirmed a'],
   ],
 ] as const)('reports %s in receipts', async (_title, looks, expected) => {
-  expect((await watch(looks, [confirmed])).told).toEqual(expected);
+  expect((await watch(looks, [confirmed])).reported).toEqual(expected);
 });
 
 test('offers a tree that arrives during probation once, and reads it again after probation', async () => {
@@ -296,13 +296,13 @@ describe('early endpoint sync', () => {
   /**
    * Runs the loop over what the inbox says, one entry a look, until it has said all.
    * @param put what the reconciler does, with a function that says what stands from then on
-   * @returns what the daemon told, by the digests of trees
+   * @returns what the daemon reported, by the digests of trees
    */
   async function follow(
     looks: readonly Tree[],
     put: (stand: (now: Generation) => void, offers: Offers | undefined) => Promise<Outcome>,
-  ): Promise<{ readonly told: string[]; readonly said: string[] }> {
-    const [told, said]: [string[], string[]] = [[], []];
+  ): Promise<{ readonly reported: string[]; readonly said: string[] }> {
+    const [reported, said]: [string[], string[]] = [[], []];
     const journal = { active: at(0), halted: undefined };
     const nameOf = (files: Tree['files']): string => looks.find((one) => one.files === files)?.digest ?? 'nothing';
     let look = 0;
@@ -327,41 +327,41 @@ describe('early endpoint sync', () => {
         info: (_details, message) => void said.push(message),
         warn: (_details, message) => void said.push(message),
       },
-      taken: async (files) => void told.push(`taken ${nameOf(files)}`),
-      earlyEndpoints: (files) => void told.push(`brought ${nameOf(files)}`),
+      taken: async (files) => void reported.push(`taken ${nameOf(files)}`),
+      earlyEndpoints: (files) => void reported.push(`brought ${nameOf(files)}`),
     });
     await daemon.run();
-    return { told, said };
+    return { reported, said };
   }
 
   test('is reported once, and logged, though its release is refused', async () => {
     let revision = 0;
-    const { told, said } = await follow([a, b, b], async (stand) => {
+    const { reported, said } = await follow([a, b, b], async (stand) => {
       if (revision < 2) stand(at(++revision));
       return refused;
     });
-    expect(told).toEqual(['brought a', 'brought b']);
+    expect(reported).toEqual(['brought a', 'brought b']);
     expect(said).toEqual(['refused: 1 problem(s), only endpoints were applied']);
   });
 
   test('is reported while the release is on probation, and again when it is confirmed', async () => {
-    const { told } = await follow([a, b], async (stand, offers) => {
+    const { reported } = await follow([a, b], async (stand, offers) => {
       stand(at(1));
       await offers?.look();
       stand(at(2));
       stand(at(0, 2));
       return { ...confirmed, generation: at(0, 2) };
     });
-    expect(told).toEqual(['brought a', 'brought b', 'taken a', 'brought b']);
+    expect(reported).toEqual(['brought a', 'brought b', 'taken a', 'brought b']);
   });
 
   test('is not reported for a release that is refused as a whole or confirmed', async () => {
-    expect((await follow([a], async () => refused)).told).toEqual([]);
-    const { told } = await follow([a], async (stand) => {
+    expect((await follow([a], async () => refused)).reported).toEqual([]);
+    const { reported } = await follow([a], async (stand) => {
       stand(at(0, 2));
       return { ...confirmed, generation: at(0, 2) };
     });
-    expect(told).toEqual(['taken a']);
+    expect(reported).toEqual(['taken a']);
   });
 });
 

@@ -50,7 +50,7 @@ describe.each(dataPlanes.filter(({ layout }) => layout === 'tree'))('in mode $mo
     const { reconciler, journal } = await node.start();
     for (const files of [one, two]) expect(await reconciler.put(files, true)).toMatchObject({ kind: 'confirmed' });
     const decisions = new Decisions('node-a', { open: undefined, halted: undefined });
-    const told: Account[] = [];
+    const reported: Account[] = [];
     const holder: StateHolder = {
       reconciler,
       journal,
@@ -58,13 +58,13 @@ describe.each(dataPlanes.filter(({ layout }) => layout === 'tree'))('in mode $mo
       repairs: () => [],
       report: () => null,
       order: (work) => work(),
-      ended: async (account) => void told.push(account),
+      ended: async (account) => void reported.push(account),
       ...changes,
     };
     await listen(makeControl(holder));
     const control = await connectToDaemon(state);
     if (!control) throw new Error('nothing listens');
-    return { control, reconciler, journal, told };
+    return { control, reconciler, journal, reported };
   }
 
   const newest = { endpoints: 'newest', removeAllServices: false } as const;
@@ -72,7 +72,7 @@ describe.each(dataPlanes.filter(({ layout }) => layout === 'tree'))('in mode $mo
 
   describe('a rollback through the socket', () => {
     test('shows the changes, and rolls back to the previous generation with the newest endpoints', async () => {
-      const { control, journal, told } = await serving();
+      const { control, journal, reported } = await serving();
       journal.notes.came(1, 41, journal.record.kept);
       const plan = await control.planRollback(newest);
       expect(plan).toMatchObject({
@@ -100,7 +100,7 @@ describe.each(dataPlanes.filter(({ layout }) => layout === 'tree'))('in mode $mo
       expect(journal.active).toMatchObject({ number: 1, revision: 1 });
       expect(endpoints()).toContain(7);
       expect(endpoints()).not.toContain(2);
-      expect(told).toEqual([{ outcome: 'chosen', because: 'an operator rolled back to this generation' }]);
+      expect(reported).toEqual([{ outcome: 'chosen', because: 'an operator rolled back to this generation' }]);
     });
 
     test('with old endpoints does not let early endpoint sync bring the newest ones back', async () => {

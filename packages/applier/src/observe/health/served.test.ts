@@ -84,12 +84,12 @@ describe.each([
   ['ipvs', servers('203.0.113.50:80')],
   ['ipvs, by a node port', servers('${host.nodePortAddresses}:30090')],
 ] as const)('%s', (mode, make) => {
-  /** Whether what stands with one bundle serves the Service that another one has. */
-  async function isServed(stands: BundleFiles, offered: BundleFiles): Promise<boolean> {
+  /** Whether what active with one bundle serves the Service that another one has. */
+  async function isServed(active: BundleFiles, offered: BundleFiles): Promise<boolean> {
     node = scene();
     node.layout = mode === 'tree' ? 'tree' : 'flat';
     const { reconciler, journal } = await node.start();
-    expect(await reconciler.put(stands, false)).toMatchObject({ kind: 'confirmed' });
+    expect(await reconciler.put(active, false)).toMatchObject({ kind: 'confirmed' });
     return servedBy(
       journal.active?.state ?? { families: {} },
       offered,
@@ -105,7 +105,7 @@ describe.each([
     ['another one does', make([6]), make([5]), false],
     ['one of another node does', make([], [5]), make([], [5]), false],
     ['the Service does not', without(mode), make([5]), false],
-  ])('%s', async (_title, stands, offered, served) => {
-    expect(await isServed(stands, offered)).toBe(served);
+  ])('%s', async (_title, active, offered, served) => {
+    expect(await isServed(active, offered)).toBe(served);
   });
 });

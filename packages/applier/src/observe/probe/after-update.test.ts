@@ -44,14 +44,14 @@ test('raises an alarm that names Services and endpoints while a probe fails that
   const { watch, failing, alarms, settled, pass } = scene(['web', 'dns']);
   const good = await watch.before();
   failing.add('web');
-  let told = 0;
-  watch.after(good, () => (told++, 'shop/web (10.244.0.9:8080 added)'));
+  let reported = 0;
+  watch.after(good, () => (reported++, 'shop/web (10.244.0.9:8080 added)'));
   await settled();
   expect(alarms).toEqual(['web (status 500) fails since an endpoint update: shop/web (10.244.0.9:8080 added)']);
   watch.after(await watch.before(), () => 'shop/cart (10.244.0.7:8080 added)');
   await pass(1_000);
   expect(alarms.at(-1), 'the first update since is the suspect').toContain('shop/web');
-  expect(told, 'what changed is held as a text from then on').toBe(1);
+  expect(reported, 'what changed is held as a text from then on').toBe(1);
   failing.delete('web');
   await pass(1_000);
   expect(alarms.at(-1)).toBeUndefined();
