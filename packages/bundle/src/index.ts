@@ -4,6 +4,7 @@ export { describeLines, describeRules, virtualLines, withoutGuard } from './virt
 export { parsedJson } from './checks.ts';
 export * from './documents.ts';
 export * from './eligibility.ts';
+export * from './header.ts';
 export * from './node.ts';
 export { ResolveCache, ruleFiles } from './resolve-cache.ts';
 export * from './source.ts';

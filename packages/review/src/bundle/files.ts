@@ -1,7 +1,6 @@
-import { type NodeOf, scopeOf } from './node.ts';
-import { isVirtualSameEverywhere, resolveVirtual, type RuleFile, type VirtualFile } from '@sluice/bundle';
-import { type Family, hasLines, perKey, type ResolvedVirtualFile, Stopped } from '@sluice/netfilter';
-import { commentBlockOf } from './header.ts';
+import { commentBlockOf, type RuleFile, type VirtualFile } from '@sluice/bundle';
+import { hasLines } from '@sluice/netfilter';
+import { ReviewStopped } from './node.ts';
 import { toolAt } from './tools.ts';
 import type { BundleView } from './view.ts';
 

@@ -1,4 +1,16 @@
-import { describeLines, describeRules, readPath, serviceFile, serviceOf } from '@sluice/bundle';
+import {
+  commentBlockOf,
+  describeLines,
+  describeRules,
+  type HeaderNotes,
+  notesFor,
+  notesOf,
+  placeOfEndpoint,
+  type PortNote,
+  readPath,
+  serviceFile,
+  serviceOf,
+} from '@sluice/bundle';
 import {
   appendTo,
   families,
@@ -13,14 +25,6 @@ import {
   printEndpoint,
 } from '@sluice/netfilter';
 import { rulesAt, type ViewedFiles } from '../bundle/files.ts';
-import {
-  commentBlockOf,
-  notesFor,
-  notesOf,
-  type HeaderNotes,
-  placeOfEndpoint,
-  type PortNote,
-} from '../bundle/header.ts';
 import type { Memory } from '../bundle/memory.ts';
 import { toolAt, tools } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';

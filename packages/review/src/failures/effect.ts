@@ -1,6 +1,6 @@
 import { clusterLists, localLists, usable } from '../bundle/endpoints.ts';
 import { compareText } from '@sluice/netfilter';
-import type { HeaderNote } from '../bundle/header.ts';
+import type { HeaderNote } from '@sluice/bundle';
 import type { Outage, Survivors } from './failure.ts';
 import type { DeclaredPort } from './ports.ts';
 import { sharesOf } from './selection.ts';

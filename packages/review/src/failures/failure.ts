@@ -1,5 +1,5 @@
-import { addressOfEndpoint, getOrInsert } from '@sluice/netfilter';
-import type { HeaderNote } from '../bundle/header.ts';
+import { addressOfEndpoint } from '@sluice/netfilter';
+import type { HeaderNote } from '@sluice/bundle';
 import type { BundleView } from '../bundle/view.ts';
 
 /** What can fail on its own. */

@@ -1,6 +1,5 @@
-import { usable } from '../bundle/endpoints.ts';
-import { addressOfEndpoint, compareText, getOrInsert } from '@sluice/netfilter';
-import type { HeaderNote } from '../bundle/header.ts';
+import { addressOfEndpoint, compareText } from '@sluice/netfilter';
+import type { HeaderNote } from '@sluice/bundle';
 import type { BundleView } from '../bundle/view.ts';
 import { type Baseline, baselineOf, effectOn, type PortEffect } from './effect.ts';
 import { allNodes, type FailedPlace, type Outage, outageOf } from './failure.ts';

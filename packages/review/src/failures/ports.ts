@@ -1,4 +1,12 @@
-import { readPath } from '@sluice/bundle';
+import {
+  commentBlockOf,
+  type HeaderNote,
+  type HeaderNotes,
+  notesFor,
+  notesOf,
+  type PortNote,
+  readPath,
+} from '@sluice/bundle';
 import {
   compareText,
   type Family,
@@ -7,14 +15,6 @@ import {
   serversFileOf,
   type TrafficPolicy,
 } from '@sluice/netfilter';
-import {
-  commentBlockOf,
-  type HeaderNote,
-  type HeaderNotes,
-  notesFor,
-  notesOf,
-  type PortNote,
-} from '../bundle/header.ts';
 import type { BundleView } from '../bundle/view.ts';
 import { portKey } from '../facts/facts.ts';
 import { familiesOf } from '../facts/read.ts';

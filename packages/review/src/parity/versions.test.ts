@@ -1,6 +1,5 @@
-import type { Observation } from '@sluice/bundle';
+import type { HeaderNote, Observation } from '@sluice/bundle';
 import { expect, test } from 'vitest';
-import type { HeaderNote } from '../bundle/header.ts';
 import { causeOf } from './causes.ts';
 import type { DifferingCase } from './differing-case.ts';
 import { observedProxy } from './versions.ts';

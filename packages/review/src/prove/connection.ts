@@ -1,8 +1,7 @@
-import { cidrContains, compareText, type Family, perObject } from '@sluice/netfilter';
-import { valueOf } from '@sluice/bundle';
+import { cidrContains, compareText, type Family, perKey, perObject } from '@sluice/netfilter';
+import { type HeaderNote, type HeaderNotes, valueOf } from '@sluice/bundle';
 import type { DeclaredFrontend } from './declared.ts';
 import type { Branch, Destination, FlowSource } from '../flows/flow.ts';
-import type { HeaderNote, HeaderNotes } from '../bundle/header.ts';
 import { factOf, type NodeOf } from '../bundle/node.ts';
 
 /** The expected outcome of connections from one source. */

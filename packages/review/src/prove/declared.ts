@@ -1,8 +1,7 @@
-import { serviceOf } from '@sluice/bundle';
+import { type HeaderNotes, notesFor, notesOf, type PortNote, serviceOf } from '@sluice/bundle';
 import { type Family, type Mode, modeFacts, perKey } from '@sluice/netfilter';
 import { placeOf } from '../flows/destinations.ts';
 import type { Destination } from '../flows/flow.ts';
-import { type HeaderNotes, notesFor, notesOf, type PortNote } from '../bundle/header.ts';
 import { commentBlockAt } from '../bundle/files.ts';
 import { toolAt } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';

@@ -10,7 +10,7 @@ import {
   isOpen,
   knowsPods,
 } from './connection.ts';
-import type { HeaderNote } from '../bundle/header.ts';
+import type { HeaderNote } from '@sluice/bundle';
 
 /** kube-proxy's `syncProxyRules` in `pkg/proxy/iptables` and `CategorizeEndpoints`. */
 export function expectedIptables(connection: DeclaredConnection): ExpectedOutcome {

@@ -9,7 +9,7 @@ import {
   isLocalPod,
   isOpen,
 } from './connection.ts';
-import type { HeaderNote } from '../bundle/header.ts';
+import type { HeaderNote } from '@sluice/bundle';
 import { factOf } from '../bundle/node.ts';
 
 /** Schedulers that distribute connections by weight (`net/netfilter/ipvs`). */

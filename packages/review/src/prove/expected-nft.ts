@@ -7,7 +7,7 @@ import {
   readNftScheduler,
   slotCounts,
 } from '@sluice/netfilter';
-import type { HeaderNote, HeaderNotes } from '../bundle/header.ts';
+import type { HeaderNote, HeaderNotes } from '@sluice/bundle';
 import type { NodeOf } from '../bundle/node.ts';
 import {
   choice,

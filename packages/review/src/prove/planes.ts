@@ -1,4 +1,4 @@
-import { baseFile, ownAddress, valueOf } from '@sluice/bundle';
+import { baseFile, type HeaderNotes, ownAddress, valueOf } from '@sluice/bundle';
 import {
   cidrContains,
   compareText,
@@ -9,7 +9,6 @@ import {
   networkOf,
   toolOf,
 } from '@sluice/netfilter';
-import type { HeaderNotes } from '../bundle/header.ts';
 import { nftOptionsOf } from '../bundle/nft-options.ts';
 import type { BundleView } from '../bundle/view.ts';
 import { loopback } from '../flows/destinations.ts';
