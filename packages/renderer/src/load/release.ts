@@ -76,8 +76,11 @@ export function readReleaseDirectory(dir: string): ReleaseDirectory | Problem {
   };
 }
 
-/** The bytes of a regular file; links are not followed. */
-function readBytes(dir: string, path: string): Buffer | undefined {
+/**
+ * The bytes of a regular file within the limit of a bundle's files; links are not followed.
+ * @returns undefined for any other
+ */
+export function readBytes(dir: string, path: string): Buffer | undefined {
   const stats = lstatSync(`${dir}/${path}`, { throwIfNoEntry: false });
   if (!stats?.isFile() || stats.size > bundleLimits.fileBytesMax) return undefined;
   return readFileSync(`${dir}/${path}`);

@@ -143,6 +143,7 @@ export function addWatch(program: Command): void {
     'sluice watch -o rendered --commit --push --listen 127.0.0.1:9780',
     'sluice watch -o rendered --push oci://registry.example.com/sluice/shop:production --key /etc/sluice-watch/releases',
     'sluice watch --node node-a -o /run/sluice-watch/rendered --kubeconfig /etc/sluice/kubeconfig',
+    'sluice watch --node node-a --release /var/lib/sluice-fetch/release -o /run/sluice-watch/live',
     'sluice watch -o /bundle --lease kube-system/sluice --events --listen 0.0.0.0:9780 --log-format json',
   ])
     .summary('render continuously from a running cluster')
@@ -158,6 +159,19 @@ export function addWatch(program: Command): void {
       )
         .argParser(nodeName)
         .conflicts(['commit', 'push', 'lease']),
+    )
+    .option(
+      '--release <DIR>',
+      'with --node: render the Services of this release with the endpoints of the cluster, for `endpoints.live` of sluiced.yaml; other Services are reported',
+      notEmpty,
+    )
+    .addOption(
+      new Option(
+        '--withdrawn <ENDPOINTS>',
+        'with --release: whether Services that the cluster does not have keep their last endpoints, or have none',
+      )
+        .choices(['keep', 'drop'])
+        .default('keep'),
     )
     .option('--min-interval <TIME>', 'the minimum time between two publications', duration, 200)
     .option('--max-delay <TIME>', 'the maximum time until a change is published', duration, 1_000)
@@ -186,6 +200,11 @@ export function addWatch(program: Command): void {
       notEmpty,
     )
     .addOption(reportOption())
+    .hook('preAction', (command) => {
+      const { release, node } = command.opts<Readonly<Record<string, unknown>>>();
+      if (release !== undefined && node === undefined)
+        command.error("error: option '--release <DIR>' needs '--node <NAME>'");
+    })
     .action(run(async (options) => (await import('../watch/watch.ts')).watchCommand(options)));
 }
 

@@ -10,6 +10,11 @@ export class Metrics {
     'sluice_watch_quarantined',
     'Objects that are left out or kept with their last good rules',
   );
+  readonly unlikeRelease = this.#gauge(
+    'sluice_watch_services_unlike_release',
+    'Services that the cluster and the release of --release do not have alike, by how',
+    'state',
+  );
   readonly removalHeld = this.#gauge(
     'sluice_watch_removal_held',
     '1 while a change that takes away most Services or endpoints is held',
@@ -39,8 +44,8 @@ export class Metrics {
     return new Counter({ name, help, registers: [this.registry] });
   }
 
-  #gauge(name: string, help: string): Gauge {
-    return new Gauge({ name, help, registers: [this.registry] });
+  #gauge(name: string, help: string, ...labelNames: readonly string[]): Gauge {
+    return new Gauge({ name, help, labelNames: [...labelNames], registers: [this.registry] });
   }
 
   #histogram(name: string, help: string): Histogram {

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { LiveTree } from '../../emit/live-tree.ts';
 import { listTree, openTree } from '../../load/tree.ts';
 import { config, endpoint, service, slice } from '../../render/builders.fixture.ts';
+import { LiveRender } from '../../render/incremental/live-render.ts';
 import type { Problem } from '@sluice/netfilter';
 import type { KubeObject } from '../../render/model/kube.ts';
 import { Metrics } from './metrics.ts';
@@ -26,7 +27,7 @@ beforeEach(() => {
   [published, failures, textOnDisk] = [[], [], () => undefined];
   nowMs = 1_000_000;
   publisher = new Publisher({
-    config: config(),
+    live: new LiveRender(config()),
     tree: new LiveTree(dir),
     textOnDisk: (path) => textOnDisk(path),
     metrics,
@@ -154,7 +155,7 @@ describe('a cluster that suddenly lacks most Services', () => {
   const rules = { share: 0.5, least: 10, holdMs: 600_000, isMeant: false };
   const start = (more: Partial<typeof rules> = {}): void => {
     publisher = new Publisher({
-      config: config(),
+      live: new LiveRender(config()),
       tree: new LiveTree(dir),
       textOnDisk: () => undefined,
       filesOnDisk: () => {

@@ -1,8 +1,7 @@
 import { Layered, printRemoval, type Problem, type RemovalBound } from '@sluice/netfilter';
 import type { ObjectChange } from '../../cluster/watch/feed.ts';
 import type { LiveTree, Published } from '../../emit/live-tree.ts';
-import { LiveRender } from '../../render/incremental/live-render.ts';
-import type { SluiceConfig } from '../../render/model/config.ts';
+import type { LiveRender } from '../../render/incremental/live-render.ts';
 import type { KubeObject } from '../../render/model/kube.ts';
 import type { Quarantined } from '../../render/quarantine/quarantine.ts';
 import { type BundleRemoval, RemovalFinder } from '../../removal/removal.ts';
@@ -16,7 +15,8 @@ interface Clock {
 }
 
 interface PublisherParts {
-  readonly config: SluiceConfig;
+  /** What renders. */
+  readonly live: Pick<LiveRender, 'render'>;
   readonly tree: LiveTree;
   /** Reads a file that this process did not write. */
   readonly textOnDisk: (path: string) => string | undefined;
@@ -60,7 +60,6 @@ export interface Unpublished {
 /** Renders a cluster and writes the directory, one publication for each call. */
 export class Publisher {
   readonly #parts: PublisherParts;
-  readonly #live: LiveRender;
   readonly #pending = new Pending();
   #isOn = false;
   readonly #removals = new RemovalFinder();
@@ -76,7 +75,6 @@ export class Publisher {
 
   constructor(parts: PublisherParts) {
     this.#parts = parts;
-    this.#live = new LiveRender(parts.config);
     this.#isMeant = parts.removals?.isMeant === true;
   }
 
@@ -123,7 +121,7 @@ export class Publisher {
     const { tree, textOnDisk, metrics, clock } = this.#parts;
     const started = clock.monotonic();
     const lastText = (path: string): string | undefined => tree.text(path) ?? textOnDisk(path);
-    const outcome = attempt('read', () => this.#live.render(objects, lastText));
+    const outcome = attempt('read', () => this.#parts.live.render(objects, lastText));
     if ('code' in outcome) return this.#failed([outcome]);
     const { files, errors, ignored, quarantine } = outcome;
     if (errors.length > 0) return this.#failed(errors);

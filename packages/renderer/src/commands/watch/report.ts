@@ -4,6 +4,7 @@ import type { EventSender, Notice } from '../../cluster/watch/events.ts';
 import type { Quarantined } from '../../render/quarantine/quarantine.ts';
 import type { Alarms } from './health.ts';
 import type { Publication } from './publisher.ts';
+import type { ReleaseDifferences } from './release-endpoints.ts';
 import { logProblems } from './start.ts';
 
 /** The directory and the server, for messages. */
@@ -21,6 +22,7 @@ export class WatchReport {
   readonly #quarantine = new QuarantineWatch();
   readonly #ignored = new IgnoredObjectsWatch();
   #hasLoggedStart = false;
+  #lastDifferences = '';
 
   constructor(log: Log, alarms: Alarms, names: ReportNames, events: EventSender | undefined) {
     this.#log = log;
@@ -68,6 +70,16 @@ export class WatchReport {
     if (this.#alarms.raise('REMOVAL_HELD', message)) this.#log.warn({ alarm: 'REMOVAL_HELD', hint }, message);
   }
 
+  /** How the Services of the cluster differ from those of the release, when that changes. */
+  differences({ name, ...lists }: ReleaseDifferences): void {
+    const text = JSON.stringify([name, lists]);
+    if (text === this.#lastDifferences) return;
+    this.#lastDifferences = text;
+    for (const [state, services] of Object.entries(lists))
+      if (services.length > 0)
+        this.#log.info({ services: services.slice(0, namedMax) }, `${name}: ${services.length} ${meanings[state]}`);
+  }
+
   /** The directory is committed and pushed, or another process takes over. */
   committed(): void {
     this.#alarms.clear('COMMIT');
@@ -86,6 +98,15 @@ export class WatchReport {
     if (this.#alarms.raise(name, why)) this.#log.warn({ alarm: name }, `${name}: ${why}`);
   }
 }
+
+/** How many Services an entry of the log names. */
+const namedMax = 100;
+
+const meanings: Readonly<Record<string, string>> = {
+  unknown: 'Services of the cluster are not in the release, so they are not served',
+  withdrawn: 'Services of the release are not in the cluster',
+  differing: 'Services have other addresses, ports or policies in the cluster; those of the release are served',
+};
 
 /** Finds objects that enter or leave quarantine, each once. */
 class QuarantineWatch {

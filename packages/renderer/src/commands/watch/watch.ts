@@ -13,6 +13,7 @@ import { Elector } from '../../cluster/watch/lease.ts';
 import { LiveTree } from '../../emit/live-tree.ts';
 import { exitCodes } from '../../exit.ts';
 import { openTree, readText } from '../../load/tree.ts';
+import { LiveRender } from '../../render/incremental/live-render.ts';
 import type { SluiceConfig } from '../../render/model/config.ts';
 import { Stopped } from '../failure/failure.ts';
 import { openCluster } from '../input/from-cluster.ts';
@@ -24,6 +25,7 @@ import { type Heap, MemoryReturn, watchHeap } from './heap.ts';
 import { WatchLoop } from './loop.ts';
 import { Metrics } from './metrics.ts';
 import { Publisher } from './publisher.ts';
+import { ReleaseEndpoints, type Withdrawn } from './release-endpoints.ts';
 import { WatchReport } from './report.ts';
 import { checkOutput, readClusterConfig, type ClusterWait } from './start.ts';
 
@@ -34,6 +36,9 @@ interface WatchOptions {
   readonly config?: string;
   /** Renders for this node alone. */
   readonly node?: string;
+  /** A release directory: its Services are rendered, with the endpoints of the cluster. */
+  readonly release?: string;
+  readonly withdrawn?: Withdrawn;
   /** Milliseconds. */
   readonly minInterval: number;
   readonly maxDelay: number;
@@ -169,6 +174,9 @@ function clusterWait({ log, metrics, alarms }: WatchState, signal: AbortSignal):
 
 type SessionOptions = WatchOptions & { readonly target: ReleaseTarget | undefined };
 
+/** How often the release directory is looked at: a stat. */
+const releaseMs = 1_000;
+
 /** One run of `sluice watch`: connects feed, loop and leader election. */
 class WatchSession {
   readonly #options: SessionOptions;
@@ -179,6 +187,7 @@ class WatchSession {
   readonly #feed: Feed;
   readonly #report: WatchReport;
   readonly #loop: WatchLoop;
+  readonly #release: ReleaseEndpoints | undefined;
 
   constructor(
     access: Access,
@@ -186,7 +195,7 @@ class WatchSession {
     options: SessionOptions,
     { log, metrics, alarms, heap }: WatchState,
   ) {
-    const { output, node } = options;
+    const { output, node, release, withdrawn = 'keep' } = options;
     this.#options = options;
     this.#log = log;
     this.#metrics = metrics;
@@ -204,14 +213,21 @@ class WatchSession {
       clock.monotonic,
       () => heap.size(),
     );
+    const live = new LiveRender(
+      node === undefined ? config : { ...config, nodes: config.nodes.filter(({ name }) => name === node) },
+    );
+    this.#release =
+      release === undefined ? undefined : new ReleaseEndpoints({ dir: release, node: node ?? '', withdrawn, live });
     const textOnDisk = (path: string): string | undefined => readText(output, path);
     this.#loop = new WatchLoop({
       objects: () => {
         if (!this.#feed.isComplete) return undefined;
-        return this.#feed.hasNode ? this.#feed.objects() : noSuchNode(node ?? '', access.server);
+        if (!this.#feed.hasNode) return noSuchNode(node ?? '', access.server);
+        const objects = this.#feed.objects();
+        return this.#release ? this.#release.objects(objects) : objects;
       },
       publisher: new Publisher({
-        config: node === undefined ? config : { ...config, nodes: config.nodes.filter(({ name }) => name === node) },
+        live: this.#release ?? live,
         tree: new LiveTree(output),
         textOnDisk,
         filesOnDisk: () => bundleIn(output),
@@ -225,6 +241,7 @@ class WatchSession {
         clock,
         published: (isWhole) => {
           memory.published(isWhole);
+          this.#reportRelease();
           // A few objects. After a render of everything all of them wait for the pause.
           if (!memory.isPending) this.#feed.pack();
         },
@@ -247,7 +264,24 @@ class WatchSession {
     if (lease === undefined) this.#lead(false);
     const electing = lease === undefined ? undefined : this.#elect(lease, signal);
     const inputs = Promise.all([this.#feed.run(signal), electing]);
-    await Promise.all([this.#loop.run(), inputs.finally(() => this.#loop.finish())]);
+    const timer = this.#release && setInterval(() => this.#followRelease(), releaseMs);
+    this.#followRelease();
+    await Promise.all([this.#loop.run(), inputs.finally(() => this.#loop.finish())]).finally(() =>
+      clearInterval(timer),
+    );
+  }
+
+  #followRelease(): void {
+    if (this.#release?.refresh()) this.#loop.recheck();
+  }
+
+  #reportRelease(): void {
+    const differences = this.#release?.differences;
+    if (!differences) return;
+    this.#report.differences(differences);
+    const { unknown, withdrawn, differing } = differences;
+    for (const [state, { length }] of Object.entries({ unknown, withdrawn, differing }))
+      this.#metrics.unlikeRelease.set({ state }, length);
   }
 
   /** @param hadOtherWriter whether another process may have written before */

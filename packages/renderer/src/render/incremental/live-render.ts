@@ -8,7 +8,7 @@ import { isError } from '../render.ts';
 import { type LastRender, renderChangedServices } from './changed-services.ts';
 
 /** A cluster as rendered, with quarantine. */
-interface LiveRendered {
+export interface LiveRendered {
   /** Path → text. Empty where there are errors. Shares its entries with the map before: `differing` costs what differs. */
   readonly files: ReadonlyMap<string, string>;
   readonly errors: readonly Problem[];

@@ -1,0 +1,150 @@
+// @module-tag all
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { completeFile } from '@sluice/bundle';
+import { execa } from 'execa';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { type ApiObject, token } from './apiserver.fixture.ts';
+import { LiveCluster } from './live.fixture.ts';
+import { node, serviceOf, slice } from './objects.fixture.ts';
+import { freePort, outputOf, sluicePath, type Started, startSluice, until } from './program.fixture.ts';
+
+/** `sluice watch --release`: the Services of a release, with the endpoints of the API server. */
+
+let cluster: LiveCluster;
+let dir: string;
+let watching: Started | undefined;
+const path = (...names: readonly string[]): string => join(dir, ...names);
+
+beforeEach(async () => {
+  cluster = await LiveCluster.start();
+  dir = mkdtempSync(join(tmpdir(), 'sluice-watch-release-'));
+  writeFileSync(path('sluice.yaml'), sluiceYaml('10.244.0.0/16'));
+  cluster.put('nodes', node);
+  cluster.put('services', serviceOf('a', 1));
+  cluster.put('endpointslices', slice);
+});
+afterEach(async () => {
+  watching?.kill('SIGTERM');
+  await watching;
+  watching = undefined;
+  await cluster.server.close();
+  rmSync(dir, { recursive: true });
+});
+
+const sluiceYaml = (pods: string): string =>
+  `apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfig\nprofiles: [{ name: default, families: [ipv4], clusterCIDR: ${pods} }]\n`;
+const fromCluster = (): readonly string[] => [
+  '--kubeconfig',
+  cluster.server.kubeconfig({ token }),
+  '-c',
+  path('sluice.yaml'),
+];
+
+/** Makes the next release of what the cluster has now. */
+async function release(): Promise<void> {
+  await execa(sluicePath, ['render', '--from-cluster', ...fromCluster(), '-o', path('rendered')]);
+  const terms = ['--serial', 'auto', '--source', 'c'.repeat(40)];
+  await execa(sluicePath, ['release', path('rendered'), ...terms, '-o', path('release')]);
+}
+
+/** @returns its output up to now */
+function watch(...more: readonly string[]): () => string {
+  const args = ['watch', '--node', 'node-a', '--release', path('release'), '-o', path('live')];
+  watching = startSluice([...args, ...fromCluster(), ...more], dir);
+  return outputOf(watching);
+}
+
+const isThere = (): boolean => existsSync(path('live', completeFile));
+const fileOf = (name: string): string => {
+  const at = path('live', 'profiles/default/services/shop', `${name}.iptables`);
+  return existsSync(at) ? readFileSync(at, 'utf8') : '';
+};
+const endpointsOf = (name: string): readonly string[] => fileOf(name).match(/(?<=--to-destination )\S+/g) ?? [];
+const has =
+  (name: string, ...endpoints: readonly string[]) =>
+  (): boolean =>
+    isThere() && endpointsOf(name).join() === endpoints.join();
+const sliceOf = (name: string, ...addresses: readonly string[]): ApiObject => ({
+  ...slice,
+  metadata: { name: `${name}-1`, namespace: 'shop', labels: { 'kubernetes.io/service-name': name } },
+  endpoints: addresses.map((address) => ({ addresses: [address], conditions: { ready: true }, nodeName: 'node-a' })),
+});
+
+test('renders the Services of the release with the endpoints of the cluster, and says how the cluster differs', {
+  timeout: 60_000,
+}, async () => {
+  await release();
+  cluster.put('services', serviceOf('new', 2));
+  cluster.put('endpointslices', sliceOf('new', '10.244.1.9'));
+  const other = serviceOf('a', 1);
+  cluster.put('services', { ...other, spec: { ...(other['spec'] as ApiObject), externalIPs: ['203.0.113.1'] } });
+  const port = await freePort();
+  const text = watch('--listen', `127.0.0.1:${port}`, '--log-format', 'json');
+  await until(has('a', '10.244.1.5:8080'));
+  expect(readdirSync(path('live', 'profiles/default/services/shop'))).toEqual(['a.iptables']);
+  expect(fileOf('a')).not.toContain('203.0.113.1');
+  await until(() => text().includes('release 1: 1 Services of the cluster are not in the release'));
+  expect(text()).toContain('shop/new');
+  expect(text()).toContain('release 1: 1 Services have other addresses, ports or policies in the cluster');
+  const get = async (what: string): Promise<string> => (await fetch(`http://127.0.0.1:${port}/${what}`)).text();
+  const metrics = await get('metrics');
+  expect(metrics).toContain('sluice_watch_services_unlike_release{state="unknown"} 1');
+  expect(metrics).toContain('sluice_watch_services_unlike_release{state="differing"} 1');
+  expect(metrics).toContain('sluice_watch_services_unlike_release{state="withdrawn"} 0');
+  expect(await get('healthz')).toBe('ok\n');
+
+  cluster.put('endpointslices', sliceOf('a', '10.244.1.6', '10.244.1.7'));
+  await until(has('a', '10.244.1.6:8080', '10.244.1.7:8080'));
+  await release();
+  await until(has('new', '10.244.1.9:8080'));
+  expect(fileOf('a')).toContain('203.0.113.1');
+  await until(async () => (await get('metrics')).includes('sluice_watch_services_unlike_release{state="unknown"} 0'));
+});
+
+test.each([
+  ['keep', ['10.244.1.6:8080']],
+  ['drop', []],
+])('--withdrawn %s: endpoints of a Service that the cluster lacks', { timeout: 60_000 }, async (how, left) => {
+  cluster.put('services', serviceOf('b', 2));
+  cluster.put('endpointslices', sliceOf('b', '10.244.1.8'));
+  await release();
+  watch('--withdrawn', how);
+  await until(has('a', '10.244.1.5:8080'));
+  cluster.put('endpointslices', sliceOf('a', '10.244.1.6'));
+  await until(has('a', '10.244.1.6:8080'));
+  cluster.remove('services', 'a');
+  cluster.remove('endpointslices', 'a-1');
+  cluster.put('endpointslices', sliceOf('b', '10.244.1.9'));
+  await until(has('b', '10.244.1.9:8080'));
+  await until(has('a', ...left));
+  // Another process keeps what this one left.
+  watching?.kill('SIGTERM');
+  await watching;
+  watch('--withdrawn', how);
+  cluster.put('endpointslices', sliceOf('b', '10.244.1.10'));
+  await until(has('b', '10.244.1.10:8080'));
+  expect(endpointsOf('a')).toEqual(left);
+});
+
+test('waits for a release, and renders none with another profile than its own', { timeout: 60_000 }, async () => {
+  const text = watch();
+  await until(() => text().includes('SHA256SUMS is missing'));
+  expect(isThere()).toBe(false);
+  await release();
+  await until(has('a', '10.244.1.5:8080'));
+  watching?.kill('SIGTERM');
+  await watching;
+  writeFileSync(path('sluice.yaml'), sluiceYaml('10.244.0.0/15'));
+  const next = watch();
+  await until(() => next().includes('the config makes another profile of this node than its profile default'));
+  expect(endpointsOf('a')).toEqual(['10.244.1.5:8080']);
+});
+
+test('a release is followed for one node alone', { timeout: 30_000 }, async () => {
+  watching = startSluice(['watch', '--release', path('release'), '-o', path('live')], dir);
+  expect(await watching).toMatchObject({
+    all: expect.stringContaining("option '--release <DIR>' needs '--node <NAME>'"),
+  });
+});
