@@ -108,6 +108,12 @@ export const configSchema = v.strictObject({
       ranges: v.optional(v.array(network), []),
       lastAfterSeconds: v.optional(secondsUpTo(300), limits.lastEndpointAfterMs / 1000),
       alarmShare: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(1)), 0.5),
+      live: v.optional(
+        v.strictObject({
+          directory: absolutePath,
+          owner: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(2 ** 32 - 2))),
+        }),
+      ),
     }),
     {},
   ),

@@ -214,6 +214,11 @@ export const limits = {
   /** A release that changes endpoints of more Services applies first endpoints with the rest: finding them costs as much as linking. */
   firstEndpointServicesMax: 256,
 
+  /** Live endpoints: Services that are declined one by one; more are declined together. */
+  liveDeclinedMax: 64,
+  /** How long a new release waits for live endpoints that fit it. */
+  liveWaitMs: 10_000,
+
   /** An endpoint update that removes a larger share of a Service's endpoints is applied with probation, like a release. */
   endpointsLostShareMax: 0.5,
 

@@ -1,11 +1,13 @@
 import type { Tree } from '../inbox/files.ts';
-import type { Arrival, ArrivedBundle } from '../inbox/inbox.ts';
+import type { ArrivedBundle } from '../inbox/inbox.ts';
 import type { WaitingRelease } from '../inbox/wave-gate.ts';
 import { limits, paces, pauseAfter, pauseBeforeRetry, retries } from '../limits.ts';
 import { messageOf } from '../message.ts';
 import type { Outcome } from '../ports/outcome.ts';
+import type { SaidByRelease } from '../apply/reconcile/parts.ts';
 import type { Offers } from '../apply/transaction/offers.ts';
 import type { EarlyEndpointsWatch } from './early-endpoints-watch.ts';
+import type { GoingOn } from './going-on.ts';
 import { Lateness } from './lateness.ts';
 import type { Looks } from './looks.ts';
 import type { DaemonDependencies } from './dependencies.ts';
@@ -66,6 +68,7 @@ interface BundlesDependencies {
   readonly reports: Reports;
   readonly wakes: Wakes;
   readonly early: EarlyEndpointsWatch;
+  readonly goingOn: GoingOn;
   /** A change of a bundle begins. */
   readonly begins: () => void;
   /** Whether a probation in progress must end: a stop, or an operator's order. */
@@ -120,10 +123,13 @@ export class Bundles {
   async #look(): Promise<void> {
     const { looks, reports } = this.#parts;
     const { status, journal } = this.#parts.daemon;
-    this.againMs = Infinity;
     const startMs = this.#parts.daemon.monotonicMs();
     const arrival = await looks.look();
-    this.#readAhead(arrival, startMs);
+    const isFilling = arrival.kind === 'refused' && arrival.isFilling === true;
+    this.#fillingSinceMs = isFilling ? (this.#fillingSinceMs ?? startMs) : undefined;
+    this.#againMs = await this.#parts.goingOn.look(arrival, (work) => this.changing(work));
+    this.#isFilling = startMs - (this.#fillingSinceMs ?? -Infinity) < limits.readAheadMsMax;
+    if (this.#isFilling) this.#againMs = this.#readAheadMs(startMs);
     if (arrival.kind === 'absent') {
       reports.about(undefined);
       return status.raise('BUNDLE_ABSENT', 'the bundle directory does not exist; the rules stay as they are');
@@ -177,6 +183,7 @@ export class Bundles {
   async #apply(bundle: ArrivedBundle): Promise<void> {
     const { daemon, reports, early } = this.#parts;
     const { tree, waits } = bundle;
+    const released = bundle.live?.released ?? tree;
     const machine = daemon.machine();
     const isIn = tree === this.#done?.tree && machine === this.#done.machine;
     daemon.status.pending(!isIn);
@@ -187,7 +194,7 @@ export class Bundles {
       reports.outcome(paused, early.is);
       return this.#lateness.judge(tree.files, paused, daemon.monotonicMs());
     }
-    if (waits && (await this.#waits(tree, machine, waits))) return;
+    if (waits && (await this.#waits(released, machine, waits))) return;
     const startMs = daemon.monotonicMs();
     daemon.status.pending(true, true);
     const outcome = await this.changing(() => this.#put(bundle));
@@ -248,15 +255,20 @@ export class Bundles {
     const { reconciler, journal, status, log, drift, monotonicMs } = daemon;
     const { tree } = bundle;
     const startMs = monotonicMs();
+    const before = journal.active;
     try {
       const outcome = await this.#withOffers(tree, (offers) =>
-        reconciler.put(tree.files, false, offers, isOnlyEndpoints(bundle), bundle),
+        reconciler.put(tree.files, false, offers, isOnlyEndpoints(bundle), saidBy(bundle, before?.version)),
       );
       if (outcome.kind === 'confirmed' || outcome.kind === 'rolled-back') drift?.saw();
       status.ended(outcome, (monotonicMs() - startMs) / 1000);
       status.activate(journal.active);
       reports.outcome(outcome, early.is);
-      if (!('waitsMs' in outcome)) await reports.ended(outcome, tree, isOnlyEndpoints(bundle));
+      // Of a release that was in before, only its live endpoints are news.
+      const isKnown = before?.version === bundle.live?.version && before?.number === journal.active?.number;
+      const isLive = bundle.live !== undefined && isKnown;
+      if (!('waitsMs' in outcome) && !(isLive && outcome.kind === 'refused'))
+        await reports.ended(outcome, tree, isOnlyEndpoints(bundle) || isLive);
       return outcome;
     } catch (error) {
       drift?.doubted();
@@ -290,11 +302,12 @@ export class Bundles {
       daemon.status.heartbeat();
       const arrival = await daemon.inbox.look('changed');
       // A release whose wave is closed offers nothing, not even endpoints.
-      if (arrival.kind !== 'bundle' || arrival.tree === last || arrival.waits) return undefined;
-      last = arrival.tree;
-      this.#sees(arrival);
+      const offered = arrival.kind === 'bundle' && !arrival.waits ? arrival : arrival.meanwhile;
+      if (!offered || offered.tree === last) return undefined;
+      last = offered.tree;
+      this.#sees(offered);
       early.offer(last.files);
-      return { files: last.files, onlyEndpoints: isOnlyEndpoints(arrival) };
+      return { files: last.files, onlyEndpoints: isOnlyEndpoints(offered) };
     };
     try {
       return await work({ arrival: () => wakes.arrival, look, isEnding });
@@ -303,6 +316,17 @@ export class Bundles {
       early.end();
     }
   }
+}
+
+/** What a release says of itself counts until it is in: live endpoints come after it, without a signature. */
+function saidBy({ live, isUrgent, acceptsRemoval, release }: ArrivedBundle, active: string | undefined): SaidByRelease {
+  if (live && live.version === active) return { version: live.version };
+  return {
+    ...(live ? { version: live.version } : {}),
+    ...(isUrgent ? { isUrgent } : {}),
+    ...(acceptsRemoval ? { acceptsRemoval } : {}),
+    ...(release ? { release } : {}),
+  };
 }
 
 const isOnlyEndpoints = ({ release }: ArrivedBundle): boolean => release?.onlyEndpoints === true;

@@ -9,6 +9,7 @@ import type { Sight, Status } from '../observe/status/status.ts';
 import { Bundles } from './bundles.ts';
 import type { Drift } from './drift.ts';
 import { EarlyEndpointsWatch } from './early-endpoints-watch.ts';
+import { GoingOn } from './going-on.ts';
 import { Looks } from './looks.ts';
 import { Orders } from './orders.ts';
 import type { DaemonDependencies } from './dependencies.ts';
@@ -74,6 +75,7 @@ export class Daemon {
       reports: this.#reports,
       wakes: this.#wakes,
       early: this.#early,
+      goingOn: new GoingOn(parts),
       begins: () => this.#orders.beginChange(),
       isEnding: () => this.#stopping || this.#orders.endsChange(),
     });

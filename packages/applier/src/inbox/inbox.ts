@@ -10,22 +10,27 @@ import type { ReleaseGate } from './release-gate.ts';
 import { InboxError, type Trust } from './trust.ts';
 import type { WaveGate, WaitingRelease } from './wave-gate.ts';
 
+/** A bundle in the directory. */
+export interface ArrivedBundle {
+  readonly kind: 'bundle';
+  readonly tree: Tree;
+  /** The release, where signatures are required. */
+  readonly release?: Accepted;
+  /** It is signed as urgent: it does not wait because other releases failed. */
+  readonly isUrgent?: boolean;
+  /** It says that it may take away most Services. */
+  readonly acceptsRemoval?: boolean;
+  /** Warnings about a release that is accepted all the same. */
+  readonly alarms?: readonly Problem[];
+  /** The wave of this node is not open yet: the bundle is rehearsed and not applied. */
+  readonly waits?: WaitingRelease;
+  /** Its endpoints are live: what was released, without them, and its version for this node. */
+  readonly live?: { readonly released: Tree; readonly version: string; readonly onlyEarly?: true };
+}
+
 /** The result of a look at the bundle directory. */
-export type Arrival =
-  | {
-      readonly kind: 'bundle';
-      readonly tree: Tree;
-      /** The release, where signatures are required. */
-      readonly release?: Accepted;
-      /** It is signed as urgent: it does not wait because other releases failed. */
-      readonly isUrgent?: boolean;
-      /** It says that it may take away most Services. */
-      readonly acceptsRemoval?: boolean;
-      /** Warnings about a release that is accepted all the same. */
-      readonly alarms?: readonly Problem[];
-      /** The wave of this node is not open yet: the bundle is rehearsed and not applied. */
-      readonly waits?: WaitingRelease;
-    }
+export type Arrival = (
+  | ArrivedBundle
   /** The directory does not exist. That changes nothing: rules are never removed by absence. */
   | { readonly kind: 'absent' }
   | {
@@ -33,7 +38,13 @@ export type Arrival =
       readonly problems: readonly Problem[];
       /** A writer is at work: looks ahead of its seal save time after it. */
       readonly isFilling?: boolean;
-    };
+    }
+) & {
+  /** A release whose endpoints go on while none in the directory may be applied. */
+  readonly meanwhile?: ArrivedBundle;
+  /** What is said of live endpoints, which makes no node unhealthy: those of some Services are not taken. */
+  readonly note?: string;
+};
 
 export type ArrivedBundle = Extract<Arrival, { readonly kind: 'bundle' }>;
 

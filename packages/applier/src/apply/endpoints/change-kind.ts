@@ -24,6 +24,19 @@ export function classify(from: NodeState, desired: NodeState, replacesAll = fals
   return classified(from, desired, replacesAll, true);
 }
 
+/**
+ * Whether two states differ by endpoints alone, the first and the last ones of Services too. How many are lost is not bounded, nor is
+ * where they lead: `refuseOutside`.
+ */
+export function differsByEndpoints(from: NodeState, to: NodeState): boolean {
+  const plane = planeOf(from);
+  if (plane !== planeOf(to) || !sameSettings(from, to)) return false;
+  const comparison = plane.compare(from, to);
+  const bounds = { isApproved: () => true, loss: 'any' } as const;
+  const isUpdateAlone = comparison.isRestSame && comparison.changed.every((one) => isUpdate(one, bounds));
+  return isUpdateAlone || firstAndLastOf(comparison, bounds) !== undefined;
+}
+
 function classified(from: NodeState, desired: NodeState, replacesAll: boolean, isWhole: boolean): ChangeClass {
   const plane = planeOf(from);
   if (plane !== planeOf(desired) || !sameSettings(from, desired)) return { changeKind: 'release' };

@@ -8,6 +8,8 @@ export interface OverlayOptions extends Pick<Bounds, 'declined'> {
   readonly replacesAll?: boolean;
   /** The offered endpoints are in this kernel already: no bound holds for them. */
   readonly inKernel?: boolean;
+  /** They were compared with the release already: a Service may lose all but one. */
+  readonly isLive?: boolean;
 }
 
 /**
@@ -20,12 +22,12 @@ export interface OverlayOptions extends Pick<Bounds, 'declined'> {
 export function overlayEndpoints(
   base: NodeState,
   offered: NodeState,
-  { declined = new Map(), replacesAll = false, inKernel = false }: OverlayOptions = {},
+  { declined = new Map(), replacesAll = false, inKernel = false, isLive = false }: OverlayOptions = {},
 ): NodeState {
   const plane = planeOf(base);
   if (plane !== planeOf(offered)) return base;
   const isApproved = inKernel ? () => true : approvedBy(base);
-  const bounds: Bounds = { isApproved, declined, loss: inKernel ? 'any' : replacesAll ? 'most' : 'few' };
+  const bounds: Bounds = { isApproved, declined, loss: inKernel || isLive ? 'any' : replacesAll ? 'most' : 'few' };
   const comparison = plane.compare(base, offered);
   return comparison.withEndpoints(comparison.changed.filter((one) => isUpdate(one, bounds)));
 }

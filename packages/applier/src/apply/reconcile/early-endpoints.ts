@@ -43,14 +43,16 @@ export class EarlyEndpoints {
   /**
    * Applies the newest endpoints of a release to the active generation, before the release is tried and also while it must wait. They
    * stay if the release is rolled back.
+   * @param isLive @see OverlayOptions
    * @returns the outcome; undefined if there are none to apply
    */
-  async endpoints(bundle: VersionedState): Promise<Outcome | undefined> {
+  async endpoints(bundle: VersionedState, isLive = false): Promise<Outcome | undefined> {
     const active = this.#active();
     if (!active || this.#declined === bundle.version) return undefined;
-    const state = overlayEndpoints(active.state, bundle.state, { declined: this.#ports.declined.read() });
-    if (state === active.state || changeKindOf(active.state, bundle.state) === 'endpoints') return undefined;
-    const change = await this.#changes.decide({ ...active, state });
+    const state = overlayEndpoints(active.state, bundle.state, { declined: this.#ports.declined.read(), isLive });
+    const isAll = !isLive && changeKindOf(active.state, bundle.state) === 'endpoints';
+    if (state === active.state || isAll) return undefined;
+    const change = await this.#changes.decide({ ...active, state }, isLive ? { changeKind: 'endpoints' } : {});
     if ('problems' in change || change.changeKind !== 'endpoints') return undefined;
     const ending = await this.#changes.update(change);
     if (isDeclined(ending)) this.#declined = bundle.version;
@@ -162,6 +164,8 @@ export interface EarlyScope {
   readonly withFirst: boolean;
   /** Its endpoints, whether the rest must wait or not. */
   readonly withEndpoints: boolean;
+  /** @see OverlayOptions */
+  readonly isLive?: boolean;
 }
 
 /** What early endpoint sync has done of one bundle: each part is tried at most once. */
@@ -183,7 +187,7 @@ export async function earlyStep(
   early: EarlyEndpoints,
   files: BundleFiles,
   bundle: AdmittedBundle,
-  { waits, withFirst, withEndpoints }: EarlyScope,
+  { waits, withFirst, withEndpoints, isLive }: EarlyScope,
   tried: EarlyTried,
 ): Promise<Outcome | undefined> {
   const { left } = tried;
@@ -195,7 +199,7 @@ export async function earlyStep(
   }
   const first = withFirst && left.delete('first') ? await early.firstEndpoints(files, bundle) : undefined;
   const isWanted = withEndpoints || waitMs(waits, tried.isSplit) > 0;
-  const done = first ?? (isWanted && left.delete('endpoints') ? await early.endpoints(bundle) : undefined);
+  const done = first ?? (isWanted && left.delete('endpoints') ? await early.endpoints(bundle, isLive) : undefined);
   tried.outcome = done ?? tried.outcome;
   return done;
 }

@@ -41,4 +41,8 @@ export interface SaidByRelease {
   readonly acceptsRemoval?: boolean;
   /** It is signed. */
   readonly release?: object;
+  /** With live endpoints: the version of the release itself. */
+  readonly version?: string;
+  /** Its endpoints alone go in, the first ones of Services too, and what they lose is not bounded: the rest waits. */
+  readonly onlyEarly?: true;
 }

@@ -102,6 +102,7 @@ type Classified =
   /** Its endpoints may go in, the rest is refused. */
   | {
       readonly kind: 'barred';
+      /** With its own version, also where the change has that of its release: what was tried of it early is known by that. */
       readonly bundle: AdmittedBundle;
       readonly refusal: Refusal;
       readonly scope: EarlyScope;
@@ -115,6 +116,13 @@ type Classified =
       readonly scope: EarlyScope;
     };
 
+/** A bundle with live endpoints has the version of its release: it is the same release with every endpoint. */
+function ofRelease(bundle: AdmittedBundle, version: string | undefined): AdmittedBundle {
+  if (version === undefined) return bundle;
+  const { partial } = bundle;
+  return partial ? { ...bundle, partial: { ...partial, of: version } } : { ...bundle, version };
+}
+
 /**
  * Admits a bundle, and decides what may become of it.
  * @param isRetry after a plan from rules that were out of date: that failure is not the bundle's, although it may be counted
@@ -125,19 +133,29 @@ async function classify(
   isRetry = false,
 ): Promise<Classified> {
   const bundle = await changes.admit(files, byHand);
-  const bad = byHand || isRetry || isRefusal(bundle) ? undefined : whyQuarantined(bundle, ports);
-  if (isRefusal(bundle) || bad !== undefined) {
+  const forget = (): void => {
     lastEndpointDelay.forget();
     removals.forget();
+  };
+  if (isRefusal(bundle)) {
+    forget();
+    return { kind: 'refused', refusal: bundle };
   }
-  if (isRefusal(bundle)) return { kind: 'refused', refusal: bundle };
+  const named = ofRelease(bundle, said.version);
+  const bad = byHand || isRetry ? undefined : whyQuarantined(named, ports);
+  if (bad !== undefined) forget();
   const outside = onlyEndpoints ? bounds.refuse(bundle) : undefined;
   if (outside) return { kind: 'refused', refusal: outside };
+  const endpoints = { waits: noWaits, withEndpoints: true, isLive: said.version !== undefined };
   if (bad !== undefined) {
-    const scope = { waits: noWaits, withFirst: !onlyEndpoints, withEndpoints: true };
-    return { kind: 'barred', bundle, refusal: quarantined(bundle.version, bad), scope };
+    const scope = { ...endpoints, withFirst: !onlyEndpoints };
+    return { kind: 'barred', bundle, refusal: quarantined(named.version, bad), scope };
   }
-  const change = await changes.decide(bundle, { replacesAll: onlyEndpoints });
+  if (said.onlyEarly) {
+    const scope = { ...endpoints, withFirst: true };
+    return { kind: 'barred', bundle, refusal: { problems: [], isWaiting: true }, scope };
+  }
+  const change = await changes.decide(named, { replacesAll: onlyEndpoints });
   const waits = lastEndpointDelay.waits(byHand || 'problems' in change ? {} : change);
   if ('problems' in change) return { kind: 'refused', refusal: change };
   const isRelease = change.changeKind === 'release';
@@ -222,7 +240,7 @@ async function bring(request: PutRequest, parts: ReconcileDependencies): Promise
 
 /** Why a change is not made, or not yet; undefined: it is made now. */
 function gate(
-  { bundle, change, waits }: Extract<Classified, { kind: 'change' }>,
+  { change, waits }: Extract<Classified, { kind: 'change' }>,
   { isSplit, outcome }: EarlyTried,
   { files, byHand, said }: PutRequest,
   { ports, changes, early, releasesPerHour }: ReconcileDependencies,
@@ -230,7 +248,7 @@ function gate(
   const waitsMs = waitMs(waits, isSplit);
   if (waitsMs > 0) return waitingOutcome(outcome, change, { waitsMs, leaving: waits.pending });
   const { from, plan } = change;
-  if (stepsOf(plan).length === 0 && bundle.version === from.version) {
+  if (stepsOf(plan).length === 0 && change.bundle.version === from.version) {
     changes.rememberTables(plan.desired);
     early.activated(files, from);
     return { kind: 'same', generation: from };

@@ -26,6 +26,7 @@ import { EarlyEndpoints } from './early-endpoints.ts';
 import { EndpointBounds } from './endpoint-bounds.ts';
 import { beyondEndpoints, isMore, quarantined, whyQuarantined } from './gate.ts';
 import { reconcile } from './reconcile.ts';
+import { LiveEndpoints, LiveMemory } from './live-endpoints.ts';
 import type { ReconcileDependencies, SaidByRelease } from './parts.ts';
 import { DriftRepair, type RepairOptions } from './repair.ts';
 
@@ -53,12 +54,15 @@ export class Reconciler {
   readonly #facts: () => NodeFacts;
   readonly #memory = new KernelMemory();
   readonly #drift: DriftRepair;
+  readonly #live: (release: BundleFiles) => LiveEndpoints;
   readonly #parts: ReconcileDependencies;
 
   constructor(ports: Ports, facts: () => NodeFacts, options: ReconcilerOptions) {
     this.#ports = ports;
     this.#facts = facts;
     this.#drift = new DriftRepair(ports, facts, options, this.#memory);
+    const live = new LiveMemory();
+    this.#live = (release) => new LiveEndpoints(release, options, facts, live);
     const changes = new Changes(ports, facts, options, this.#memory);
     this.#parts = {
       ports,
@@ -160,6 +164,11 @@ export class Reconciler {
   /** Compares the kernel with the active generation and changes nothing. @returns a line for each step that `repair` would take */
   async differences(): Promise<readonly string[]> {
     return this.#drift.differences();
+  }
+
+  /** @see LiveEndpoints */
+  withLive(release: BundleFiles): LiveEndpoints {
+    return this.#live(release);
   }
 
   /**

@@ -7,6 +7,7 @@ import { execa } from 'execa';
 import { stateError } from '../../command-error.ts';
 import { Daemon } from '../../daemon/daemon.ts';
 import { Drift } from '../../daemon/drift.ts';
+import { LiveInbox } from '../../daemon/live-inbox.ts';
 import type { DaemonDependencies } from '../../daemon/dependencies.ts';
 import type { DaemonLog } from '../../daemon/reports.ts';
 import type { Drain } from '../../observe/health/drain.ts';
@@ -57,7 +58,7 @@ function makeDaemon(node: RunningNode, around: Surroundings): Daemon {
   return new Daemon({
     reconciler: session.reconciler,
     journal: session.journal,
-    inbox: openInbox(node),
+    inbox: liveInboxOf(node),
     status,
     log,
     machine: () => JSON.stringify(readMachine(procTunables)),
@@ -107,6 +108,21 @@ const openInbox = ({ config }: RunningNode): Inbox =>
     makeReleaseGate(config, () => true),
     makeWaveGate(config, () => true),
   );
+
+/** With live endpoints, where the config has a directory for them. */
+function liveInboxOf(node: RunningNode): Inbox | LiveInbox {
+  const { config, session, monotonicMs } = node;
+  const { live } = config.endpoints;
+  const released = inboxOf(node);
+  if (!live) return released;
+  return new LiveInbox({
+    released,
+    live: new Inbox(live.directory, Date.now, trustOf(live.owner)),
+    endpointsOf: (release) => session.reconciler.withLive(release),
+    hasRules: () => (session.journal.active?.number ?? 0) > 0,
+    monotonicMs,
+  });
+}
 
 /** Keeps each drift repair in the status and in the history. */
 function repairedOf({ log, status }: RunningNode, repairs: Repairs): NonNullable<DaemonDependencies['repaired']> {
@@ -250,10 +266,17 @@ async function startListening(
   if (session.journal.active) await sockets.health.recall();
   await sockets.localhost.refresh();
   await sockets.control.refresh();
-  return watchBundle(config.bundle, {
-    onEvent: () => daemon.poke(),
-    failed: lastingAlarm('BUNDLE_UNWATCHED', status, log),
-  });
+  const onEvent = (): void => daemon.poke();
+  const bundle = await watchBundle(config.bundle, { onEvent, failed: lastingAlarm('BUNDLE_UNWATCHED', status, log) });
+  if (!config.endpoints.live) return bundle;
+  const failed = (why: string | undefined): void => {
+    if (why !== undefined) log.warn({ because: why }, 'the directory of live endpoints is scanned alone');
+  };
+  const live = await watchBundle(config.endpoints.live.directory, { onEvent, failed });
+  return {
+    refresh: async () => void (await Promise.all([bundle.refresh(), live.refresh()])),
+    close: async () => void (await Promise.all([bundle.close(), live.close()])),
+  };
 }
 
 /** @param drainSeconds how long a machine that shuts down is drained first */

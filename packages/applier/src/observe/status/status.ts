@@ -89,8 +89,11 @@ export interface AwaitedWave {
 const nothingKnown =
   'no bundle was confirmed yet, or the kernel was not compared with the confirmed rules since sluiced started';
 
-/** `FOREIGN_RULE_UNREAD`: it is not known whether a foreign rule before our jumps takes packets of Services. */
-type NoteCode = 'FOREIGN_RULE_UNREAD';
+/**
+ * `FOREIGN_RULE_UNREAD`: it is not known whether a foreign rule before our jumps takes packets of Services. `LIVE_ENDPOINTS`: those of some
+ * Services are not taken.
+ */
+type NoteCode = 'FOREIGN_RULE_UNREAD' | 'LIVE_ENDPOINTS';
 
 /** What the status reports besides what is computed when it is asked for. */
 type ReportedFacts = Omit<

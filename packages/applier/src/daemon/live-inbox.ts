@@ -1,0 +1,143 @@
+import type { BundleFiles } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
+import type { Extent, Tree } from '../inbox/files.ts';
+import type { ArrivedBundle, Arrival, Inbox } from '../inbox/inbox.ts';
+import { limits } from '../limits.ts';
+import type { LiveEndpoints } from '../apply/reconcile/live-endpoints.ts';
+
+interface LiveInboxParts {
+  readonly released: Pick<Inbox, 'look' | 'lookInSteps' | 'wasWhole'>;
+  /** The directory with live endpoints. */
+  readonly live: Pick<Inbox, 'look'>;
+  readonly endpointsOf: (release: BundleFiles) => Pick<LiveEndpoints, 'with'>;
+  /** Whether the node has a generation of Sluice, with the endpoints of its last moment. */
+  readonly hasRules: () => boolean;
+  readonly monotonicMs: () => number;
+}
+
+/** A release, and what its endpoints are made with. */
+interface Followed {
+  bundle: ArrivedBundle;
+  readonly endpoints: Pick<LiveEndpoints, 'with'>;
+  readonly sinceMs: number;
+  last?: { readonly files: BundleFiles; readonly tree: Tree };
+}
+
+/** A release with live endpoints. */
+interface Composed {
+  readonly bundle: ArrivedBundle;
+  readonly declined: ReadonlyMap<string, string>;
+}
+
+/**
+ * The bundle directory, whose releases get the endpoints of another directory: what arrives is the release with its live endpoints. While a
+ * newer release may not be applied, the one before it goes on.
+ */
+export class LiveInbox {
+  readonly #parts: LiveInboxParts;
+  /** The last complete bundle with live endpoints: its writer takes it away for a moment with each change. */
+  #live: Tree | undefined;
+  /** The release in the directory, and the last one that could be applied. */
+  #newest: Followed | undefined;
+  #applicable: Followed | undefined;
+
+  constructor(parts: LiveInboxParts) {
+    this.#parts = parts;
+  }
+
+  get wasWhole(): boolean {
+    return this.#parts.released.wasWhole;
+  }
+
+  /** @see Inbox.look */
+  async look(extent: Extent = 'whole'): Promise<Arrival> {
+    return this.#compose(await this.#parts.released.look(extent), extent);
+  }
+
+  /** @see Inbox.lookInSteps */
+  async lookInSteps(interrupt: AbortSignal): Promise<Arrival | 'interrupted'> {
+    const arrival = await this.#parts.released.lookInSteps(interrupt);
+    return arrival === 'interrupted' ? arrival : this.#compose(arrival, 'whole');
+  }
+
+  async #compose(arrival: Arrival, extent: Extent): Promise<Arrival> {
+    const found = await this.#parts.live.look(extent);
+    if (found.kind === 'bundle') this.#live = found.tree;
+    const newest = arrival.kind === 'bundle' ? this.#follow(arrival) : undefined;
+    const composed = newest && this.#with(newest);
+    if (!newest || !composed || newest.bundle.waits) return this.#withMeanwhile(arrival, newest, composed, found);
+    const { bundle, declined } = composed;
+    const isNew = this.#applicable?.bundle.tree !== newest.bundle.tree;
+    // The writer of live endpoints gets to know a release as this program does, and writes for it next.
+    const isEarly = isNew && this.#parts.monotonicMs() - newest.sinceMs < limits.liveWaitMs;
+    if (declined.size > 0 && isEarly && this.#parts.hasRules())
+      return this.#withMeanwhile(arrival, newest, undefined, found);
+    this.#applicable = newest;
+    return { ...bundle, ...noteOf(declined) };
+  }
+
+  /** What arrives while the newest release, if any, may not be applied. */
+  #withMeanwhile(
+    arrival: Arrival,
+    newest: Followed | undefined,
+    composed: Composed | undefined,
+    found: Arrival,
+  ): Arrival {
+    const before = this.#applicable && this.#applicable !== newest ? this.#with(this.#applicable) : undefined;
+    const early = newest?.bundle.waits && composed ? onlyEarly(composed) : undefined;
+    const going = before ?? early;
+    const meanwhile = going ? { meanwhile: going.bundle, ...noteOf(going.declined) } : {};
+    if (arrival.kind !== 'bundle') return { ...arrival, ...meanwhile };
+    if (composed) return { ...composed.bundle, ...meanwhile };
+    // A node without any rules is better served by endpoints that are out of date.
+    if (!this.#live && !this.#parts.hasRules()) return arrival;
+    return { kind: 'refused', problems: [withoutLive(this.#live !== undefined, found)], ...meanwhile };
+  }
+
+  #follow(bundle: ArrivedBundle): Followed {
+    const known = [this.#newest, this.#applicable].find((one) => one?.bundle.tree === bundle.tree);
+    const endpoints = known?.endpoints ?? this.#parts.endpointsOf(bundle.tree.files);
+    const followed = known ?? { bundle, endpoints, sinceMs: this.#parts.monotonicMs() };
+    followed.bundle = bundle;
+    this.#newest = followed;
+    return followed;
+  }
+
+  /** @returns undefined before there are live endpoints */
+  #with(followed: Followed): Composed | undefined {
+    if (!this.#live) return undefined;
+    const { bundle, endpoints } = followed;
+    const { files, version, declined } = endpoints.with(this.#live.files);
+    // A release that this node refuses is refused as it came.
+    if (version === undefined) return { bundle, declined };
+    const released = bundle.tree;
+    if (followed.last?.files !== files) followed.last = { files, tree: { ...released, files } };
+    return { bundle: { ...bundle, tree: followed.last.tree, live: { released, version } }, declined };
+  }
+}
+
+/** A release that waits, for a node that does not know the files of the one before it: after a restart. */
+function onlyEarly({ bundle, declined }: Composed): Composed {
+  const { waits: _waits, live, ...rest } = bundle;
+  return { bundle: { ...rest, ...(live ? { live: { ...live, onlyEarly: true as const } } : {}) }, declined };
+}
+
+/** How many Services a note names. */
+const namedMax = 5;
+
+function noteOf(declined: ReadonlyMap<string, string>): { readonly note?: string } {
+  if (declined.size === 0) return {};
+  const named = [...declined].slice(0, namedMax).map(([service, why]) => `${service}: ${why}`);
+  const more = declined.size > namedMax ? `; ${declined.size - namedMax} more` : '';
+  return { note: `live endpoints are not taken of ${named.join('; ')}${more}` };
+}
+
+function withoutLive(isThere: boolean, found: Arrival): Problem {
+  const why = found.kind === 'refused' ? found.problems[0]?.message : 'the directory of endpoints.live does not exist';
+  return {
+    code: 'BUNDLE_INCOMPLETE',
+    level: 'error',
+    message: `Cannot take the release yet: ${isThere ? 'its live endpoints are still those of another release' : why}`,
+    hint: 'Look whether `sluice watch --release` runs on this node and what it logs; the rules stay as they are',
+  };
+}

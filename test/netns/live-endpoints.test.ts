@@ -1,0 +1,204 @@
+// @module-tag test
+import { execFileSync } from 'node:child_process';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { atTier, programPath } from '@sluice/testing';
+import { execa } from 'execa';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { type ApiObject, token } from '../cluster/apiserver.fixture.ts';
+import { LiveCluster } from '../cluster/live.fixture.ts';
+import { needBackend, needKernel } from './privileges.ts';
+import { layoutPlanes, SluicedNode, until } from './sluiced-node.ts';
+
+/** Signed releases with live endpoints: an API server, `sluice watch --release`, `sluiced run`, and packets of the node to its Services. */
+
+const sluice = programPath('sluice');
+let node: SluicedNode;
+let api: LiveCluster;
+let watching: ReturnType<typeof watch> | undefined;
+beforeEach(needKernel);
+beforeEach(async () => {
+  [node, api] = [await SluicedNode.make(), await LiveCluster.start()];
+});
+afterEach(async () => {
+  await endWatch();
+  await api.server.close();
+  await node.remove();
+});
+
+async function endWatch(): Promise<void> {
+  watching?.kill('SIGTERM');
+  await watching;
+  watching = undefined;
+}
+
+const path = (name: string): string => join(node.directory, name);
+const fromCluster = (): readonly string[] => [
+  '--kubeconfig',
+  api.server.kubeconfig({ token }),
+  '-c',
+  path('sluice.yaml'),
+];
+
+function watch() {
+  const args = ['watch', '--node', 'node-a', '--release', path('rendered'), '-o', path('live')];
+  return execa(sluice, [...args, ...fromCluster()], { reject: false, all: true });
+}
+
+function putService(n: number): void {
+  api.put('services', {
+    metadata: { name: `s${n}`, namespace: 'shop' },
+    spec: { clusterIP: `10.96.0.${n}`, clusterIPs: [`10.96.0.${n}`], ports: [{ port: 80, protocol: 'TCP' }] },
+  });
+}
+
+function putEndpoints(n: number, ...addresses: readonly string[]): void {
+  const slice: ApiObject = {
+    metadata: { name: `s${n}-1`, namespace: 'shop', labels: { 'kubernetes.io/service-name': `s${n}` } },
+    addressType: 'IPv4',
+    endpoints: addresses.map((address) => ({ addresses: [address], conditions: { ready: true }, nodeName: 'node-b' })),
+    ports: [{ name: '', port: 8080, protocol: 'TCP' }],
+  };
+  api.put('endpointslices', slice);
+}
+const pod = (n: number): string => `10.244.1.${n}`;
+
+/** Makes the next release of what the cluster has now, signed by a key in a file of this name. */
+async function release(by: string): Promise<void> {
+  rmSync(path('bundle'), { recursive: true, force: true });
+  await execa(sluice, ['render', '--from-cluster', ...fromCluster(), '-o', path('bundle')]);
+  const terms = ['--serial', 'auto', '--source', 'c'.repeat(40)];
+  await execa(sluice, ['release', path('bundle'), ...terms, '-o', path('rendered')]);
+  await execa(sluice, ['sign', path('rendered'), '--key', path(by)]);
+}
+
+function keyOf(name: string): string {
+  execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', path(name)]);
+  const [type, key] = readFileSync(path(`${name}.pub`), 'utf8').split(' ');
+  return `${name} namespaces="sluice-release" ${type} ${key}\n`;
+}
+
+/** The pods are addresses of this namespace, with one server that says which of them a client has reached. */
+async function startPods(): Promise<void> {
+  const addresses = Array.from({ length: 8 }, (_one, at) => `ip addr add ${pod(at + 1)}/32 dev lo`);
+  await node.tool(['sh', '-ec', [...addresses, 'ip route add 10.96.0.0/12 dev lo'].join('\n')]);
+  const server = `require('node:http').createServer((_, to) => to.end(to.socket.localAddress + '\\n')).listen(8080, '0.0.0.0')`;
+  node.startProgram([process.execPath, '-e', server]);
+}
+
+/** Which pods answer at the Service, by 24 new connections; empty: all were refused or lost. */
+async function reached(n: number): Promise<readonly string[]> {
+  const once = `curl -s -m 1 http://10.96.0.${n}/ || true`;
+  const text = await node.tool(['sh', '-c', `for i in 1 2 3 4 5 6 7 8 9 10 11 12; do ${once}; ${once}; done`]);
+  return [...new Set(text.split('\n').filter(Boolean))].toSorted();
+}
+
+const planes = atTier({
+  quick: layoutPlanes.filter(({ backend, layout }) => backend === 'nft' && layout === 'tree'),
+  all: layoutPlanes,
+});
+
+interface NodeStatus {
+  readonly notes: Readonly<Record<string, string>>;
+  readonly release: { readonly serial: number } | null;
+  readonly healthy: boolean;
+}
+const status = async (): Promise<Partial<NodeStatus>> => JSON.parse((await node.get()) ?? '{}') as Partial<NodeStatus>;
+const reaches = (what: string, n: number, ...pods: readonly number[]): Promise<unknown> =>
+  until(what, async () => (await reached(n)).join() === pods.map(pod).join(), 60_000);
+
+describe.each(planes)('mode $mode, layout $layout, store $backend', { timeout: 240_000 }, (plane) => {
+  beforeEach(async (context) => {
+    needBackend(context, plane.backend);
+    const signers = path('allowed_signers');
+    writeFileSync(signers, keyOf('alice'), { mode: 0o644 });
+    keyOf('mallory');
+    const live = `endpoints: {lastAfterSeconds: 1, live: {directory: ${path('live')}}}\n`;
+    node.writeConfig(plane.backend, `layout: ${plane.layout}\nsignatures: {allowedSigners: ${signers}}\n${live}`);
+    const profile = `{name: default, mode: ${plane.mode}, families: [ipv4], clusterCIDR: 10.244.0.0/16, conntrack: {maxPerCore: 0}}`;
+    writeFileSync(
+      path('sluice.yaml'),
+      `apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfig\nserviceCIDRs: [10.96.0.0/12]\nprofiles: [${profile}]\n`,
+    );
+    for (const [at, name] of ['node-a', 'node-b'].entries())
+      api.put('nodes', {
+        metadata: { name, labels: {} },
+        spec: { podCIDR: `10.244.${at}.0/24`, podCIDRs: [`10.244.${at}.0/24`] },
+        status: { addresses: [{ type: 'InternalIP', address: `192.0.2.${at + 11}` }], capacity: { cpu: '2' } },
+      });
+    putService(1);
+    putEndpoints(1, pod(1));
+    await startPods();
+    await release('alice');
+  });
+
+  test('the API server changes endpoints of signed Services, and nothing else', async () => {
+    putEndpoints(1, pod(2));
+    putService(2);
+    putEndpoints(2, pod(5));
+    watching = watch();
+    node.start();
+    await reaches('the endpoint of now', 1, 2);
+    putEndpoints(1, pod(1), pod(2), pod(3), pod(4));
+    await reaches('more endpoints', 1, 1, 2, 3, 4);
+    putEndpoints(1, pod(3));
+    await reaches('most endpoints less', 1, 3);
+    putEndpoints(1);
+    await reaches('no endpoint', 1);
+    putEndpoints(1, pod(4));
+    await reaches('a first endpoint', 1, 4);
+    expect(await reached(2)).toEqual([]);
+
+    putEndpoints(1, '203.0.113.5');
+    await until('the node says what it declines', async () =>
+      ((await status()).notes?.['LIVE_ENDPOINTS'] ?? '').includes('203.0.113.5:8080'),
+    );
+    expect(await reached(1)).toEqual([pod(4)]);
+    expect((await status()).healthy).toBe(true);
+
+    await release('alice');
+    await reaches('a Service of the next release', 2, 5);
+    putEndpoints(2, pod(6));
+    await reaches('its next endpoint', 2, 6);
+    expect((await status()).release?.serial).toBe(2);
+  });
+
+  test('endpoints go on beside a release that is refused, and stay without the API server and at a boot', async () => {
+    watching = watch();
+    const daemon = node.start();
+    putEndpoints(1, pod(2));
+    await reaches('the endpoint of now', 1, 2);
+    putService(2);
+    putEndpoints(2, pod(5));
+    await release('mallory');
+    await until('the release is refused', async () =>
+      ((await node.get('/status')) ?? '').includes('not in allowed_signers'),
+    );
+    putEndpoints(1, pod(3));
+    await reaches('an endpoint beside a refused release', 1, 3);
+    expect(await reached(2)).toEqual([]);
+
+    api.server.intercept = (_path, request) => (request.socket.destroy(), true);
+    api.drop();
+    await endWatch();
+    await node.kill(daemon, 'SIGTERM');
+    rmSync(path('live'), { recursive: true });
+    await node.tool(['sh', '-c', 'nft delete table inet sluice 2>/dev/null || true']);
+    for (const table of ['nat', 'filter'])
+      for (const what of ['-F', '-X']) await node.tool([`iptables-${plane.backend}`, '-t', table, what]);
+    expect(await reached(1)).toEqual([]);
+    expect(await node.sluiced('boot')).toMatchObject({ exitCode: 0 });
+    expect(await reached(1)).toEqual([pod(3)]);
+    watching = watch();
+    node.start();
+    await until('the node runs with its rules', async () => (await status()).release !== undefined);
+    await new Promise((resolve) => setTimeout(resolve, 3_000));
+    expect(await reached(1)).toEqual([pod(3)]);
+
+    api.server.intercept = (one, request, response) => api.answer(one, request, response);
+    putEndpoints(1, pod(4));
+    await release('alice');
+    await reaches('what the API server has by then', 1, 4);
+    await reaches('a Service that is signed by then', 2, 5);
+  });
+});
