@@ -76,13 +76,13 @@ function knownOptions(): readonly string[] {
   return watch?.options.flatMap(({ long }) => long ?? []) ?? [];
 }
 
-test.each([
+test.each<[string, string[]]>([
   ['the Deployment', (pods?.containers[0]?.args ?? []).slice(1)],
   ['the systemd unit', (/^ExecStart=\S+ watch (.*)$/m.exec(read('sluice-watch.service'))?.[1] ?? '').split(' ')],
-  [
-    'the drop-in of nodes',
-    (/^ExecStart=\S+ watch (.*)$/m.exec(read('sluice-watch.service.d/node.conf'))?.[1] ?? '').split(' '),
-  ],
+  ...(['node', 'live'] as const).map((name): [string, string[]] => [
+    `the drop-in ${name}.conf`,
+    (/^ExecStart=\S+ watch (.*)$/m.exec(read(`sluice-watch.service.d/${name}.conf`))?.[1] ?? '').split(' '),
+  ]),
   ['the DaemonSet', [...read('node-watch.yaml').matchAll(/^ {12}- (--\S+)$/gm)].map(([, option = '']) => option)],
 ])('%s uses known options only', (_title, args) => {
   expect(args.length).toBeGreaterThan(2);

@@ -198,6 +198,14 @@ export const promises: readonly PromiseRow[] = [
     netns('node-watch', 'without the API server the node keeps and boots its rules'),
   ),
   row(
+    'live endpoints of signed releases are those of the API server, and nothing else of it goes in',
+    netns('live-endpoints', 'the API server changes endpoints of signed Services, and nothing else'),
+    netns('live-endpoints', 'the API server changes endpoints of signed Services, and nothing else'),
+    netns('live-endpoints', 'the API server changes endpoints of signed Services, and nothing else'),
+    shown('test/live-endpoints.test.ts', 'mode $mode, layout $layout: $title in the API server'),
+    netns('live-endpoints', 'the API server changes endpoints of signed Services, and nothing else'),
+  ),
+  row(
     'a damaged file of the state costs that file alone',
     applier('apply/recovery/damaged-files', 'each file, %s, before %s'),
     applier('apply/recovery/damaged-files', 'each file, %s, before %s'),

@@ -23,6 +23,7 @@ const files: Readonly<Record<string, string>> = {
   'packages/applier/systemd/sluiced-rehearse@.service': 'usr/lib/systemd/system/sluiced-rehearse@.service',
   'deploy/sluice-watch.service': 'usr/share/sluice/sluice-watch.service',
   'deploy/sluice-watch.service.d/node.conf': 'usr/share/sluice/sluice-watch.service.d/node.conf',
+  'deploy/sluice-watch.service.d/live.conf': 'usr/share/sluice/sluice-watch.service.d/live.conf',
   'integrations/vip/sluice-vip': 'usr/share/sluice/sluice-vip',
   'docs/sluiced.yaml': 'usr/share/sluice/sluiced.yaml',
   'packaging/modules-load.conf': 'usr/lib/modules-load.d/sluice.conf',
