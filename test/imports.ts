@@ -28,7 +28,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
   'renderer/load': ['cli', 'renderer/render', 'transport'],
   'renderer/render': [],
   'renderer/removal': [],
-  'renderer/emit': ['renderer/load', 'renderer/render'],
+  'renderer/emit': ['renderer/load', 'renderer/render', 'transport'],
   'renderer/exit': ['cli'],
   'delivery/commands': [
     'delivery/emit',

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileDigest, makeRelease, printArchive, printRelease, type Release, sumsOf } from '@sluice/bundle';
-import { writeLayout } from '../../packages/delivery/src/emit/layout.ts';
+import { writeLayout } from '../../packages/renderer/src/emit/layout.ts';
 import { readConfig } from '../../packages/renderer/src/load/config/config.ts';
 import { load } from '../../packages/renderer/src/load/load.ts';
 import { render } from '../../packages/renderer/src/render/render.ts';

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { isProblem, readRelease } from '@sluice/bundle';
-import { writeLayout as write } from '../../packages/delivery/src/emit/layout.ts';
+import { writeLayout as write } from '../../packages/renderer/src/emit/layout.ts';
 import { packRelease } from '../../packages/transport/src/content/pack.ts';
 import { RegistryClient } from '../../packages/transport/src/registry/client.ts';
 import { pushRelease } from '../../packages/transport/src/content/push.ts';

@@ -4,6 +4,7 @@ import { RegistryFailure } from '../http/failure.ts';
 import { registryLimits } from '../http/limits.ts';
 import type { WebClient } from '../http/web.ts';
 import { type OciDescriptor, readDescriptor, readIndex, subjectKey, tagKey } from '../registry/artifact.ts';
+import { isTag } from '../registry/reference.ts';
 import { selectReferrers } from '../registry/referrers.ts';
 import type { Content } from './content.ts';
 
@@ -15,6 +16,18 @@ import type { Content } from './content.ts';
  * @throws RegistryFailure
  */
 export type LayoutReader = (path: string, bytesMax: number) => Promise<Buffer | undefined>;
+
+/** A tag of an image layout in a directory. */
+export interface LayoutReference {
+  readonly dir: string;
+  readonly tag: string;
+}
+
+/** Parses `oci:DIR:TAG`. @returns undefined for another form, such as `oci://REGISTRY/REPOSITORY:TAG` */
+export function readLayoutReference(text: string): LayoutReference | undefined {
+  const [, dir = '', tag] = /^oci:(?!\/\/)(.+):([^:/]+)$/.exec(text) ?? [];
+  return isTag(tag) ? { dir, tag } : undefined;
+}
 
 export const indexFile = 'index.json';
 export const blobFile = (digest: string): string => `blobs/${digest.replace(':', '/')}`;

@@ -2,13 +2,14 @@ import { type Problem, refusal } from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
 import { exitCodes } from '@sluice/renderer/exit.ts';
 import { readWholeRelease, type WholeRelease, withoutSignature } from '@sluice/renderer/load/whole-release.ts';
+import { readLayoutReference } from '@sluice/transport/content/layout.ts';
 import { packRelease } from '@sluice/transport/content/pack.ts';
 import { type Pushed, pushRelease } from '@sluice/transport/content/push.ts';
 import { RegistryClient } from '@sluice/transport/registry/client.ts';
-import { isTag, readReference } from '@sluice/transport/registry/reference.ts';
-import { orStop, reading, Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
+import { readReference } from '@sluice/transport/registry/reference.ts';
+import { reading, Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
 import { print, progress, say } from '@sluice/renderer/commands/output/progress.ts';
-import { writeLayout } from '../../emit/layout.ts';
+import { writeLayout } from '@sluice/renderer/emit/layout.ts';
 import { atRegistry } from '../failure/at-registry.ts';
 import { printDocument, reportProblems } from '@sluice/renderer/commands/output/output.ts';
 
@@ -46,11 +47,11 @@ interface Target {
 }
 
 function readTarget(spec: string, plainHttp: boolean): Target {
-  const [, layout, layoutTag] = /^oci:(.+):([^:/]+)$/.exec(spec) ?? [];
-  if (layout !== undefined && isTag(layoutTag)) {
+  const layout = readLayoutReference(spec);
+  if (layout !== undefined) {
     const push = async ({ release, files }: WholeRelease): Promise<Pushed | Problem> =>
-      writing(layout, () => writeLayout(layout, layoutTag, packRelease(release, files)));
-    return { place: `oci:${layout}`, push };
+      writing(layout.dir, () => writeLayout(layout.dir, layout.tag, packRelease(release, files)));
+    return { place: `oci:${layout.dir}`, push };
   }
   const reference = readReference(spec);
   const tag = reference?.tag;

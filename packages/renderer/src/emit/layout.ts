@@ -1,8 +1,6 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Problem } from '@sluice/netfilter';
-import { removeFile, replaceFile } from '@sluice/renderer/emit/file.ts';
-import { makeFolder } from '@sluice/renderer/emit/folder.ts';
 import { annotationsOf, blobFile, indexFile, readWithin } from '@sluice/transport/content/layout.ts';
 import type { Packed, PackedRelease } from '@sluice/transport/content/pack.ts';
 import { countOf, type Pushed } from '@sluice/transport/content/push.ts';
@@ -17,7 +15,9 @@ import {
   tagKey,
 } from '@sluice/transport/registry/artifact.ts';
 import { isDigest } from '@sluice/transport/registry/reference.ts';
-import { busy, whileLocked } from './release.ts';
+import { removeFile, replaceFile } from './file.ts';
+import { makeFolder } from './folder.ts';
+import { busy, whileLocked } from './lock.ts';
 
 /**
  * Writes a release into an OCI image layout, for web servers and object stores, one process at a time. Blobs are written first and
