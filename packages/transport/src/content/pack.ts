@@ -9,6 +9,7 @@ import {
   printIndex,
   printManifest,
   profileKey,
+  serialKey,
   titleKey,
 } from '../registry/artifact.ts';
 import { splitRelease } from './split.ts';
@@ -35,16 +36,27 @@ export interface PackedRelease {
 
 type FileTexts = ReadonlyMap<string, string>;
 
+/** The layers of the release before, by their place: those whose files have the same texts need not be packed again. */
+export type LayerMemo = Map<number, { readonly files: FileTexts; readonly bytes: Uint8Array }>;
+
 /**
  * Packs a release: the same files give the same bytes.
  * @param files path → text of all of its files; those of signatures and openings become referrers
+ * @param memo of the release before; it then has this one
  */
-export function packRelease(release: Pick<Release, 'cluster' | 'serial'>, files: FileTexts): PackedRelease {
+export function packRelease(
+  release: Pick<Release, 'cluster' | 'serial'>,
+  files: FileTexts,
+  memo: LayerMemo = new Map(),
+): PackedRelease {
   const { shared, nodes, profiles } = splitRelease(files);
   const blobs: Packed[] = [packed(mediaTypes.empty, emptyConfig)];
   const manifests: Packed[] = [];
   const layer = (part: FileTexts, annotations?: Readonly<Record<string, string>>): OciDescriptor => {
-    const made = packed(mediaTypes.archive, printArchive({ files: part }), annotations);
+    const before = memo.get(blobs.length);
+    const bytes = before && areSame(before.files, part) ? before.bytes : printArchive({ files: part });
+    memo.set(blobs.length, { files: part, bytes });
+    const made = packed(mediaTypes.archive, bytes, annotations);
     blobs.push(made);
     return made.descriptor;
   };
@@ -68,7 +80,7 @@ export function packRelease(release: Pick<Release, 'cluster' | 'serial'>, files:
     manifests.map(({ descriptor }) => descriptor),
     {
       artifactType: mediaTypes.releaseIndex,
-      annotations: { 'dev.sluice.cluster': release.cluster, 'dev.sluice.serial': String(release.serial) },
+      annotations: { 'dev.sluice.cluster': release.cluster, [serialKey]: String(release.serial) },
     },
   );
   const index = {
@@ -76,6 +88,13 @@ export function packRelease(release: Pick<Release, 'cluster' | 'serial'>, files:
     bytes,
   };
   return { index, manifests, blobs, referrers: referrersOf(files, descriptorOf(mediaTypes.index, bytes)) };
+}
+
+/** Texts that were not rendered again are the same strings, which are compared without reading them. */
+function areSame(before: FileTexts, files: FileTexts): boolean {
+  if (before.size !== files.size) return false;
+  for (const [path, text] of files) if (before.get(path) !== text) return false;
+  return true;
 }
 
 const packed = (type: string, bytes: Uint8Array, annotations?: Readonly<Record<string, string>>): Packed => ({

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { mediaTypes, readManifest } from '../registry/artifact.ts';
 import { blobFile, layoutContent } from './layout.ts';
-import { type Packed, packRelease, type PackedRelease } from './pack.ts';
+import { type LayerMemo, type Packed, packRelease, type PackedRelease } from './pack.ts';
 import { pullRelease } from './pull.ts';
 import { isInBucket, mergeSums, splitRelease } from './split.ts';
 
@@ -53,6 +53,16 @@ const bundle = fc
   .map((entries) => sealed(new Map(entries)));
 
 describe('a release that was split into layers', () => {
+  test('has the same bytes with a memo of any releases before', () => {
+    fc.assert(
+      fc.property(fc.array(bundle, { minLength: 2, maxLength: 4 }), (releases) => {
+        const memo: LayerMemo = new Map();
+        for (const files of releases) expect(packRelease(terms, files, memo)).toEqual(packRelease(terms, files));
+      }),
+      runs(30),
+    );
+  });
+
   test('is joined byte for byte', async () => {
     await fc.assert(
       fc.asyncProperty(bundle, async (files) => {

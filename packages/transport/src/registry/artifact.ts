@@ -25,6 +25,8 @@ export const mediaTypes = {
 export const titleKey = 'org.opencontainers.image.title';
 /** The profile of a manifest, or of a layer of the first version; absent on that of the shared files. */
 export const profileKey = 'dev.sluice.profile';
+/** The serial of a release, on its index. */
+export const serialKey = 'dev.sluice.serial';
 /** The bucket of a layer with files of nodes: `3/16`. */
 export const nodesKey = 'dev.sluice.nodes';
 /** In `index.json` of an image layout: what an entry refers to; its tag; and the tag that it had before. */
@@ -124,6 +126,16 @@ export function readReleaseIndex(what: string, bytes: Buffer): ReleaseIndex {
     throw invalidContent(what, 'it must have one manifest of the shared files');
   const profiles = manifests.filter(({ artifactType }) => artifactType === mediaTypes.profile);
   return { shared, profiles };
+}
+
+/**
+ * The serial that the index of a release names, for display: `release.yaml` decides.
+ * @returns 0 where it names none
+ * @throws RegistryFailure (`REGISTRY_INVALID`)
+ */
+export function serialOf(what: string, bytes: Buffer): number {
+  const { annotations } = readJson(what, bytes);
+  return Number((annotations as Record<string, unknown> | undefined)?.[serialKey] ?? 0) || 0;
 }
 
 /**
