@@ -3,6 +3,12 @@ import { Agent as SecureAgent } from 'node:https';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
 import { proxyFor } from '../proxy.ts';
 
+interface AgentOptions {
+  readonly ca?: string;
+  readonly identity?: string;
+  readonly proxy?: string;
+}
+
 /** The connections of a client, which are kept between requests: a release has many small parts. */
 export class Agents {
   readonly #made = new Map<string, PlainAgent>();
@@ -11,12 +17,18 @@ export class Agents {
   readonly #trusted: SecureContext | undefined;
 
   /**
-   * @param options `ca`: PEM, besides the authorities of the system; `proxy`: instead of that of the environment
-   * @throws Error for a proxy that is none of HTTP
+   * @param options `ca`: PEM, besides the authorities of the system; `identity`: the certificate and the key of the client, PEM; `proxy`:
+   * instead of that of the environment
+   * @throws Error for a proxy that is none of HTTP, and for an identity that is not usable
    */
-  constructor({ ca, proxy }: { readonly ca?: string; readonly proxy?: string }) {
+  constructor({ ca, identity, proxy }: AgentOptions) {
     this.#proxy = proxy;
-    this.#trusted = ca === undefined ? undefined : createSecureContext({ ca: [...getCACertificates('default'), ca] });
+    if (ca === undefined && identity === undefined) return;
+    const authorities = getCACertificates('default');
+    this.#trusted = createSecureContext({
+      ca: ca === undefined ? authorities : [...authorities, ca],
+      ...(identity !== undefined && { cert: identity, key: identity }),
+    });
   }
 
   /**
@@ -44,5 +56,19 @@ export class Agents {
   close(): void {
     for (const agent of this.#made.values()) agent.destroy();
     this.#made.clear();
+  }
+}
+
+/** Connections that outlive a client: the next one of the same server takes them over, with its sessions of TLS. */
+export class KeptAgents {
+  #kept: { readonly key: string; readonly agents: Agents } | undefined;
+
+  /** @returns those of the call before, unless another option makes other connections. @throws as the constructor of `Agents` */
+  for(options: AgentOptions): Agents {
+    const key = JSON.stringify([options.ca, options.identity, options.proxy]);
+    if (this.#kept?.key === key) return this.#kept.agents;
+    this.#kept?.agents.close();
+    this.#kept = { key, agents: new Agents(options) };
+    return this.#kept.agents;
   }
 }

@@ -1,7 +1,16 @@
 import { ForbiddenAddress, isLoopback, localKind } from './addresses.ts';
-import { Agents } from './agents.ts';
+import { Agents, type KeptAgents } from './agents.ts';
 import { Budget, OverBudget } from './budget.ts';
-import { type HttpRequest, type HttpResponse, exchange, Interrupted, TooLarge, TooSlow } from './exchange.ts';
+import {
+  type HttpRequest,
+  type HttpResponse,
+  exchange,
+  Interrupted,
+  type OpenResponse,
+  openResponse,
+  TooLarge,
+  TooSlow,
+} from './exchange.ts';
 import { backOff, invalidContent, mayPass, RegistryFailure } from './failure.ts';
 import { registryLimits } from './limits.ts';
 
@@ -22,6 +31,10 @@ export interface HttpOptions {
   readonly plainHttp?: boolean;
   /** Certificates of authorities (PEM) that are trusted besides those of the system. */
   readonly ca?: string;
+  /** The certificate of the client with its key (PEM), for a server that asks for one. */
+  readonly identity?: string;
+  /** Connections that the client shares with others, and does not end. */
+  readonly kept?: KeptAgents;
   /** `http://proxy.example.com:3128`. Default: `HTTPS_PROXY` and `NO_PROXY` of the process, for TLS alone. */
   readonly proxy?: string;
   /** Called when a server asks, and again when it refuses what it got; undefined: none. Its errors end the request. */
@@ -61,6 +74,7 @@ export class HttpClient {
   readonly #plainHttp: boolean;
   readonly #access: Access;
   readonly #agents: Agents;
+  readonly #isKept: boolean;
   readonly #budget: Budget;
   /** What the server's own address is, if it is none of another machine: it may then send us to such addresses. */
   #ownKind: string | undefined;
@@ -74,14 +88,15 @@ export class HttpClient {
     this.host = server.host;
     this.origin = server.origin;
     this.#plainHttp = options.plainHttp === true;
-    this.#agents = new Agents(options);
+    this.#isKept = options.kept !== undefined;
+    this.#agents = options.kept?.for(options) ?? new Agents(options);
     this.#budget = new Budget(options);
     this.#access = access((url, request) => this.#send(url, request));
   }
 
-  /** Ends kept connections. A request afterwards makes new ones. */
+  /** Ends connections, unless they are kept for others. A request afterwards makes new ones. */
   close(): void {
-    this.#agents.close();
+    if (!this.#isKept) this.#agents.close();
   }
 
   /**
@@ -97,6 +112,23 @@ export class HttpClient {
     if (mayAsk && (await this.#access.renew(answer))) ({ answer, from } = await this.#follow(url, request));
     if (good.includes(answer.status)) return answer;
     throw this.#isOwn(from) ? refused(what, this.host, answer, this.#access.hint) : redirectRefused(what, from, answer);
+  }
+
+  /**
+   * Opens a response that has no end. It is not requested again, and no redirect is followed.
+   * @param what the action, for problems
+   * @returns once its headers have come; whoever reads it bounds its body
+   * @throws RegistryFailure unless its status is 200
+   */
+  async open(what: string, url: URL, headers: Readonly<Record<string, string>>): Promise<OpenResponse> {
+    const question = { method: 'GET', headers: { ...headers, ...(await this.#access.headers()) } } as const;
+    const connection = { ...this.#addressesOf(url), agents: this.#agents, budget: this.#budget };
+    const answer = await openResponse(url, question, connection).catch((error: unknown) => {
+      throw unreachable(url, (error as Error).message);
+    });
+    if (answer.status === 200) return answer;
+    answer.body.destroy();
+    throw refused(what, this.host, { ...answer, body: Buffer.alloc(0) }, this.#access.hint);
   }
 
   #isOwn(url: URL): boolean {

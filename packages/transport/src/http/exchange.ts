@@ -71,21 +71,62 @@ type Limits = Readonly<
  */
 export async function exchange(
   url: URL,
-  { method, headers, body, bytesMax }: HttpRequest,
+  asked: HttpRequest,
   connection: Connection = {},
   limits: Limits = registryLimits,
 ): Promise<HttpResponse> {
+  const request = begin(url, asked, connection, limits, AbortSignal.timeout(limits.transferTimeoutMs));
+  const answer = read(request, asked.bytesMax, limits, connection.budget);
+  request.end(asked.body);
+  return answer;
+}
+
+/** A response whose body is still to come. */
+export interface OpenResponse extends Omit<HttpResponse, 'body'> {
+  readonly body: IncomingMessage;
+}
+
+/**
+ * Sends one request, and waits for the headers of its response alone. Its body ends with an error where nothing comes for `idleTimeoutMs`.
+ * @throws TooSlow, ForbiddenAddress, or the error of the network or of Node
+ */
+export async function openResponse(
+  url: URL,
+  asked: Omit<HttpRequest, 'bytesMax' | 'body'>,
+  connection: Connection = {},
+  limits: Limits = registryLimits,
+): Promise<OpenResponse> {
+  const request = begin(url, asked, connection, limits);
+  const { promise, resolve, reject } = Promise.withResolvers<OpenResponse>();
+  const late = new TooSlow(`no response for ${limits.answerTimeoutMs} ms after the request`);
+  const timer = setTimeout(() => request.destroy(late), limits.answerTimeoutMs);
+  request.on('timeout', () => request.destroy(new Error(`no data for ${limits.idleTimeoutMs} ms`)));
+  // Stays registered: an error after the headers is one of the body, too.
+  request.on('error', reject);
+  request.on('response', (body) => resolve({ status: body.statusCode ?? 0, headers: body.headers, body }));
+  request.end();
+  return promise.finally(() => clearTimeout(timer));
+}
+
+/** @throws ForbiddenAddress, or the error of Node */
+function begin(
+  url: URL,
+  { method, headers, body }: Omit<HttpRequest, 'bytesMax'>,
+  connection: Connection,
+  limits: Limits,
+  late?: AbortSignal,
+): ClientRequest {
   const { refuses, connected, budget } = connection;
   const literal = literalAddress(url);
   const why = literal === undefined ? undefined : refuses?.(literal);
   if (literal !== undefined && why !== undefined) throw new ForbiddenAddress(literal, why);
   const agents = connection.agents ?? new Agents({});
   const { agent, isProxied } = agents.for(url);
-  const late = AbortSignal.timeout(limits.transferTimeoutMs);
+  const signals = [late, budget?.signal].filter((one) => one !== undefined);
   const request = (url.protocol === 'https:' ? secureRequest : plainRequest)(url, {
     method,
     headers: { ...headers, ...(body === undefined ? {} : { 'content-length': Buffer.byteLength(body) }) },
-    signal: budget?.signal === undefined ? late : AbortSignal.any([late, budget.signal]),
+    ...(signals.length > 0 && { signal: AbortSignal.any(signals) }),
     timeout: limits.idleTimeoutMs,
     agent,
     ...(refuses && !isProxied ? { lookup: checkedLookup(refuses) } : {}),
@@ -95,9 +136,7 @@ export async function exchange(
     request.on('socket', (socket) => {
       if (socket.connecting) socket.once('connect', () => connected?.(socket.remoteAddress ?? ''));
     });
-  const answer = read(request, bytesMax, limits, budget);
-  request.end(body);
-  return answer;
+  return request;
 }
 
 /** Reads the response to a request, at the rate of the budget. */
