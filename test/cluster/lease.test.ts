@@ -28,6 +28,8 @@ afterEach(async () => {
   await cluster.server.close();
 });
 
+const electors = new Map<string, Elector>();
+
 function elect(holder: string): AbortController {
   const stop = new AbortController();
   const access = openAccess({ kubeconfig: cluster.server.kubeconfig({ token }) }, {});
@@ -38,7 +40,9 @@ function elect(holder: string): AbortController {
     answered: () => {},
   };
   const name = { namespace: 'kube-system', name: 'sluice', holder };
-  runs.push({ stop, done: new Elector(access, name, listener, bounds, patience).run(stop.signal) });
+  const elector = new Elector(access, name, listener, bounds, patience);
+  electors.set(holder, elector);
+  runs.push({ stop, done: elector.run(stop.signal) });
   return stop;
 }
 
@@ -64,6 +68,22 @@ test('a holder that cannot renew it stops before the next one starts', async () 
   elect('b');
   await until('a+', 'a-', 'b+');
   expect(failures[0]).toMatch(/no response within/);
+});
+
+test('a note of the holder is kept for the next one, beside annotations of others', async () => {
+  leases.put('sluice', { holderIdentity: '' }, { team: 'network' });
+  const first = elect('a');
+  await until('a+');
+  // A renewal may come between, and a request may take too long on a loaded machine.
+  const note = (holder: string, expected: string | undefined, replace: (note: string) => string): Promise<void> =>
+    vi.waitFor(async () => expect(await electors.get(holder)?.note(replace)).toBe(expected), { timeout: 5_000 });
+  await note('a', '1000', () => '1000');
+  elect('b');
+  await note('b', undefined, () => 'of another');
+  first.abort();
+  await vi.waitFor(() => expect(log).toContain('b+'), { timeout: 5_000 });
+  await note('b', '1000', (before) => before);
+  expect(leases.annotations('sluice')).toEqual({ team: 'network', 'sluice.dev/last-serial': '1000' });
 });
 
 test('takes over an expired Lease', async () => {

@@ -26,9 +26,12 @@ interface LeaseListener {
   readonly lost: (why: string) => void;
   /** A request for the Lease failed. */
   readonly failed: (why: string) => void;
-  /** The server answered, with or without leadership. */
-  readonly answered: () => void;
+  /** The server answered. @param other who holds the Lease; undefined: this process */
+  readonly answered: (other: string | undefined) => void;
 }
+
+/** The annotation for a note, which the next holder reads. */
+const noteKey = 'sluice.dev/last-serial';
 
 /** The rule of a Role that allows leader election. */
 export const leaseRule =
@@ -46,6 +49,8 @@ export class Elector {
   readonly #patience: Patience;
   #isHeld = false;
   #renewedMs = 0;
+  /** The last other holder. */
+  #other = 'another process';
   /** The last observed version of the Lease, and since when. */
   #seen: { readonly version: string; readonly sinceMs: number } | undefined;
 
@@ -71,10 +76,29 @@ export class Elector {
     await this.#guarded(() => this.#giveBack());
   }
 
+  /**
+   * Reads the note of the Lease, and may replace it.
+   * @param replace the note, empty without one → the next one
+   * @returns the note now; undefined where this process does not hold the Lease, or it changed meanwhile
+   * @throws ClusterFailure
+   */
+  async note(replace: (note: string) => string): Promise<string | undefined> {
+    const lease = parseJson((await this.#send('GET', this.#path)).body);
+    const isHolder = isMap(lease) && textAt(mapAt(lease, 'spec'), 'holderIdentity') === this.#name.holder;
+    if (!this.#isHeld || !isHolder) return undefined;
+    const before = textAt(annotationsOf(lease), noteKey);
+    const next = replace(before);
+    if (next === before) return next;
+    const put = await this.#send('PUT', this.#path, this.#body(this.#name.holder, lease, next));
+    if (put.status === 409) return undefined;
+    if (put.status !== 200) throw refused(`write ${this.#words}`, put.status, leaseRule);
+    return next;
+  }
+
   async #guarded(act: () => Promise<void>): Promise<void> {
     try {
       await act();
-      this.#listener.answered();
+      this.#listener.answered(this.#isHeld ? undefined : this.#other);
     } catch (error) {
       if (!(error instanceof ClusterFailure)) throw error;
       this.#listener.failed(error.message);
@@ -99,7 +123,8 @@ export class Elector {
     const lease = parseJson(got.body);
     if (got.status !== 200 || !isMap(lease)) throw refused(`read ${this.#words}`, got.status, leaseRule);
     if (!this.#mayTake(lease)) {
-      if (this.#isHeld) this.#lose(`${textAt(mapAt(lease, 'spec'), 'holderIdentity')} holds it`);
+      this.#other = textAt(mapAt(lease, 'spec'), 'holderIdentity');
+      if (this.#isHeld) this.#lose(`${this.#other} holds it`);
       return;
     }
     const put = await this.#send('PUT', this.#path, this.#body(this.#name.holder, lease));
@@ -158,8 +183,9 @@ export class Elector {
   }
 
   /** Includes the observed version, so that of two concurrent updates one is refused. */
-  #body(holder: string, lease: JsonObject): string {
+  #body(holder: string, lease: JsonObject, note?: string): string {
     const { namespace, name } = this.#name;
+    const annotations = { ...annotationsOf(lease), ...(note !== undefined && { [noteKey]: note }) };
     const before = mapAt(lease, 'spec');
     const isNew = textAt(before, 'holderIdentity') !== holder;
     const now = `${new Date().toISOString().slice(0, -1)}000Z`;
@@ -168,7 +194,7 @@ export class Elector {
     return JSON.stringify({
       apiVersion: 'coordination.k8s.io/v1',
       kind: 'Lease',
-      metadata: { namespace, name, ...(version !== '' && { resourceVersion: version }) },
+      metadata: { namespace, name, annotations, ...(version !== '' && { resourceVersion: version }) },
       spec: {
         holderIdentity: holder,
         leaseDurationSeconds: Math.ceil(this.#bounds.durationMs / 1000),
@@ -179,3 +205,5 @@ export class Elector {
     });
   }
 }
+
+const annotationsOf = (lease: JsonObject): JsonObject => mapAt(mapAt(lease, 'metadata'), 'annotations');
