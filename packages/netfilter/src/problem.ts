@@ -168,7 +168,7 @@ export const problemCodes = {
   OUTPUT_NOT_A_BUNDLE: 'the output directory contains files that are not of a bundle',
   OUTPUT_UNWRITABLE: 'a file or directory cannot be written',
   OUTPUT_STALE: 'the output directory is out of date',
-  LISTEN_FAILED: 'the program cannot listen on the address for health and metrics',
+  LISTEN_FAILED: 'the program cannot listen on an address: for health and metrics, or for releases',
   GIT_UNREADY: 'the output directory cannot be committed or pushed',
   INTERNAL: 'the program reached a state that should be impossible: a bug',
   ANSWER_MISSING: 'a command requires confirmation, but there is no terminal',

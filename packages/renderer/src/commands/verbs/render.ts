@@ -142,6 +142,7 @@ export function addWatch(program: Command): void {
     'sluice watch -o /var/lib/sluice-watch/rendered',
     'sluice watch -o rendered --commit --push --listen 127.0.0.1:9780',
     'sluice watch -o rendered --push oci://registry.example.com/sluice/shop:production --key /etc/sluice-watch/releases',
+    'sluice watch -o rendered --push oci:/srv/releases:production --key /etc/sluice-watch/releases --serve 0.0.0.0:9443 --tls-cert tls.crt --tls-key tls.key',
     'sluice watch --node node-a -o /run/sluice-watch/rendered --kubeconfig /etc/sluice/kubeconfig',
     'sluice watch --node node-a --release /var/lib/sluice-fetch/release -o /run/sluice-watch/live',
     'sluice watch -o /bundle --lease kube-system/sluice --events --listen 0.0.0.0:9780 --log-format json',
@@ -158,7 +159,7 @@ export function addWatch(program: Command): void {
         'render for this node alone, from what kube-proxy watches; for a watch on each node, beside sluiced',
       )
         .argParser(nodeName)
-        .conflicts(['commit', 'push', 'lease']),
+        .conflicts(['commit', 'push', 'lease', 'serve']),
     )
     .option(
       '--release <DIR>',
@@ -192,13 +193,21 @@ export function addWatch(program: Command): void {
     .option('--commit', 'make a Git commit for each burst of changes')
     .option(
       '--push [URL]',
-      'as --commit, and push, after a rebase onto the remote branch; with oci://REGISTRY/REPOSITORY:TAG: push releases there instead',
+      'as --commit, and push, after a rebase onto the remote branch; with oci://REGISTRY/REPOSITORY:TAG or oci:DIR:TAG: push releases there instead',
     )
     .option(
       '--key <FILE>',
       'sign releases with this key: nodes then take every change of the cluster without a review',
       notEmpty,
     )
+    .option(
+      '--serve <ADDRESS:PORT>',
+      'serve the directory of --push oci:DIR:TAG over TLS, and tell nodes that follow of each release',
+      address,
+    )
+    .option('--tls-cert <FILE>', 'the certificate of --serve (PEM), read again when it changes', notEmpty)
+    .option('--tls-key <FILE>', 'its key', notEmpty)
+    .option('--client-ca <FILE>', 'serve only clients with a certificate of these authorities', notEmpty)
     .addOption(reportOption())
     .hook('preAction', (command) => {
       const { release, node } = command.opts<Readonly<Record<string, unknown>>>();

@@ -1,7 +1,7 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
-import { compareText, type Problem } from '@sluice/netfilter';
-import { Stopped } from '../failure/failure.ts';
+import { compareText } from '@sluice/netfilter';
 import type { Metrics } from './metrics.ts';
+import { listening } from './serve/listening.ts';
 
 /** The active alarms with their reasons. */
 export class Alarms {
@@ -46,21 +46,7 @@ export function serveHealth(address: string, alarms: Alarms, metrics: Metrics): 
   });
   // A client that sends nothing occupies only a socket, and not for long.
   server.requestTimeout = 10_000;
-  const colon = address.lastIndexOf(':');
-  const host = address.slice(0, colon).replaceAll(/[[\]]/g, '');
-  return new Promise((resolve, reject) => {
-    server.once('error', (error) => reject(new Stopped(listenFailed(address, error.message))));
-    server.listen(Number(address.slice(colon + 1)), host, () => resolve(server));
-  });
-}
-
-function listenFailed(address: string, why: string): Problem {
-  return {
-    code: 'LISTEN_FAILED',
-    level: 'error',
-    message: `Cannot serve health and metrics on ${address}: ${why}`,
-    hint: 'Choose another address or port with --listen',
-  };
+  return listening(server, address, 'health and metrics', '--listen');
 }
 
 async function answer(url: string, response: ServerResponse, alarms: Alarms, metrics: Metrics): Promise<void> {

@@ -24,6 +24,7 @@ export class Metrics {
     '1 while the API server is unreachable and the directory may be out of date',
   );
   readonly leading = this.#gauge('sluice_watch_leading', '1 while this process writes the bundle directory');
+  readonly followers = this.#gauge('sluice_watch_followers', 'Nodes that follow the events of --serve');
   readonly lastPublication = this.#gauge(
     'sluice_watch_last_publication_timestamp_seconds',
     'Time of the last publication',

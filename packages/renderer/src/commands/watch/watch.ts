@@ -17,8 +17,9 @@ import { LiveRender } from '../../render/incremental/live-render.ts';
 import type { SluiceConfig } from '../../render/model/config.ts';
 import { Stopped } from '../failure/failure.ts';
 import { openCluster } from '../input/from-cluster.ts';
-import { RegistryReleases } from './registry-releases.ts';
 import { type ReleaseTarget, releaseTarget } from './release-target.ts';
+import { Releases } from './releases.ts';
+import { commitLimits } from './commit-schedule.ts';
 import { Commits, type Recorder } from './commits.ts';
 import { Alarms, serveHealth } from './health.ts';
 import { type Heap, MemoryReturn, watchHeap } from './heap.ts';
@@ -27,9 +28,12 @@ import { Metrics } from './metrics.ts';
 import { Publisher } from './publisher.ts';
 import { ReleaseEndpoints, type Withdrawn } from './release-endpoints.ts';
 import { WatchReport } from './report.ts';
+import { oneAfterTheOther, serialsOfLease } from './serials.ts';
+import { openServer, type ServeOptions } from './serve/open.ts';
+import type { ReleaseServer } from './serve/server.ts';
 import { checkOutput, readClusterConfig, type ClusterWait } from './start.ts';
 
-interface WatchOptions {
+interface WatchOptions extends ServeOptions {
   readonly output: string;
   readonly kubeconfig?: string;
   readonly context?: string;
@@ -54,7 +58,7 @@ interface WatchOptions {
   readonly removalLeast?: number;
   readonly acceptRemoval?: boolean;
   readonly commit?: boolean;
-  /** True: commits, to the remote branch; else the URL of a registry, for releases. */
+  /** True: commits, to the remote branch; else where releases go. */
   readonly push?: true | string;
   /** Signs releases. */
   readonly key?: string;
@@ -79,12 +83,26 @@ export async function watchCommand(options: WatchOptions): Promise<number> {
   const state = { log, metrics: new Metrics(), alarms: new Alarms(() => performance.now()), heap };
   state.alarms.raise('NOT_READY', 'the cluster has not been read yet');
   const { listen } = options;
-  const server = listen === undefined ? undefined : await serveHealth(listen, state.alarms, state.metrics);
+  const releases = await openServer(options, {
+    followers: (count) => state.metrics.followers.set(count),
+    failed: (why) => {
+      if (why === undefined) state.alarms.clear('SERVE');
+      else if (state.alarms.raise('SERVE', why)) log.warn({ alarm: 'SERVE' }, `SERVE: ${why}`);
+    },
+  });
+  const health = listen === undefined ? undefined : serveHealth(listen, state.alarms, state.metrics);
   try {
+    await health;
+    // No other process publishes: what is there is the newest release, also while the API server is away.
+    if (options.lease === undefined) releases?.serve();
     const config = await readClusterConfig(access, options.config, { log, ...clusterWait(state, stop.signal) });
-    if (config !== undefined) await new WatchSession(access, config, { ...options, target }, state).run(stop.signal);
+    const all = { ...options, target, releases };
+    if (config !== undefined) await new WatchSession(access, config, all, state).run(stop.signal);
   } finally {
     stop.abort();
+    releases?.close();
+    // Where it could not listen, the command ends with its reason.
+    const server = await health?.catch(() => undefined);
     server?.close();
     server?.closeAllConnections();
     forget();
@@ -100,7 +118,7 @@ function targetOf({ push, key, commit }: WatchOptions): ReleaseTarget | undefine
     code: 'REGISTRY_INVALID',
     level: 'error',
     message: 'Cannot push: a registry gets releases, which --key signs, and Git gets commits',
-    hint: 'Pass --push oci://REGISTRY/REPOSITORY:TAG without --commit, or --push alone without --key',
+    hint: 'Pass --push with oci://REGISTRY/REPOSITORY:TAG or oci:DIR:TAG without --commit, or --push alone without --key',
   });
 }
 
@@ -172,7 +190,10 @@ function clusterWait({ log, metrics, alarms }: WatchState, signal: AbortSignal):
   };
 }
 
-type SessionOptions = WatchOptions & { readonly target: ReleaseTarget | undefined };
+type SessionOptions = WatchOptions & {
+  readonly target: ReleaseTarget | undefined;
+  readonly releases: ReleaseServer | undefined;
+};
 
 /** How often the release directory is looked at: a stat. */
 const releaseMs = 1_000;
@@ -187,7 +208,7 @@ class WatchSession {
   readonly #feed: Feed;
   readonly #report: WatchReport;
   readonly #loop: WatchLoop;
-  readonly #release: ReleaseEndpoints | undefined;
+  readonly #elector: Elector | undefined;
 
   constructor(
     access: Access,
@@ -201,6 +222,7 @@ class WatchSession {
     this.#metrics = metrics;
     this.#alarms = alarms;
     this.#access = access;
+    this.#elector = options.lease === undefined ? undefined : this.#electorOf(options.lease);
     this.#feed = new Feed(access, this.#listener, watchLimits, node);
     const events = options.events === true ? this.#eventSender() : undefined;
     this.#report = new WatchReport(log, alarms, { output, server: access.server }, events);
@@ -250,38 +272,29 @@ class WatchSession {
       commits: this.#recorder(),
       report: this.#report,
       now: clock.monotonic,
+      // What is served shall be there at once, and costs no commit.
+      ...(options.target?.isShared === false && { commitLimits: { ...commitLimits, settleMs: 0, maxDelayMs: 0 } }),
     });
   }
 
   #recorder(): Recorder | undefined {
-    const { output, commit, push, target } = this.#options;
-    if (target) return new RegistryReleases(target, (what) => this.#report.say(what));
+    const { output, commit, push, target, releases, lease = '' } = this.#options;
+    if (target)
+      return new Releases({
+        target,
+        serials: this.#elector && !target.isShared ? serialsOfLease(this.#elector, lease) : oneAfterTheOther,
+        say: (what) => this.#report.say(what),
+        current: (isCurrent) => (isCurrent ? releases?.serve() : releases?.refuse('it does not publish now')),
+      });
     return commit === true || push === true ? new Commits(output, push === true) : undefined;
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const { lease } = this.#options;
-    if (lease === undefined) this.#lead(false);
-    const electing = lease === undefined ? undefined : this.#elect(lease, signal);
-    const inputs = Promise.all([this.#feed.run(signal), electing]);
-    const timer = this.#release && setInterval(() => this.#followRelease(), releaseMs);
-    this.#followRelease();
-    await Promise.all([this.#loop.run(), inputs.finally(() => this.#loop.finish())]).finally(() =>
-      clearInterval(timer),
-    );
-  }
-
-  #followRelease(): void {
-    if (this.#release?.refresh()) this.#loop.recheck();
-  }
-
-  #reportRelease(): void {
-    const differences = this.#release?.differences;
-    if (!differences) return;
-    this.#report.differences(differences);
-    const { unknown, withdrawn, differing } = differences;
-    for (const [state, { length }] of Object.entries({ unknown, withdrawn, differing }))
-      this.#metrics.unlikeRelease.set({ state }, length);
+    if (this.#elector === undefined) this.#lead(false);
+    // Waiting for leadership is not an alarm.
+    else this.#alarms.clear('NOT_READY');
+    const inputs = Promise.all([this.#feed.run(signal), this.#elector?.run(signal)]);
+    await Promise.all([this.#loop.run(), inputs.finally(() => this.#loop.finish())]);
   }
 
   /** @param hadOtherWriter whether another process may have written before */
@@ -299,7 +312,7 @@ class WatchSession {
     this.#loop.follow();
   }
 
-  async #elect(lease: string, signal: AbortSignal): Promise<void> {
+  #electorOf(lease: string): Elector {
     const [namespace = '', name = ''] = lease.split('/');
     const listener = {
       gained: () => {
@@ -311,12 +324,13 @@ class WatchSession {
         this.#follow();
       },
       failed: (why: string) => this.#report.alarm('LEASE', why),
-      answered: () => this.#alarms.clear('LEASE'),
+      answered: (other: string | undefined) => {
+        this.#alarms.clear('LEASE');
+        if (other !== undefined) this.#options.releases?.refuse(`${other} holds Lease ${lease}`);
+      },
     };
-    // Waiting for leadership is not an alarm.
-    this.#alarms.clear('NOT_READY');
     const holder = `${hostname()}_${randomUUID()}`;
-    await new Elector(this.#access, { namespace, name, holder }, listener, leaseLimits, watchLimits).run(signal);
+    return new Elector(this.#access, { namespace, name, holder }, listener, leaseLimits, watchLimits);
   }
 
   #eventSender(): EventSender {

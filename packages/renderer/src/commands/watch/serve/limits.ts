@@ -1,0 +1,16 @@
+/** Every bound of the server of `sluice watch --serve`, with its unit. */
+export const serveLimits = {
+  /** Followers have one connection for events, and up to four while they fetch. */
+  connectionsMax: 4096,
+  headerBytesMax: 8 * 1024,
+  /** A handshake of TLS, and the headers of a request. */
+  headersTimeoutMs: 10_000,
+  keepAliveMs: 15_000,
+  /** One answer other than events, to its last byte. */
+  transferTimeoutMs: 5 * 60_000,
+  /** A follower that has taken nothing for so long is disconnected. */
+  stalledMs: 30_000,
+  /** When a client of a process that does not serve asks again. */
+  retrySeconds: 2,
+  certificateBytesMax: 1024 * 1024,
+} as const;
