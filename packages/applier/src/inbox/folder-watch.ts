@@ -1,5 +1,5 @@
 import { constants, existsSync, fstatSync, type FSWatcher, watch } from 'node:fs';
-import { basename, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { completeFile, completeForm } from '@sluice/bundle';
 import { openFile, readUpTo } from '../kernel/open-file.ts';
 
@@ -9,7 +9,7 @@ const sealBytes = 'sha256:'.length + 64 + 1;
 interface FolderWatchCallbacks {
   /** The directory has another whole seal than before, which is the last file that a writer puts there. */
   readonly onSeal: () => void;
-  /** Anything else changed at the top, or Git wrote into `.git`. */
+  /** Anything else changed at the top, or Git wrote into the `.git` of the work tree that it is in. */
   readonly onEvent: () => void;
   /**
    * The directory or its `.git` was made, removed or moved. Another one may have its path by now, even its inode, and this watch sees
@@ -35,12 +35,15 @@ export class FolderWatch {
     this.#directory = directory;
     this.#parts = parts;
     this.#last = readSeal(directory);
-    const top = this.#watch(directory, (name, event) => this.#changed(name, event));
-    const git = join(directory, '.git');
+    const watchers = [this.#watch(directory, (name, event) => this.#changed(name, event))];
+    this.#watchers = watchers;
+    const git = gitAbove(directory);
+    // Git moves the branch last of all, in a folder of its own.
+    const places = git === undefined ? [] : [git, join(git, 'refs/heads')].filter((path) => existsSync(path));
     try {
-      this.#watchers = existsSync(git) ? [top, this.#watch(git, () => parts.onEvent())] : [top];
+      for (const path of places) watchers.push(this.#watch(path, () => parts.onEvent()));
     } catch (error) {
-      top.close();
+      this.close();
       throw error;
     }
   }
@@ -69,6 +72,14 @@ export class FolderWatch {
     if (this.#last === undefined) this.#parts.onEvent();
     else if (this.#last !== before) this.#parts.onSeal();
   }
+}
+
+/** The `.git` of the work tree that a directory is in, as Git finds it; undefined where it is in none. */
+export function gitAbove(directory: string): string | undefined {
+  const git = join(directory, '.git');
+  if (existsSync(git)) return git;
+  const above = dirname(directory);
+  return above === directory ? undefined : gitAbove(above);
 }
 
 /** The seal, if it is whole. Follows no link, waits for no pipe and reads no more than a seal has. */

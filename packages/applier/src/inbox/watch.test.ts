@@ -1,4 +1,4 @@
-import { spawnSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import {
   appendFileSync,
   closeSync,
@@ -171,6 +171,35 @@ test.each(['later', 'again'])('a commit is noticed in a .git that was made %s', 
   expect(await noticed()).toBe(true);
   writeFileSync(`${bundle}/.git/HEAD`, 'a');
   expect(await noticed()).toBe(true);
+});
+
+test('a pull is noticed in a folder of a work tree, once the branch has moved', async () => {
+  const git = (dir: string, ...args: readonly string[]): string =>
+    execFileSync('git', ['-C', dir, '-c', 'user.name=t', '-c', 'user.email=t@example.com', ...args], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    }).trim();
+  const [origin, clone] = [`${directory}/origin`, `${directory}/clone`];
+  const put = (text: string): string => {
+    mkdirSync(`${origin}/rendered/services`, { recursive: true });
+    writeFileSync(`${origin}/rendered/services/web`, text);
+    git(origin, 'add', '-A');
+    git(origin, 'commit', '-q', '-m', text);
+    return git(origin, 'rev-parse', 'HEAD');
+  };
+  git(directory, 'init', '-q', '-b', 'main', origin);
+  put('one');
+  git(directory, 'clone', '-q', origin, clone);
+  const heads: string[] = [];
+  const onEvent = (): void => void heads.push(git(clone, 'rev-parse', 'HEAD'));
+  watcher = await watchBundle(`${clone}/rendered`, { onEvent, failed: (why) => expect(why).toBeUndefined() });
+  for (const text of ['two', 'three']) {
+    // Below the top of the bundle, where no event is seen.
+    const head = put(text);
+    git(clone, 'pull', '-q', '--ff-only');
+    for (let tries = 0; tries < 60 && heads.at(-1) !== head; tries++) await sleep(50);
+    expect(heads.at(-1)).toBe(head);
+  }
 });
 
 test('ignores changes beside the directory', async () => {

@@ -1,8 +1,8 @@
-import { existsSync, lstatSync, realpathSync } from 'node:fs';
-import { dirname, join, resolve } from 'node:path';
+import { lstatSync, realpathSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import { type ChokidarOptions, type FSWatcher, watch } from 'chokidar';
 import { limits } from '../limits.ts';
-import { FolderWatch } from './folder-watch.ts';
+import { FolderWatch, gitAbove } from './folder-watch.ts';
 
 /** Watches a bundle directory. */
 export interface Watcher {
@@ -160,13 +160,12 @@ class BundleWatcher implements Watcher {
   }
 }
 
-/** The directory behind the path, identified by its inode: a replaced directory has the same name; and whether Git writes into it. */
+/** The directory behind the path, identified by its inode: a replaced directory has the same name; and where Git writes of it. */
 function identity(path: string): { key: string; path: string } | undefined {
   try {
     const real = realpathSync(path);
     const { dev, ino } = lstatSync(real);
-    const hasGit = existsSync(join(real, '.git'));
-    return { key: `${dev}:${ino}:${hasGit}:${real}`, path: real };
+    return { key: `${dev}:${ino}:${gitAbove(real)}:${real}`, path: real };
   } catch {
     return undefined;
   }
