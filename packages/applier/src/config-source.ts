@@ -66,7 +66,12 @@ const registry = (names: 0 | 1, form: string) =>
 
 const kinds = {
   oci: registry(1, 'REGISTRY/REPOSITORY:TAG or REGISTRY/REPOSITORY@sha256:DIGEST'),
-  https: v.strictObject({ url: url('https:'), tag: v.optional(tag, 'latest') }),
+  https: v.strictObject({
+    url: v.union([url('https:'), v.pipe(v.array(url('https:')), v.minLength(1), v.maxLength(8))]),
+    tag: v.optional(tag, 'latest'),
+    events: v.optional(v.boolean(), false),
+    certificateFile: v.optional(absolutePath),
+  }),
   git: v.strictObject({
     url: url('https:', 'ssh:'),
     branch: v.optional(
@@ -147,6 +152,9 @@ export type PushConfig = v.InferOutput<typeof pushSchema>;
 export interface ConnectionConfig extends Pick<SourceConfig, 'credentials' | 'caFile' | 'proxy'> {
   readonly oci?: { readonly plainHttp: boolean } | undefined;
   readonly git?: { readonly url: string; readonly knownHosts: string } | undefined;
+  readonly https?:
+    | { readonly url: string | readonly string[]; readonly certificateFile?: string | undefined }
+    | undefined;
 }
 /** Where its password, token or key comes from. */
 export type CredentialsConfig = v.InferOutput<typeof credentials>;

@@ -1,3 +1,5 @@
+import { fileDigest } from '@sluice/bundle';
+
 /** The pause after work: so many times what it took, within two bounds. A factor of 50 is 2 % of a processor. */
 export interface Pace {
   readonly leastMs: number;
@@ -18,6 +20,10 @@ interface Retry {
 /** @param failures before this one. @returns the pause, in milliseconds */
 export const pauseBeforeRetry = (failures: number, { leastMs, mostMs }: Retry): number =>
   Math.min(leastMs * 2 ** failures, mostMs);
+
+/** A number from 0 to 1 that differs for each node and time: not all nodes do the same at once. */
+export const spread = (node: string, time: number): number =>
+  Number.parseInt(fileDigest(`${node} ${time}`).slice(0, 8), 16) / 2 ** 32;
 
 /** All work of `sluiced` that repeats, and how much of a processor it may take. */
 export const paces = {
@@ -64,4 +70,6 @@ export const retries = {
   rehearsal: { leastMs: 15_000, mostMs: 5 * 60_000 },
   /** A monitor of the kernel's changes that ended. */
   monitor: { leastMs: 1_000, mostMs: 10 * 60_000 },
+  /** The stream of events of a source that ended, or that none of its servers has. */
+  events: { leastMs: 1_000, mostMs: 60_000 },
 };

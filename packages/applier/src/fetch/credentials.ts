@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { createSecureContext } from 'node:tls';
 import { reasonOf } from '@sluice/cli';
 import type { CredentialsConfig } from '../config-source.ts';
 import { linksMax, readTrusted } from '../inbox/descend.ts';
@@ -55,6 +56,20 @@ export function secretPath(
  */
 export const readAuthorities = (path: string): string =>
   readOwn(path, 'the certificates of authorities', fetchLimits.caBytesMax);
+
+/**
+ * Reads the certificate of this node with its key (PEM).
+ * @throws SourceFailure (`SOURCE_ACCESS`)
+ */
+export function readIdentity(path: string): string {
+  const pem = readSecret(path);
+  try {
+    createSecureContext({ cert: pem, key: pem });
+    return pem;
+  } catch (error) {
+    throw unusable(path, `it is not a certificate with its key: ${reasonOf(error)}`);
+  }
+}
 
 const readSecret = (path: string): string => readOwn(path, 'the credentials', fetchLimits.secretBytesMax);
 

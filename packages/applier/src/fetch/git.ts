@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { isReleaseFile } from '@sluice/bundle';
 import { printable, type RemoteAccess, remoteGit } from '@sluice/cli';
@@ -95,7 +95,9 @@ export class GitSource implements Source {
   /** @returns the output @throws SourceFailure unless the exit code is in `good` */
   async #git(args: readonly string[], good: readonly number[] = [0]): Promise<string> {
     const access = await this.#parts.access();
-    await this.#run(['init', '--quiet', '--template=', '.'], [0], access);
+    // Made last of all by `init`. Where intervals are short, one process less counts.
+    const isMade = existsSync(join(this.#parts.directory, '.git/objects/info'));
+    if (!isMade) await this.#run(['init', '--quiet', '--template=', '.'], [0], access);
     return this.#run(args, good, access);
   }
 

@@ -4,6 +4,11 @@ export const fetchLimits = {
   jitterShare: 0.1,
   /** The longest pause after failures, unless the interval is longer. */
   pauseMsMax: 10 * 60_000,
+  /** The least time between two attempts that events ask for; it doubles with each that finds nothing, up to the other one. */
+  eventPauseMs: 100,
+  eventPauseMsMax: 60_000,
+  /** The pause after the first failure, where events are followed: servers change roles within seconds. */
+  eventRetryMs: 1_000,
   /** How often the loop looks for an operator's request. */
   requestPollMs: 500,
   requestBytesMax: 64,

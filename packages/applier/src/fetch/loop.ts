@@ -1,8 +1,8 @@
 import { readFileSync, statSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileDigest } from '@sluice/bundle';
-import { pauseBeforeRetry } from '../paces.ts';
+import { pauseBeforeRetry, spread } from '../paces.ts';
 import { type Attempt, fetchOnce, type FetchNode } from './fetch.ts';
+import type { Follower } from './follow.ts';
 import { fetchLimits } from './limits.ts';
 import type { Source } from './source.ts';
 import { readSourceStatus, type SourceStatus, statusAfter, writeSourceStatus } from './status-file.ts';
@@ -15,6 +15,8 @@ export interface LoopParts {
   /** The source for one attempt. */
   readonly open: () => Source;
   readonly intervalMs: number;
+  /** Says when an attempt is worth it before the interval is over. */
+  readonly follower?: Follower | undefined;
   /** The file in which an operator asks for an attempt. */
   readonly requestFile: string;
   readonly log: {
@@ -32,12 +34,16 @@ export async function fetchLoop(
   signal: AbortSignal,
   after: () => void = () => undefined,
 ): Promise<void> {
-  let request = requestIn(parts.requestFile);
+  const { follower, intervalMs, node, requestFile } = parts;
+  let request = requestIn(requestFile);
   while (!signal.aborted) {
+    follower?.begin();
     const { status } = await attemptAndTell(parts, request);
+    follower?.ended(status.outcome === 'placed');
     if (status.outcome !== 'same' || status.attempts === 1) after();
-    const pauseMs = pauseAfterAttempt(status, parts.intervalMs, parts.node.name);
-    request = await nextRequest(parts.requestFile, request, pauseMs, signal);
+    const retryMs = follower ? Math.min(fetchLimits.eventRetryMs, intervalMs) : intervalMs;
+    const pauseMs = pauseAfterAttempt(status, intervalMs, node.name, retryMs);
+    request = await nextRequest(parts, request, pauseMs, signal);
   }
 }
 
@@ -75,23 +81,23 @@ function tell(log: LoopParts['log'], attempt: Attempt, status: SourceStatus, bef
 
 /**
  * The pause before the next attempt: the interval, longer after each failure to read the source, and a little different for each node.
+ * @param leastMs after the first failure
  * @returns milliseconds
  */
 export function pauseAfterAttempt(
   { attempts, failures, outcome }: Pick<SourceStatus, 'attempts' | 'failures' | 'outcome'>,
   intervalMs: number,
   node: string,
+  leastMs = intervalMs,
 ): number {
   const mostMs = Math.max(intervalMs, fetchLimits.pauseMsMax);
-  const pauseMs =
-    outcome === 'failed' ? pauseBeforeRetry(Math.max(failures - 1, 0), { leastMs: intervalMs, mostMs }) : intervalMs;
-  const share = Number.parseInt(fileDigest(`${node} ${attempts}`).slice(0, 8), 16) / 2 ** 32;
-  return pauseMs * (1 + fetchLimits.jitterShare * (2 * share - 1));
+  const pauseMs = outcome === 'failed' ? pauseBeforeRetry(Math.max(failures - 1, 0), { leastMs, mostMs }) : intervalMs;
+  return pauseMs * (1 + fetchLimits.jitterShare * (2 * spread(node, attempts) - 1));
 }
 
-/** Waits for the pause, or for another request of an operator. @returns the request that the file has now */
+/** Waits for the pause, for another request of an operator, or for an event. @returns the request that the file has now */
 async function nextRequest(
-  file: string,
+  { follower, requestFile }: Pick<LoopParts, 'follower' | 'requestFile'>,
   known: string | undefined,
   pauseMs: number,
   signal: AbortSignal,
@@ -99,9 +105,10 @@ async function nextRequest(
   const endMs = performance.now() + pauseMs;
   for (;;) {
     const leftMs = endMs - performance.now();
-    const request = requestIn(file);
-    if (request !== known || leftMs <= 0 || signal.aborted) return request;
-    await sleep(Math.min(fetchLimits.requestPollMs, leftMs), undefined, { signal }).catch(() => undefined);
+    const request = requestIn(requestFile);
+    if (request !== known || leftMs <= 0 || signal.aborted || follower?.isDue) return request;
+    const ms = Math.min(fetchLimits.requestPollMs, leftMs);
+    await (follower?.wait(ms, signal) ?? sleep(ms, undefined, { signal }).catch(() => undefined));
   }
 }
 

@@ -1,8 +1,11 @@
 import { join } from 'node:path';
 import { BlobCache } from '@sluice/transport/content/cache.ts';
+import { eventsPath, eventsType, readEvents } from '@sluice/transport/content/events.ts';
 import { layoutContent, webReader } from '@sluice/transport/content/layout.ts';
 import { registryContent } from '@sluice/transport/content/registry.ts';
+import { KeptAgents } from '@sluice/transport/http/agents.ts';
 import { authorization, type HttpOptions } from '@sluice/transport/http/client.ts';
+import { invalidContent } from '@sluice/transport/http/failure.ts';
 import { WebClient } from '@sluice/transport/http/web.ts';
 import { openReceipts } from '@sluice/transport/receipts/open.ts';
 import type { ReceiptSpec } from '@sluice/transport/receipts/spec.ts';
@@ -13,20 +16,26 @@ import type { RemoteAccess } from '@sluice/cli';
 import type { ConnectionConfig, PushConfig, SourceConfig } from '../config-source.ts';
 import { findTool } from '../kernel/tools.ts';
 import { ContentSource, type PlacedParts } from './content.ts';
-import { type CredentialsParts, readAuthorities, readCredentials, secretPath } from './credentials.ts';
+import { type CredentialsParts, readAuthorities, readCredentials, readIdentity, secretPath } from './credentials.ts';
 import { DirectorySource } from './directory.ts';
 import { GitSource } from './git.ts';
+import { ListedSource, Servers } from './servers.ts';
 import type { Source } from './source.ts';
 
 /**
  * The source of the config, for one attempt each.
  * @returns opens it; reading certificates throws SourceFailure
  */
-export function sourceOf(config: SourceConfig, node: string, parts: CredentialsParts): () => Source {
+export function sourceOf(
+  config: SourceConfig,
+  node: string,
+  parts: CredentialsParts,
+  servers = serversOf(config),
+): () => Source {
   const placed: PlacedParts = { layers: new Set(), digests: new Set() };
   const { directory } = config;
   const own = { cache: new BlobCache(join(directory, 'blobs')), node, placed };
-  const web = {};
+  const kept = config.https?.events === true ? new KeptAgents() : undefined;
   return () => {
     const { oci, https, git, dir } = config;
     if (git)
@@ -38,13 +47,12 @@ export function sourceOf(config: SourceConfig, node: string, parts: CredentialsP
         signal: AbortSignal.timeout(config.secondsMax * 1000),
       });
     if (https) {
-      const client = new WebClient(https.url, httpOptions(config, parts));
-      return new ContentSource({
-        ...own,
-        content: layoutContent(https.url, webReader(client, web)),
-        client,
-        reference: https,
-      });
+      const at = (url: string, secondsMax: number): Source => {
+        const client = new WebClient(url, { ...httpOptions({ ...config, secondsMax }, parts), ...(kept && { kept }) });
+        const content = layoutContent(url, webReader(client, servers.memory(url)));
+        return new ContentSource({ ...own, content, client, reference: https });
+      };
+      return new ListedSource(servers, https.tag, at, config.secondsMax);
     }
     const reference = readReference(oci?.reference ?? '');
     if (!reference) return new DirectorySource(dir?.path ?? '/');
@@ -53,6 +61,36 @@ export function sourceOf(config: SourceConfig, node: string, parts: CredentialsP
     const named = digest === undefined ? { tag } : { digest };
     return new ContentSource({ ...own, content: registryContent(client), client, reference: named });
   };
+}
+
+/** The servers of a source of kind https; none of another kind. */
+export const serversOf = ({ https }: SourceConfig): Servers => new Servers([https?.url ?? []].flat());
+
+/**
+ * The events of a server of the source, until it ends the connection or nothing comes any more.
+ * @param signal ends it
+ * @returns the `ETag` of its `index.json`, first the present one
+ * @throws RegistryFailure, SourceFailure
+ */
+export async function* eventsOf(
+  config: SourceConfig,
+  parts: CredentialsParts,
+  url: string,
+  signal: AbortSignal,
+): AsyncGenerator<string> {
+  const { bytesMax: _bytesMax, secondsMax: _secondsMax, ...options } = httpOptions(config, parts);
+  const client = new WebClient(url, { ...options, signal });
+  const at = client.at(eventsPath);
+  try {
+    const { body, headers } = await client.open(`follow ${at.href}`, at, { accept: eventsType });
+    if (headers['content-type'] !== eventsType) {
+      body.destroy();
+      throw invalidContent(at.href, 'it is not a stream of events');
+    }
+    yield* readEvents(at.href, body);
+  } finally {
+    client.close();
+  }
 }
 
 /** Of the answers to one transfer of receipts. */
@@ -79,13 +117,14 @@ function httpOptions(
   config: ConnectionConfig & Pick<SourceConfig, 'bytesMax' | 'secondsMax' | 'bytesPerSecondMax'>,
   parts: CredentialsParts,
 ): HttpOptions {
-  const { bytesMax, bytesPerSecondMax, caFile, credentials, oci, proxy, secondsMax } = config;
+  const { bytesMax, bytesPerSecondMax, caFile, credentials, https, oci, proxy, secondsMax } = config;
   return {
     bytesMax,
     secondsMax,
     plainHttp: oci?.plainHttp === true,
     ...(bytesPerSecondMax === undefined ? {} : { bytesPerSecondMax }),
     ...(caFile === undefined ? {} : { ca: readAuthorities(caFile) }),
+    ...(https?.certificateFile === undefined ? {} : { identity: readIdentity(https.certificateFile) }),
     ...(proxy === undefined ? {} : { proxy }),
     // Never those of a docker config of this machine.
     credentials: () => readCredentials(credentials, parts),

@@ -1,10 +1,13 @@
 import { readdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import * as v from 'valibot';
-import { sourceSchema } from '../config-source.ts';
+import { type SourceConfig, sourceSchema } from '../config-source.ts';
+import type { CredentialsParts } from '../fetch/credentials.ts';
 import { type Attempt, fetchOnce, type FetchNode } from '../fetch/fetch.ts';
+import { Follower } from '../fetch/follow.ts';
+import { fetchLoop, type LoopParts } from '../fetch/loop.ts';
 import { FetchMemory } from '../fetch/memory.ts';
-import { sourceOf } from '../fetch/open.ts';
+import { eventsOf, serversOf, sourceOf } from '../fetch/open.ts';
 import { PlacedRelease } from '../fetch/placed.ts';
 import type { Source } from '../fetch/source.ts';
 import { Inbox } from '../inbox/inbox.ts';
@@ -18,6 +21,8 @@ import { type GateScene, noon } from './gate.fixture.ts';
 export class Fetcher {
   readonly directory: string;
   readonly #scene: GateScene;
+  readonly #config: SourceConfig;
+  readonly #parts: CredentialsParts;
   readonly #open: () => Source;
   #node: FetchNode | undefined;
 
@@ -25,8 +30,9 @@ export class Fetcher {
   constructor(scene: GateScene, source: object, environment: Readonly<Record<string, string>> = {}) {
     this.#scene = scene;
     this.directory = join(scene.scratch, 'fetched');
-    const config = v.parse(sourceSchema, { directory: this.directory, ...source });
-    this.#open = sourceOf(config, sampleNode, { environment, run: runChildren() });
+    this.#config = v.parse(sourceSchema, { directory: this.directory, ...source });
+    this.#parts = { environment, run: runChildren() };
+    this.#open = sourceOf(this.#config, sampleNode, this.#parts);
   }
 
   /** Forgets all that is not on the disk. */
@@ -43,14 +49,37 @@ export class Fetcher {
 
   /** @param source another one than that of the config */
   attempt(source = this.#open()): Promise<Attempt> {
-    this.#node ??= {
+    return fetchOnce(source, this.#fetchNode());
+  }
+
+  #fetchNode(): FetchNode {
+    return (this.#node ??= {
       name: sampleNode,
       placed: new PlacedRelease(this.directory, runChildren()),
       gate: this.#gate(this.directory, true),
       memory: new FetchMemory(this.directory, () => performance.now(), 60_000),
       nowMs: () => noon,
+    });
+  }
+
+  /** Runs the loop of the process, which follows the events of its source, until the signal. @param said gets what it logs */
+  async follow(signal: AbortSignal, said: string[] = []): Promise<void> {
+    const servers = serversOf(this.#config);
+    const add = (details: object, message: string): void => void said.push(`${message} ${JSON.stringify(details)}`);
+    const log = { info: add, warn: add };
+    const events = (url: string, until: AbortSignal): AsyncIterable<string> =>
+      eventsOf(this.#config, this.#parts, url, until);
+    const follower = new Follower({ node: sampleNode, servers, events, log });
+    const loop: LoopParts = {
+      node: this.#fetchNode(),
+      directory: this.directory,
+      open: sourceOf(this.#config, sampleNode, this.#parts, servers),
+      intervalMs: this.#config.intervalSeconds * 1000,
+      follower,
+      requestFile: join(this.#scene.scratch, 'request'),
+      log,
     };
-    return fetchOnce(source, this.#node);
+    await Promise.all([fetchLoop(loop, signal), follower.run(signal)]);
   }
 
   /** The attempt in one line. */

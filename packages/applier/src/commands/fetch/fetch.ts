@@ -5,10 +5,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { printProblem, type Problem } from '@sluice/netfilter';
 import { stateError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
+import { Follower } from '../../fetch/follow.ts';
 import { attemptAndTell, fetchLoop, type LoopParts } from '../../fetch/loop.ts';
 import { fetchLimits } from '../../fetch/limits.ts';
 import { FetchMemory } from '../../fetch/memory.ts';
-import { receiptStoreOf, sourceOf } from '../../fetch/open.ts';
+import { eventsOf, receiptStoreOf, serversOf, sourceOf } from '../../fetch/open.ts';
 import { PlacedRelease } from '../../fetch/placed.ts';
 import { type ReceiptLoopParts, receiptLoop, remember, sendAndTell, sentBefore } from '../../fetch/receipts/loop.ts';
 import type { SendOutcome } from '../../fetch/receipts/send.ts';
@@ -68,6 +69,7 @@ export async function fetchCommand(
     const { signal } = new AbortController();
     await Promise.all([
       fetchLoop(parts, signal, () => heap.collect()),
+      parts.follower?.run(signal),
       ...(receipts ? [receiptLoop(receipts, signal)] : []),
     ]);
     return exitCodes.done;
@@ -111,6 +113,10 @@ async function partsOf(
   if (gate === undefined)
     throw stateError('Cannot fetch: signatures are not required', 'Set `signatures: {policy: required}`');
   const silent = { info: () => undefined, warn: () => undefined };
+  const log = once ? silent : ((await terminal.openLog?.(logSettings(config))) ?? silent);
+  const servers = serversOf(source);
+  const events = (url: string, signal: AbortSignal): AsyncIterable<string> =>
+    eventsOf(source, { environment, run }, url, signal);
   return {
     node: {
       name: config.node,
@@ -120,10 +126,11 @@ async function partsOf(
       nowMs: Date.now,
     },
     directory,
-    open: sourceOf(source, config.node, { environment, run }),
+    open: sourceOf(source, config.node, { environment, run }, servers),
+    follower: source.https?.events === true ? new Follower({ node: config.node, servers, events, log }) : undefined,
     intervalMs: intervalSeconds * 1000,
     requestFile,
-    log: once ? silent : ((await terminal.openLog?.(logSettings(config))) ?? silent),
+    log,
   };
 }
 
