@@ -27,6 +27,7 @@ import { nftablesBench } from './nftables.ts';
 import { nodeBench } from './node.ts';
 import { observedBench } from './observed.ts';
 import { executablesBench } from './executables.ts';
+import { serveBench } from './serve.ts';
 import { trafficBench } from './traffic.ts';
 import { watchBench } from './watch.ts';
 
@@ -190,6 +191,7 @@ const parts: Readonly<Record<string, () => void | Promise<void>>> = {
     fetchNodeBench(10_000);
     await fetchManyBench(1_000, 500);
   },
+  serve: () => serveBench(sluice, 1_000, 500),
   inbox: () => inboxBench(10_000),
   cold: () => coldBench(10_000),
   node: () => nodeBench(10_000),

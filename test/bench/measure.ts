@@ -73,3 +73,16 @@ export const ratio = (a: number, b: number): string => `${(a / b).toFixed(2)}×`
 export function report(what: string, ours: string, target: string, baseline: string): void {
   process.stdout.write(`${what}\n    ours     ${ours}\n    asked    ${target}\n    baseline ${baseline}\n`);
 }
+
+/** The resident memory of a process. */
+export function residentMegabytes(pid: number): number {
+  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024;
+}
+
+/** User and system time: fields 14 and 15 of /proc/PID/stat, in hundredths of a second. */
+export function cpuSeconds(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    .replace(/^.*\) /, '')
+    .split(' ');
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+}

@@ -8,7 +8,7 @@ import { completeFile } from '@sluice/bundle';
 import { type ApiObject, token } from '../cluster/apiserver.fixture.ts';
 import { LiveCluster } from '../cluster/live.fixture.ts';
 import { clusterList, type ClusterShape } from './data.ts';
-import { percentile, report } from './measure.ts';
+import { cpuSeconds, percentile, report, residentMegabytes } from './measure.ts';
 
 const resources: Readonly<Record<string, string>> = {
   Service: 'services',
@@ -113,16 +113,4 @@ function sealOf(out: string): string {
   } catch {
     return '';
   }
-}
-
-function residentMegabytes(pid: number): number {
-  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024;
-}
-
-/** User and system time: fields 14 and 15 of /proc/PID/stat, in hundredths of a second. */
-function cpuSeconds(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    .replace(/^.*\) /, '')
-    .split(' ');
-  return (Number(fields[11]) + Number(fields[12])) / 100;
 }
