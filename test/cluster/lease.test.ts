@@ -70,7 +70,7 @@ test('a holder that cannot renew it stops before the next one starts', async () 
   expect(failures[0]).toMatch(/no response within/);
 });
 
-test('a note of the holder is kept for the next one, beside annotations of others', async () => {
+test('a note of the holder is kept for the next one, beside foreign annotations', async () => {
   leases.put('sluice', { holderIdentity: '' }, { team: 'network' });
   const first = elect('a');
   await until('a+');

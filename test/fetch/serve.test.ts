@@ -237,7 +237,7 @@ describe('with time', () => {
   });
 
   test(
-    'what others push into the layout is told with the next heartbeat',
+    'what another process pushes into the layout is told with the next heartbeat',
     async () => {
       const socket = await open(events);
       await vi.waitFor(() => expect(followers).toBe(1));

@@ -29,7 +29,7 @@ function scene(streams: Readonly<Record<string, readonly string[]>> = {}) {
   return { follower, servers, clock, said, asked, stop };
 }
 
-test('a server that is away is passed over, and attempts begin with the one that answers', async () => {
+test('a server that is away is skipped, and attempts begin with the one that answers', async () => {
   const { follower, servers, said, asked, stop } = scene({ [urls[1] as string]: ['"a"'] });
   await follower.run(stop.signal);
   expect(asked).toEqual([urls[0], urls[1], urls[1], urls[1]]);

@@ -15,7 +15,7 @@ test.each([
   expect(nextBlock(noted, newest)).toEqual(expected);
 });
 
-test('no serial is used twice, whoever publishes', () => {
+test('no serial is used twice, whichever process publishes', () => {
   const newest = new Map([
     ['a', 0],
     ['b', 0],
