@@ -1,5 +1,5 @@
 import { parsedJson } from '@sluice/bundle';
-import { sysctlKeys, type SysctlKey } from '@sluice/netfilter';
+import { objectOf, sysctlKeys, type SysctlKey } from '@sluice/netfilter';
 import * as v from 'valibot';
 import type { OpenTransaction } from '../ports/journal.ts';
 import { StateError } from './state-error.ts';
@@ -120,7 +120,7 @@ export function readRecord(text: string, path: string): NodeRecord {
   const hint = 'The kernel was not changed. Run the sluiced that wrote it, or restore the file from a backup';
   const value = parsedJson(text);
   if (value === undefined) throw new StateError('NODE_STATE_INVALID', `${path} is damaged`, hint);
-  const schema = (value as { schema?: unknown } | null)?.schema;
+  const { schema } = objectOf(value);
   if (schema !== 2 && schema !== 3) {
     throw new StateError(
       'NODE_STATE_INVALID',
