@@ -49,12 +49,10 @@ interface ProbationDependencies {
  */
 export class ProbationWatch {
   #change: PlannedChange;
-  readonly #deadman: Deadman;
-  readonly #offers: ProbationOffers | undefined;
+  readonly #parts: ProbationDependencies;
   readonly #ports: Ports;
   readonly #judge: ProbeJudge;
   readonly #startMs: number;
-  readonly #sources: readonly string[];
   #answers: readonly ProbeResult[] = [];
   #seconds: number;
   #decisionSeconds: number;
@@ -62,26 +60,18 @@ export class ProbationWatch {
   #confirmed: boolean;
   #isConfirmedByOperator = false;
   #lookedMs = -Infinity;
-  readonly #perService: boolean;
   #quarantine: readonly QuarantinedService[] = [];
 
-  constructor(
-    change: PlannedChange,
-    baseline: readonly ProbeResult[],
-    { rules, deadman, offers }: ProbationDependencies,
-    ports: Ports,
-  ) {
+  constructor(change: PlannedChange, baseline: readonly ProbeResult[], parts: ProbationDependencies, ports: Ports) {
+    const { rules } = parts;
     this.#change = change;
-    this.#deadman = deadman;
-    this.#offers = offers;
+    this.#parts = parts;
     this.#ports = ports;
     this.#judge = new ProbeJudge(ports.probes.policies, baseline);
     this.#startMs = ports.clock.bootMs();
-    this.#sources = rules.sources;
     this.#seconds = ports.probes.policies.length === 0 ? 0 : rules.seconds;
     this.#decisionSeconds = rules.decisionSeconds;
     this.#confirmed = rules.mode === 'auto';
-    this.#perService = rules.perService === true;
   }
 
   /** The change with the newer endpoints that went in so far. */
@@ -108,9 +98,9 @@ export class ProbationWatch {
         const ending = await this.#round();
         if (ending === 'passed') return undefined;
         if (ending) return ending;
-        await this.#deadman.renew();
-        await this.#meanwhile(clock.sleep(Math.min(probes.intervalMs, this.#deadman.restMs)));
-        await this.#deadman.renew();
+        await this.#parts.deadman.renew();
+        await this.#meanwhile(clock.sleep(Math.min(probes.intervalMs, this.#parts.deadman.restMs)));
+        await this.#parts.deadman.renew();
       }
     } catch (error) {
       // A process that was stopped, or whose tools were slow, says nothing about the release.
@@ -126,20 +116,20 @@ export class ProbationWatch {
   get progress(): ProbationProgress {
     const { clock } = this.#ports;
     const at = (bootMs: number): string => new Date(clock.now() + bootMs - clock.bootMs()).toISOString();
-    const { deadlineMs } = this.#deadman;
+    const { deadlineMs } = this.#parts.deadman;
     return {
       since: at(this.#startMs),
       ends: at(this.#startMs + this.#seconds * 1000),
       confirmBy: this.#confirmed ? null : at(this.#startMs + this.#decisionSeconds * 1000),
       deadman: deadlineMs === undefined ? null : at(deadlineMs),
       probes: this.#answers.map((answer) => this.#judge.reportOf(answer)),
-      sources: this.#sources,
+      sources: this.#parts.rules.sources,
       without: this.#quarantine.map(({ service }) => service),
     };
   }
 
   async #meanwhile<T>(work: Promise<T>): Promise<T> {
-    const offers = this.#offers;
+    const { offers } = this.#parts;
     if (!offers) return work;
     return meanwhile(
       work,
@@ -152,15 +142,15 @@ export class ProbationWatch {
     const offered = await offers.take();
     const update = offered && (await updateOf(this.#change, offered, this.#ports));
     if (update) this.#change = await takeUpdate(this.#change, update, this.#ports);
-    await this.#deadman.renew();
+    await this.#parts.deadman.renew();
   }
 
   async #round(): Promise<'passed' | RollbackReason | undefined> {
     const { probes, clock, report } = this.#ports;
     const cancelled = await this.#takeDecision();
     if (cancelled) return cancelled;
-    if (this.#offers?.isEnding()) return { kind: 'asked', because: 'sluiced was stopped during probation' };
-    const answers = await this.#deadman.during(() => this.#meanwhile(probes.once()));
+    if (this.#parts.offers?.isEnding()) return { kind: 'asked', because: 'sluiced was stopped during probation' };
+    const answers = await this.#parts.deadman.during(() => this.#meanwhile(probes.once()));
     this.#judge.add(answers);
     this.#answers = answers;
     report('probation', { seconds: Math.round(this.#elapsedMs / 1000), of: this.#seconds, probes: answers });
@@ -183,18 +173,19 @@ export class ProbationWatch {
   /** @returns why all of the release must be rolled back; undefined when single Services were */
   async #regressed(because: string): Promise<RollbackReason | undefined> {
     const { failed } = this.#judge;
-    if (!this.#perService || failed.every(({ service }) => service === undefined)) return { kind: 'health', because };
+    if (this.#parts.rules.perService !== true || failed.every(({ service }) => service === undefined))
+      return { kind: 'health', because };
     const { from, bundle, plan } = this.#change;
     // What fails is judged by all of the rules: another program may have removed those of one Service.
     const whole = (): Promise<string | undefined> => foreignDifference(plan, this.#ports.kernel);
-    const difference = (await invariant(plan, this.#ports.kernel)) ?? (await this.#deadman.during(whole));
+    const difference = (await invariant(plan, this.#ports.kernel)) ?? (await this.#parts.deadman.during(whole));
     if (difference !== undefined) return foreign(difference);
     const decision = decidePartial({ from, bundle, flip: plan.flip, failed, because });
     if (decision.kind === 'all')
       return { kind: 'health', because: `${because}; not rolled back by Service: ${decision.why}` };
     try {
       const work = (): Promise<PlannedChange> => rollBackServices(this.#change, decision, this.#ports);
-      this.#change = await this.#deadman.during(work);
+      this.#change = await this.#parts.deadman.during(work);
     } catch (error) {
       return { kind: 'health', because: `${because}; not rolled back by Service: ${messageOf(error)}` };
     }
