@@ -108,10 +108,13 @@ async function mustBeReady(config: SluicedConfig, files: BundleFiles, terminal: 
   const bad = (await findings(config, files, [])).filter(({ level, what }) => level === 'bad' && !isOfKubeProxy(what));
   if (bad.length > 0) {
     for (const { what, todo } of bad) terminal.err(`${what}: ${todo}\n`);
-    throw new CommandError([notReady(bad.length)], exitCodes.refused);
+    throw cannot(
+      `Cannot move this node from kube-proxy: ${plural(bad.length, 'check')} of \`sluiced preflight\` failed`,
+      'Nothing was touched. Do what they say, then run the same command again',
+    );
   }
   const elsewhere = await otherStore(config);
-  if (elsewhere) throw new CommandError([elsewhere], exitCodes.refused);
+  if (elsewhere) throw elsewhere;
 }
 
 const isOfKubeProxy = (what: string): boolean => /^(?:kube-proxy|chains of another owner)\b/.test(what);
@@ -120,24 +123,16 @@ const isOfKubeProxy = (what: string): boolean => /^(?:kube-proxy|chains of anoth
  * The rules of kube-proxy must be in the store that Sluice writes to: in mode iptables, of two stores the kernel asks the one that was loaded
  * last; and what is in the other store could not be removed.
  */
-async function otherStore(config: SluicedConfig): Promise<Problem | undefined> {
+async function otherStore(config: SluicedConfig): Promise<CommandError | undefined> {
   const run = runChildren();
   const { backend } = await detectTools(chooseStore(config.backend, pinnedStore(config.state)), run);
   const other = otherBackend(backend);
   if (!(await readStoreUse(other, run)).hasKubeProxy) return undefined;
-  return errorProblem(
-    'NODE_CANNOT_ADOPT',
+  return cannot(
     `Cannot put the bundle in front of this kube-proxy: its rules are in the ${other} store, and Sluice's would be in ${backend}`,
     `Set \`backend: ${other}\` in sluiced.yaml; after the move, \`sluiced backend ${backend}\` moves the rules`,
   );
 }
-
-const notReady = (count: number): Problem =>
-  errorProblem(
-    'NODE_CANNOT_ADOPT',
-    `Cannot move this node from kube-proxy: ${plural(count, 'check')} of \`sluiced preflight\` failed`,
-    'Nothing was touched. Do what they say, then run the same command again',
-  );
 
 interface AdoptOptions extends CommonOptions, ParityOptions {
   readonly unit?: string;

@@ -1,8 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { errorProblem } from '@sluice/netfilter';
-import { CommandError } from '../../command-error.ts';
+import { commandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
 import type { Run } from '../../kernel/command.ts';
 import { runChildren } from '../../kernel/run.ts';
@@ -40,7 +39,12 @@ export async function gateFor(
 ): Promise<ParityGate | undefined> {
   if (config.requireParity) {
     if (withoutParity || report !== undefined || accept.length > 0)
-      throw new CommandError([required], exitCodes.refused);
+      throw commandError(
+        'NODE_PARITY_MISSING',
+        'Cannot move this node without its certificate: requireParity is set in sluiced.yaml',
+        'Make one (`sluice certify`) and put it at parityCertificate; --report, --accept and --without-parity are for nodes without requireParity',
+        exitCodes.refused,
+      );
     return undefined;
   }
   if (withoutParity) return undefined;
@@ -80,9 +84,3 @@ async function runParity(observed: string, { parityProgram, bundle, node }: Slui
     rmSync(scratch, { recursive: true, force: true });
   }
 }
-
-const required = errorProblem(
-  'NODE_PARITY_MISSING',
-  'Cannot move this node without its certificate: requireParity is set in sluiced.yaml',
-  'Make one (`sluice certify`) and put it at parityCertificate; --report, --accept and --without-parity are for nodes without requireParity',
-);

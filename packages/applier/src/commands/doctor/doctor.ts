@@ -2,15 +2,8 @@ import { writeFile } from 'node:fs/promises';
 import { gzipSync } from 'node:zlib';
 import { printTar } from '@sluice/bundle';
 import { type FindingsFormat, printFindings, version } from '@sluice/cli';
-import {
-  diagnosisFindings,
-  errorProblem,
-  type ExaminedTarget,
-  printDiagnosis,
-  type Problem,
-  readTarget,
-} from '@sluice/netfilter';
-import { CommandError } from '../../command-error.ts';
+import { diagnosisFindings, errorProblem, type ExaminedTarget, printDiagnosis, readTarget } from '@sluice/netfilter';
+import { commandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
 import { diagnoseNode, unsent } from '../../diagnose/doctor/checks/diagnose-node.ts';
 import type { Facts, SluicedFacts } from '../../diagnose/doctor/facts.ts';
@@ -44,7 +37,12 @@ interface DoctorOptions extends CommonOptions {
  */
 export async function doctor(text: string | undefined, options: DoctorOptions, terminal: Terminal): Promise<number> {
   const target = readTarget(text);
-  if (target === undefined) throw new CommandError([noTarget(text ?? '')]);
+  if (target === undefined)
+    throw commandError(
+      'USAGE_INVALID',
+      `Cannot examine ${JSON.stringify(text ?? '')}: neither namespace/name nor an address`,
+      'Pass namespace/name, such as shop/web, or an address, such as 10.96.0.10:80 or [fd00::10]:80',
+    );
   const config = loadConfig(options);
   mustBeRoot(
     'Cannot examine this node: only root can read its rules',
@@ -134,10 +132,3 @@ async function sluicedFacts(
     alarms: running?.report?.alarms ?? {},
   };
 }
-
-const noTarget = (text: string): Problem =>
-  errorProblem(
-    'USAGE_INVALID',
-    `Cannot examine ${JSON.stringify(text)}: neither namespace/name nor an address`,
-    'Pass namespace/name, such as shop/web, or an address, such as 10.96.0.10:80 or [fd00::10]:80',
-  );

@@ -1,7 +1,6 @@
 import { readSigners, releaseLimits, releaseNamespace } from '@sluice/bundle';
 import { reasonOf } from '@sluice/cli';
-import { errorProblem } from '@sluice/netfilter';
-import { CommandError } from '../../command-error.ts';
+import { CommandError, commandError } from '../../command-error.ts';
 import { linksMax, readTrusted } from '../../inbox/descend.ts';
 
 /** The public keys of those who sign releases. */
@@ -44,7 +43,5 @@ function readText(path: string): string {
   }
 }
 
-function refused(path: string, why: string, hint: string): CommandError {
-  const problem = errorProblem('SIGNERS_INVALID', `Cannot use the keys in ${path}: ${why}`, hint);
-  return new CommandError([problem]);
-}
+const refused = (path: string, why: string, hint: string): CommandError =>
+  commandError('SIGNERS_INVALID', `Cannot use the keys in ${path}: ${why}`, hint);

@@ -1,7 +1,6 @@
-import { errorProblem } from '@sluice/netfilter';
 import { exitCodes } from '../../ports/outcome.ts';
 import { openSession } from '../session/session.ts';
-import { CommandError } from '../../command-error.ts';
+import { CommandError, stateError } from '../../command-error.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
 
 /**
@@ -15,7 +14,11 @@ export async function recover(options: CommonOptions, terminal: Terminal): Promi
   if (journal.lost !== undefined) await reconciler.recover();
   // A lost journal that the store cannot help with counts as none.
   const isKnown = journal.active !== undefined || journal.open !== undefined || journal.halted !== undefined;
-  if (isKnown && journal.lost === undefined) throw new CommandError([nothingLost(config.state)]);
+  if (isKnown && journal.lost === undefined)
+    throw stateError(
+      `Cannot recover: the state in ${config.state} is not lost`,
+      'See `sluiced status` for the active generation; `sluiced rollback` rolls back to an earlier one',
+    );
   const found = await reconciler.recognise();
   if ('problems' in found) throw new CommandError(found.problems, exitCodes.refused);
   const chains = Object.values(found.state.families).reduce(
@@ -30,10 +33,3 @@ export async function recover(options: CommonOptions, terminal: Terminal): Promi
   });
   return exitCodes.done;
 }
-
-const nothingLost = (state: string) =>
-  errorProblem(
-    'NODE_STATE_INVALID',
-    `Cannot recover: the state in ${state} is not lost`,
-    'See `sluiced status` for the active generation; `sluiced rollback` rolls back to an earlier one',
-  );

@@ -1,14 +1,5 @@
-import {
-  compareText,
-  errorProblem,
-  namesNear,
-  type PlaneName,
-  type Problem,
-  serviceKeyOf,
-  serviceOfKey,
-  tableNames,
-} from '@sluice/netfilter';
-import { CommandError } from '../../command-error.ts';
+import { compareText, namesNear, type PlaneName, serviceKeyOf, serviceOfKey, tableNames } from '@sluice/netfilter';
+import { type CommandError, commandError, stateError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
 import { peek } from '../../state/peek.ts';
 import { exitCodes } from '../../ports/outcome.ts';
@@ -52,7 +43,12 @@ interface BundleSide {
  * kernel matches, 1 when it differs or the Service does not exist.
  */
 export async function show(service: string, options: CommonOptions, terminal: Terminal): Promise<number> {
-  if (!/^[a-z0-9-]+\/[a-z0-9-]+$/.test(service)) throw new CommandError([noServiceName(service)]);
+  if (!/^[a-z0-9-]+\/[a-z0-9-]+$/.test(service))
+    throw commandError(
+      'INPUT_UNREADABLE',
+      `Cannot show ${JSON.stringify(service)}: not of the form namespace/name`,
+      'Pass namespace/name, such as shop/web; `sluice explain` finds the Service of a chain',
+    );
   const config = loadConfig(options);
   mustBeRoot(
     'Cannot read the rules of the kernel: only root can',
@@ -89,14 +85,18 @@ async function look(
 ): Promise<ServiceDocument> {
   const { journal, backend } = session;
   const { active } = journal;
-  if (!active) throw new CommandError([noGeneration(service, journal.halted)]);
+  if (!active)
+    throw stateError(
+      `Cannot show ${service}: ${journal.halted ?? 'this node has no active generation'}`,
+      'See `sluiced status`',
+    );
   const { kernel } = await session.portsOf(backend);
   const known = typeof files === 'object' ? files : undefined;
   const unnamed = known ?? { servers: new Set<string>(), rules: new Set<string>() };
   const observed = await kernel.observe(familiesOf(active.state), active.state);
   const otherPlanes = await observeOtherPlanes(active.state, kernel);
   const view = viewService(service, active.state, { observed, ...otherPlanes, draining: journal.draining }, unnamed);
-  if (isNowhere(view)) throw new CommandError([noService(service, active, files)], exitCodes.different);
+  if (isNowhere(view)) throw noService(service, active, files);
   return {
     kind: 'NodeService',
     node: config.node,
@@ -156,30 +156,17 @@ function verdict({ holds: isHeld, generation, bundle }: ServiceDocument): string
   return `${kernel}\n${bundle.directory} holds version ${bundle.version}, which is not active.`;
 }
 
-const noServiceName = (text: string): Problem =>
-  errorProblem(
-    'INPUT_UNREADABLE',
-    `Cannot show ${JSON.stringify(text)}: not of the form namespace/name`,
-    'Pass namespace/name, such as shop/web; `sluice explain` finds the Service of a chain',
-  );
-
-const noGeneration = (service: string, held: string | undefined): Problem =>
-  errorProblem(
-    'NODE_STATE_INVALID',
-    `Cannot show ${service}: ${held ?? 'this node has no active generation'}`,
-    'See `sluiced status`',
-  );
-
-function noService(service: string, { number, state }: Generation, files: FoundFiles): Problem {
+function noService(service: string, { number, state }: Generation, files: FoundFiles): CommandError {
   const plane = nodePlaneOf(state);
   const names = servicesOf(state);
   const unread = typeof files === 'string' ? files : 'the bundle directory has no file of it';
-  return errorProblem(
+  return commandError(
     'INPUT_EMPTY',
     `Cannot show ${service}: not found in generation ${number} or in the kernel`,
     plane.namesServices
       ? `The generation has ${namesNear(service, names) || 'no Service'}; headless and ExternalName Services have no rules`
       : `In mode ${plane.mode} the files of the bundle tell what belongs to a Service, and ${unread}`,
+    exitCodes.different,
   );
 }
 
