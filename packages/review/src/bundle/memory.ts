@@ -63,7 +63,7 @@ export class Memory {
     const { tool, kind } = toolAt(path);
     if (!hasLines(tool)) throw new TypeError(`Cannot read ${path} as virtual servers, sets or a table`);
     const key = `${tool} ${kind}`;
-    const files = getOrInsert(this.#virtual, key, () => new Map());
+    const files = getOrInsert(this.#virtual, key, () => new Map<string, VirtualFile>());
     const known = files.get(text);
     if (known) return known;
     const file = readVirtualFile(path, tool, kind, text);

@@ -55,7 +55,7 @@ test('reports why it cannot listen on an address', async () => {
   await new Promise((resolve) => other.once('listening', resolve));
   const { port } = other.address() as AddressInfo;
   await expect(serveHealth(`127.0.0.1:${port}`, alarms, new Metrics())).rejects.toMatchObject({
-    problem: { code: 'LISTEN_FAILED' },
+    problems: [{ code: 'LISTEN_FAILED' }],
   });
   other.close();
 });
