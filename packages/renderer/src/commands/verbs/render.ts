@@ -209,12 +209,14 @@ export function addWatch(program: Command): void {
     .option('--tls-key <FILE>', 'its key', notEmpty)
     .option('--client-ca <FILE>', 'serve only clients with a certificate of these authorities', notEmpty)
     .addOption(reportOption())
-    .hook('preAction', (command) => {
-      const { release, node } = command.opts<Readonly<Record<string, unknown>>>();
-      if (release !== undefined && node === undefined)
-        command.error("error: option '--release <DIR>' needs '--node <NAME>'");
-    })
+    .hook('preAction', refuseReleaseWithoutNode)
     .action(run(async (options) => (await import('../watch/watch.ts')).watchCommand(options)));
+}
+
+function refuseReleaseWithoutNode(command: Command): void {
+  const { release, node } = command.opts<Readonly<Record<string, unknown>>>();
+  if (release !== undefined && node === undefined)
+    command.error("error: option '--release <DIR>' needs '--node <NAME>'");
 }
 
 const units = { ms: 1, s: 1_000, m: 60_000 } as const;

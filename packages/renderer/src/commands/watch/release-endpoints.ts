@@ -57,7 +57,7 @@ export class ReleaseEndpoints {
     const stamp = stampOf(`${dir}/${sumsFile}`);
     if (stamp === this.#stamp && this.#release !== undefined && !('code' in this.#release)) return false;
     const before = this.#release;
-    const found = read(dir, node);
+    const found = servicesOf(dir, node);
     this.#stamp = stamp;
     if ('code' in found) {
       // A release that is being replaced: the last one is rendered meanwhile.
@@ -176,7 +176,7 @@ function stampOf(path: string): string | undefined {
   return stats && [stats.dev, stats.ino, stats.size, stats.mtimeNs, stats.ctimeNs].join(' ');
 }
 
-function read(dir: string, node: string): ReleaseServices | Problem {
+function servicesOf(dir: string, node: string): ReleaseServices | Problem {
   try {
     return readReleaseServices(dir, node);
   } catch (error) {
