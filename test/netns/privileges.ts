@@ -17,9 +17,16 @@ function whyNot(): string {
 
 /** Skips a test where the kernel or the machine lacks one of the two variants of iptables; newer kernels are built without legacy tables. */
 export function needBackend(context: TestContext, backend: 'nft' | 'legacy'): void {
+  const reason = (lacks[backend] ??= whyNoBackend(backend));
+  if (reason !== '') context.skip(reason);
+}
+
+const lacks: Partial<Record<'nft' | 'legacy', string>> = {};
+
+function whyNoBackend(backend: 'nft' | 'legacy'): string {
   const list = `mount -t tmpfs tmpfs /run && iptables-${backend} -t nat -S && ip6tables-${backend} -t nat -S`;
   const { failed, stderr } = execaSync('unshare', ['--net', '--mount', 'sh', '-c', list], { reject: false });
-  if (failed) context.skip(`iptables-${backend} does not work here: ${stderr.trim()}`);
+  return failed ? `iptables-${backend} does not work here: ${stderr.trim()}` : '';
 }
 
 /** Skips tests that inject errors into system calls where strace cannot. */
