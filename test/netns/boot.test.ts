@@ -27,11 +27,10 @@ describe.each(plainPlanes)('after a boot, on $backend, mode $mode', ({ backend, 
 
   /** Removes every rule, as a reboot does. */
   const forget = async (): Promise<void> => {
-    await node.tool(['sh', '-c', 'nft delete table inet sluice 2>/dev/null || true']);
-    for (const table of ['nat', 'filter']) {
-      await node.tool([`iptables-${backend}`, '-t', table, '-F']);
-      await node.tool([`iptables-${backend}`, '-t', table, '-X']);
-    }
+    const flushes = ['nat', 'filter'].flatMap((table) =>
+      ['-F', '-X'].map((what) => `iptables-${backend} -t ${table} ${what}`),
+    );
+    await node.tool(['sh', '-ec', ['nft delete table inet sluice 2>/dev/null || true', ...flushes].join('\n')]);
   };
   const bundleOf = (services: SampleServices): ReadonlyMap<string, string> => sampleBundle({ services, mode });
   /** Mounts a tool over that of the system which refuses the rules, or elements, of one endpoint. */

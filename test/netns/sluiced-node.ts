@@ -179,15 +179,18 @@ export class SluicedNode {
 
   /** The rules of all tables and both families and the chains of Sluice and kube-proxy, without counters and dates. */
   async rules(backend: string): Promise<string> {
-    const save = async (name: string): Promise<string> => {
-      const text = await this.tool([name]);
-      return text
-        .split('\n')
-        .filter((line) => /^(-A|:KUBE|:SLU)/.test(line))
-        .map((line) => line.replace(/ \[\d+:\d+\]$/, ''))
-        .join('\n');
-    };
-    return `${await save(`iptables-${backend}-save`)}\n${await save(`ip6tables-${backend}-save`)}`;
+    const families = ['iptables', 'ip6tables'].map((name) => `${name}-${backend}-save`);
+    const text = await this.tool(['sh', '-c', families.join(` && echo '${border}' && `)]);
+    return text
+      .split(border)
+      .map((saved) =>
+        saved
+          .split('\n')
+          .filter((line) => /^(-A|:KUBE|:SLU)/.test(line))
+          .map((line) => line.replace(/ \[\d+:\d+\]$/, ''))
+          .join('\n'),
+      )
+      .join('\n');
   }
 
   /**
@@ -229,6 +232,8 @@ export class SluicedNode {
   }
 }
 
+/** Between the rules of two families. */
+const border = '# the other family';
 const listTable = 'nft -n list table inet sluice 2>/dev/null || true';
 
 function printFrontends(text: string): string {

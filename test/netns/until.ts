@@ -4,7 +4,7 @@ import { isInGuest } from '../in-guest.ts';
 /** The least number of looks: on a busy machine one may take as long as the whole time. */
 const looksMin = 5;
 
-/** Between two looks: in the guest their tools would take the processor from what they wait for. */
+/** The least time between two looks: in the guest their tools would take the processor from what they wait for. */
 const pauseMs = isInGuest ? 1_000 : 50;
 
 /** A guest is slow, and slower beside other tests. */
@@ -22,9 +22,11 @@ export async function until<T>(
 ): Promise<T> {
   const endMs = performance.now() + timeoutMs;
   for (let looks = 0; looks < looksMin || performance.now() < endMs; looks++) {
+    const startMs = performance.now();
     const seen = await look();
     if (seen) return seen;
-    await sleep(pauseMs);
+    // A look may start tools: half of a processor at most is theirs.
+    await sleep(Math.max(pauseMs, performance.now() - startMs));
   }
   throw new Error(`timed out after ${timeoutMs / 1000} s, waiting until ${what}`);
 }
