@@ -117,8 +117,9 @@ test('a failing command prints the error with its code', async () => {
   expect(await answered('rollback', '0', '--yes')).toEqual([2, error('NODE_STATE_INVALID')]);
   const daemon = node.start();
   await until('the daemon has applied', async () => (await node.sluiced('history')).stdout.includes('generation 1'));
-  expect(await answered('apply', rendered())).toEqual([3, error('NODE_LOCKED')]);
-  expect(await answered('cleanup')).toEqual([3, error('NODE_LOCKED')]);
+  // Each waits for the lock for a while.
+  const locked = [3, error('NODE_LOCKED')];
+  expect(await Promise.all([answered('apply', rendered()), answered('cleanup')])).toEqual([locked, locked]);
   await node.kill(daemon, 'SIGTERM');
 });
 
