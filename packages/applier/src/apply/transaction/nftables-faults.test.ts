@@ -108,8 +108,12 @@ async function run(
   return { didCrash, wrong: [...wrong, ...differences] };
 }
 
+/** Layouts are of mode iptables: without it a node has that of most nodes, as in `dataPlanes`. */
+const inLayout = (layout: Scene['layout']): readonly (typeof scenarios)[number][] =>
+  scenarios.filter(([name]) => layout === 'tree' || name.includes('mode iptables'));
+
 describe.each(['flat', 'tree'] as const)('in layout %s', (layout) => {
-  test.each(scenarios.map((scenario) => ({ name: scenario[0], scenario })))(
+  test.each(inLayout(layout).map((scenario) => ({ name: scenario[0], scenario })))(
     '$name, with a crash at each call',
     async ({ scenario }) => {
       const found: string[] = [];

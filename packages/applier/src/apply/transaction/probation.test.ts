@@ -248,12 +248,12 @@ describe.each(dataPlanes)('layout $layout, mode $mode', ({ layout, mode }) => {
     ).toBe('confirmed');
   });
 
-  test('takes 500 releases in a short time, as long as they pass', async () => {
+  test('takes more releases in a short time than the history has, as long as they pass', async () => {
     let now = 0;
     const at = { now: () => (now += 1), bootMs: () => now, sleep: async () => undefined };
     const { reconciler, journal } = await node.start({ releasesPerHour: 1 }, { clock: at });
     const kinds = new Set<string>();
-    for (let round = 0; round < 500; round++) {
+    for (let round = 0; round < limits.historyEntriesMax + 20; round++) {
       const more = round % 2 === 0 ? { 'shop/more': [2] } : {};
       const services = { 'shop/web': [1], ...more, [`shop/new-${round}`]: [1 + (round % 200)] };
       kinds.add((await reconciler.put(bundle(services), false)).kind);
