@@ -1,5 +1,3 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { reaches } from '@sluice/testing';
 import { defineConfig } from 'vitest/config';
 import { ProfileReporter } from './tools/profile-reporter.ts';
@@ -13,7 +11,7 @@ import {
   testFiles,
 } from './tools/selection.ts';
 import { SummaryReporter } from './tools/summary-reporter.ts';
-import { buildTestPrograms } from './tools/test-programs.ts';
+import { buildTestPrograms, runPrograms } from './tools/test-programs.ts';
 import { emulatedBooter, guestFiles, userModeBooter } from './test/vm/where.ts';
 
 const root = import.meta.dirname;
@@ -27,17 +25,19 @@ const filesOf = (project: ProjectName): readonly TestFile[] => {
 };
 const paths = (files: readonly TestFile[]): string[] => files.map(({ path }) => path);
 
-/** A test beside its source runs no program but by its own text; one in `test` has its helpers for that. */
-const runsPrograms = (path: string): boolean =>
-  path.startsWith('test/') || readFileSync(join(root, path), 'utf8').includes('programPath');
-if (projectNames.flatMap((name) => paths(filesOf(name))).some(runsPrograms))
+if (
+  runPrograms(
+    root,
+    projectNames.flatMap((name) => paths(filesOf(name))),
+  )
+)
   process.env['SLUICE_PROGRAMS'] ??= await buildTestPrograms(root);
 
 /**
- * Files wait for children, namespaces and guests, and three of those at once keep two processors at work, the longest first; a fourth only
- * makes what waits for a time wait longer. Those that measure time come behind all others, one at a time.
+ * Four files at once keep two processors at work: some wait for children, namespaces and guests, while unit tests compute in what they
+ * leave (`longest-first.ts`, `background.setup.ts`). Those that measure time come behind all others, one at a time.
  */
-const together = { sequence: { groupOrder: 0 }, maxWorkers: 3 } as const;
+const together = { sequence: { groupOrder: 0 }, maxWorkers: 4 } as const;
 const alone = { sequence: { groupOrder: 1 }, maxWorkers: 1, fileParallelism: false } as const;
 
 /** For what hangs; a machine that is busy is no fault. */
@@ -64,7 +64,7 @@ const projects = [
     name: 'unit',
     include: paths(filesOf('unit')),
     isolate: false,
-    setupFiles: ['packages/testing/src/properties.setup.ts'],
+    setupFiles: ['packages/testing/src/properties.setup.ts', 'tools/background.setup.ts'],
     testTimeout: hangMs,
     hookTimeout: hangMs,
     ...together,

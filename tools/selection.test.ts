@@ -1,7 +1,9 @@
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { emulatedBooter, guestFiles, userModeBooter } from '../test/vm/where.ts';
+import { inTwoQueues } from './longest-first.ts';
 import { ofThisLanding, readTags, selected, type TestFile, testFiles } from './selection.ts';
+import { runPrograms } from './test-programs.ts';
 
 const root = join(import.meta.dirname, '..');
 const fileOf = (path: string, tier: TestFile['tier']): TestFile => ({ path, tier, isAlone: false });
@@ -49,6 +51,27 @@ test('slow files have turns, those of tier all and fast ones do not', () => {
   });
   expect(slow).toEqual([['b', 'a']]);
   expect(run.map(({ path }) => path)).toEqual(['b', 'c', 'd']);
+});
+
+test('files that wait and files that compute take turns, the longest of each first', () => {
+  const seconds: Record<string, number> = { k10: 10, k600: 600, u4: 4, u20: 20 };
+  const order = inTwoQueues(
+    ['k10', 'k600', 'k?', 'u4', 'u?', 'u20'],
+    (file) => file.startsWith('k'),
+    (file) => seconds[file],
+  );
+  expect(order).toEqual(['k600', 'u20', 'k?', 'u4', 'k10', 'u?']);
+});
+
+test.each([
+  ['packages/netfilter/src/link/widen.test.ts', false],
+  ['test/words.test.ts', false],
+  ['test/cluster/cli.test.ts', true],
+  // By a module of theirs.
+  ['test/netns/boot.test.ts', true],
+  ['test/netns/early-endpoints.test.ts', true],
+])('whether %s needs the programs: %s', (path, expected) => {
+  expect(runPrograms(root, [path])).toBe(expected);
 });
 
 test('every project has files, and each file is in one project', () => {

@@ -38,7 +38,7 @@ const patterns: Readonly<Record<ProjectName, readonly string[]>> = {
 export const projectNames = Object.keys(patterns) as readonly ProjectName[];
 
 /** Files that take this long, as `seconds.json` says, have turns in tier test. */
-const slowSeconds = 60;
+export const slowSeconds = 60;
 
 /** Whether tier test runs the file at each second landing only; `./dev share` runs it, too, where what it guards was touched. */
 export const hasTurns = ({ path, tier }: TestFile, seconds: Readonly<Record<string, number>>): boolean =>

@@ -1,6 +1,6 @@
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { bundleProgram, programNames } from './bundle.ts';
 
 /**
@@ -19,4 +19,20 @@ export async function buildTestPrograms(root: string): Promise<string> {
     chmodSync(file, 0o755);
   }
   return folder;
+}
+
+/**
+ * Whether test files start the programs of `buildTestPrograms`, themselves or by a module of theirs.
+ * @param paths of test files, below the checkout
+ */
+export function runPrograms(root: string, paths: readonly string[]): boolean {
+  const seen = new Set<string>();
+  const starts = (path: string): boolean => {
+    if (seen.has(path)) return false;
+    seen.add(path);
+    const text = readFileSync(path, 'utf8');
+    const imported = [...text.matchAll(/\bfrom '(\.[^']+\.ts)'/g)].map(([, from = '']) => join(dirname(path), from));
+    return text.includes('programPath(') || imported.some(starts);
+  };
+  return paths.some((path) => starts(join(root, path)));
 }
