@@ -137,6 +137,16 @@ export function embeddedIn(text: string): readonly EmbeddedAddress[] {
   return address ? embeddedAddresses(address) : [];
 }
 
+/** An address, and those to which translators may send packets to it. */
+export const withEmbedded = (text: string): readonly string[] => [
+  text,
+  ...embeddedIn(text).map(({ embedded }) => embedded.text),
+];
+
+/** The text of an address up to its last number, `10.244.1.`: that of few neighbours, which answers cheaply what is no address of many. */
+export const neighbourhoodOf = (address: string): string =>
+  address.slice(0, Math.max(address.lastIndexOf('.'), address.lastIndexOf(':')) + 1);
+
 /** The IPv4 addresses that packets to an IPv6 address may be sent to; of several readings those that end the address, and are not zero. */
 function embeddedAddresses(address: Address): readonly EmbeddedAddress[] {
   const range = embeddingRanges.find(({ cidr }) => isInCidr(address, cidr));

@@ -1,5 +1,5 @@
 import { bundleLimits } from '@sluice/bundle';
-import { differing, type Layered } from '@sluice/netfilter';
+import { compareText, differing, type Layered } from '@sluice/netfilter';
 import { sizeProblems, slotProblems } from '../assemble-limits.ts';
 import { nodesByName } from '../compile/service-files.ts';
 import type { SluiceConfig } from '../model/config.ts';
@@ -14,7 +14,8 @@ import { serviceTooLarge } from '../normalise/service-size.ts';
 import { type ServiceCandidate, viewOf } from '../normalise/views.ts';
 import { compilesSingly, serviceCompiler } from '../planes.ts';
 import type { RenderBasis } from '../quarantine/with-quarantine.ts';
-import { readSliceOnce } from '../read/read.ts';
+import { readServiceOnce, readSliceOnce } from '../read/read.ts';
+import type { ReadService } from '../read/read-service.ts';
 import type { ReadSlice } from '../read/slice.ts';
 import { fleetOf } from '../select/guards.ts';
 import { behavioursOf, servicesOf } from '../versions/behaviour.ts';
@@ -92,25 +93,30 @@ interface LiveIndex {
 }
 
 /**
- * Renders the Services whose EndpointSlices changed. Everything else stays as it is, because a file depends on its Service and the basis
- * only, and the basis on no endpoint as long as there are Nodes.
+ * Renders the Services that changed, or whose EndpointSlices did. Everything else stays as it is, because a file depends on its Service and
+ * the basis only, and the basis on Services only by the labels that their weights name, as long as there are Nodes.
  * @param memo of the last render
  * @returns undefined where everything must be rendered: another object changed, mode ipvs sizes sets by all Services, endpoints name the
- * nodes, or the result would have a problem
+ * nodes, a Service may have an effect on others, or the result would have a problem
  */
 export function renderChangedServices(
   last: LastRender,
   objects: ReadonlyMap<string, KubeObject>,
   memo: Memo,
 ): LastRender | undefined {
-  const difference = changedSlices(changedObjects(last.objects, objects), memo);
+  const difference = readDifference(changedObjects(last.objects, objects), memo);
   if (difference === undefined || memo.names !== last.names || !rendersSingly(last.basis, last.basis.config))
     return undefined;
+  const { slices, services } = difference;
+  if (weightLabels(services.removed) !== weightLabels(services.added)) return undefined;
   const index = last.index ?? indexOf(last, memo);
   if (!index?.cluster.hasNodes) return undefined;
-  const keys = new Set([...difference.removed, ...difference.added].map(({ service }) => service));
+  const keys = new Set([
+    ...[...slices.removed, ...slices.added].map(({ service }) => service),
+    ...[...services.removed, ...services.added].map(({ key }) => key),
+  ]);
   const before = renderServices(keys, index.cluster, last.basis, memo);
-  if (!index.cluster.replaceSlices(difference)) return undefined;
+  if (!index.cluster.replaceSlices(slices) || !index.cluster.replaceServices(services, memo)) return undefined;
   if ([...keys].some((key) => isTooLarge(key, index.cluster))) return undefined;
   const after = renderServices(keys, index.cluster, last.basis, memo);
   // What this part makes of the last objects is what they were rendered to: the part misses nothing.
@@ -133,20 +139,42 @@ function changedObjects(
   return { removed: of(before), added: of(after) };
 }
 
-/** The changed EndpointSlices; undefined where another object changed, or a slice is invalid or has no Service. */
-function changedSlices(
-  { removed, added }: ListDifference<KubeObject>,
-  memo: Memo,
-): ListDifference<ReadSlice> | undefined {
-  const slices = (objects: readonly KubeObject[]): readonly ReadSlice[] =>
-    objects.flatMap((object) => {
-      const slice = object.kind === 'EndpointSlice' ? readSliceOnce(object, memo) : undefined;
-      return slice === undefined || slice.service === '' ? [] : [slice];
-    });
-  const difference = { removed: slices(removed), added: slices(added) };
-  const isWhole = difference.removed.length === removed.length && difference.added.length === added.length;
-  return isWhole ? difference : undefined;
+interface ClusterDifference {
+  readonly slices: ListDifference<ReadSlice>;
+  readonly services: ListDifference<ReadService>;
 }
+
+/** The changed EndpointSlices and Services; undefined where another object changed, one is invalid, or a slice has no Service. */
+function readDifference({ removed, added }: ListDifference<KubeObject>, memo: Memo): ClusterDifference | undefined {
+  const [before, after] = [readParts(removed, memo), readParts(added, memo)];
+  return (
+    before &&
+    after && {
+      slices: { removed: before.slices, added: after.slices },
+      services: { removed: before.services, added: after.services },
+    }
+  );
+}
+
+function readParts(
+  objects: readonly KubeObject[],
+  memo: Memo,
+): { readonly slices: readonly ReadSlice[]; readonly services: readonly ReadService[] } | undefined {
+  const slices: ReadSlice[] = [];
+  const services: ReadService[] = [];
+  for (const object of objects) {
+    const service = object.kind === 'Service' ? readServiceOnce(object, memo) : undefined;
+    const slice = object.kind === 'EndpointSlice' ? readSliceOnce(object, memo) : undefined;
+    if (service) services.push(service);
+    else if (slice && slice.service !== '') slices.push(slice);
+    else return undefined;
+  }
+  return { slices, services };
+}
+
+/** The labels of nodes that weights name, as one text. */
+const weightLabels = (services: readonly ReadService[]): string =>
+  [...new Set(services.flatMap(({ weights }) => weights.map(({ label }) => label)))].toSorted(compareText).join();
 
 function indexOf({ objects, files }: LastRender, memo: Memo): LiveIndex | undefined {
   const cluster = ClusterIndex.of(objects.values(), memo);
@@ -171,7 +199,7 @@ function hasProblem(
     .flat()
     .some(({ ports }) =>
       ports.some(({ families }) =>
-        Object.values(families).some(({ endpoints }) => endpoints.some(({ address }) => cluster.isClusterIP(address))),
+        Object.values(families).some(({ endpoints }) => endpoints.some(({ address }) => cluster.hasClusterIP(address))),
       ),
     );
   return (

@@ -1,3 +1,4 @@
+import { neighbourhoodOf, withEmbedded } from '@sluice/netfilter';
 import type { Allocation } from '../allocate/allocation.ts';
 import type { KubeObject } from '../model/kube.ts';
 import type { Memo } from '../model/memo.ts';
@@ -28,8 +29,10 @@ export class ClusterIndex {
   readonly #keys = new Set<string>();
   /** Whether there is a Node: otherwise nodes are those that endpoints name. */
   hasNodes = false;
-  /** ClusterIPs of Services with rules: no endpoint may have one. */
-  readonly #clusterIPs = new Set<string>();
+  /** The Service with rules of each address and node port; `shared`: of several, now or before. */
+  readonly #owners = new Map<string | number, string>();
+  /** Of endpoints, also of those that left: `10.244.1.`. */
+  readonly #neighbourhoods = new Set<string>();
 
   private constructor() {}
 
@@ -54,8 +57,13 @@ export class ClusterIndex {
     return [...(this.#slices.get(key)?.values() ?? [])];
   }
 
-  isClusterIP(address: string): boolean {
-    return this.#clusterIPs.has(address);
+  /** Whether a Service with rules has a ClusterIP to which packets to an address lead: no endpoint may have it. */
+  hasClusterIP(address: string): boolean {
+    return withEmbedded(address).some((one) => {
+      const owner = this.#owners.get(one);
+      const owners = owner === shared ? [...this.#services.values()] : [this.#services.get(owner ?? '')];
+      return owners.some((found) => found?.numbers.clusterIPs.includes(one));
+    });
   }
 
   /**
@@ -63,8 +71,33 @@ export class ClusterIndex {
    * @returns false where two have one key: then the index must not be used any more
    */
   replaceSlices({ removed, added }: ListDifference<ReadSlice>): boolean {
-    for (const slice of removed) this.#slices.get(slice.service)?.delete(keyOf(slice));
+    for (const slice of removed) {
+      const ofService = this.#slices.get(slice.service);
+      ofService?.delete(keyOf(slice));
+      if (ofService?.size === 0) this.#slices.delete(slice.service);
+    }
     return added.every((slice) => this.#addSlice(slice));
+  }
+
+  /**
+   * Replaces Services. To be called when their slices are replaced.
+   * @returns false where one may have an effect on others: it has a key, an address or a node port of another one, or a new ClusterIP near
+   * an endpoint. Then the index must not be used any more
+   */
+  replaceServices({ removed, added }: ListDifference<ReadService>, memo: Memo): boolean {
+    const known = new Set(removed.flatMap((service) => numbersOf(service, memo).clusterIPs));
+    for (const { key } of removed) this.#removeService(key);
+    return added.every((service) => {
+      if (!this.#addService(service, memo)) return false;
+      const own = this.#services.get(service.key);
+      return (
+        own === undefined ||
+        (claimsOf(own).every((claim) => this.#owners.get(claim) === service.key) &&
+          own.numbers.clusterIPs.every(
+            (address) => known.has(address) || !this.#neighbourhoods.has(neighbourhoodOf(address)),
+          ))
+      );
+    });
   }
 
   /** @returns false where the object is invalid, or another one has its key */
@@ -80,10 +113,19 @@ export class ClusterIndex {
     if (service === undefined || this.#keys.has(service.key)) return false;
     this.#keys.add(service.key);
     if (!hasRules(service)) return true;
-    const numbers = numbersOf(service, memo);
-    this.#services.set(service.key, { service, numbers });
-    for (const address of numbers.clusterIPs) this.#clusterIPs.add(address);
+    const own = { service, numbers: numbersOf(service, memo) };
+    this.#services.set(service.key, own);
+    for (const claim of claimsOf(own))
+      this.#owners.set(claim, (this.#owners.get(claim) ?? service.key) === service.key ? service.key : shared);
     return true;
+  }
+
+  #removeService(key: string): void {
+    const own = this.#services.get(key);
+    this.#services.delete(key);
+    this.#keys.delete(key);
+    // What was shared stays so: the next Service there is rendered with all others.
+    for (const claim of own ? claimsOf(own) : []) if (this.#owners.get(claim) === key) this.#owners.delete(claim);
   }
 
   #addSlice(slice: ReadSlice | undefined): boolean {
@@ -93,9 +135,24 @@ export class ClusterIndex {
     const key = keyOf(slice);
     if (ofService.has(key)) return false;
     ofService.set(key, slice);
+    for (const { endpoints } of slice.parts)
+      for (const { address } of endpoints)
+        for (const one of withEmbedded(address)) this.#neighbourhoods.add(neighbourhoodOf(one));
     return true;
   }
 }
+
+/** No key of a Service. */
+const shared = '*';
+
+/** The addresses and node ports that no other Service should have. */
+const claimsOf = ({ service, numbers }: IndexedService): readonly (string | number)[] => [
+  ...numbers.clusterIPs,
+  ...service.externalIPs,
+  ...service.ingress.map(({ address }) => address),
+  ...Object.values(numbers.nodePorts),
+  ...(numbers.healthCheckNodePort === undefined ? [] : [numbers.healthCheckNodePort]),
+];
 
 function keyOf({ kind, key }: ReadSlice): string {
   return `${kind} ${key}`;

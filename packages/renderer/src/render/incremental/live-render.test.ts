@@ -42,10 +42,11 @@ const nodeName = fc.constantFrom('node-a', 'node-b', 'node-c', undefined);
 
 const someEndpoint = fc
   .record({
-    // The last address is a ClusterIP.
+    // The last address is a ClusterIP, or leads to one by NAT64.
     address: fc.tuple(
       host,
       fc.integer({ min: 1, max: 40 }).map((n) => n === 40),
+      fc.constantFrom('fd00:96::', '64:ff9b::a60:'),
     ),
     nodeName,
     zone: fc.option(zone, { nil: undefined }),
@@ -55,9 +56,9 @@ const someEndpoint = fc
     forNodes: fc.subarray(['node-a', 'node-b']),
   })
   .map((one) => (family: 'IPv4' | 'IPv6') => {
-    const [last, isClusterIP] = one.address;
+    const [last, isClusterIP, ofClusterIPs] = one.address;
     const prefix =
-      family === 'IPv4' ? (isClusterIP ? '10.96.0.' : '10.244.1.') : isClusterIP ? 'fd00:96::' : 'fd00:1::';
+      family === 'IPv4' ? (isClusterIP ? '10.96.0.' : '10.244.1.') : isClusterIP ? ofClusterIPs : 'fd00:1::';
     const hints: Changes = {
       ...(one.forZones.length > 0 && { forZones: one.forZones.map((text) => ({ name: text })) }),
       ...(one.forNodes.length > 0 && { forNodes: one.forNodes.map((text) => ({ name: text })) }),
@@ -110,6 +111,7 @@ const someService = fc.record({
   internal: fc.constantFrom('Cluster', 'Local'),
   external: fc.constantFrom('Cluster', 'Local'),
   type: fc.constantFrom('ClusterIP', 'NodePort'),
+  weights: fc.oneof({ weight: 9, arbitrary: fc.constant('') }, { weight: 1, arbitrary: fc.constantFrom('a', 'b') }),
 });
 
 function serviceOf(one: ValueOf<typeof someService>): KubeObject {
@@ -118,7 +120,7 @@ function serviceOf(one: ValueOf<typeof someService>): KubeObject {
     { name: 'http', port: 80, ...(one.type === 'NodePort' && { nodePort: 30_000 + one.host }) },
     { name: 'dns', port: 53, protocol: 'UDP', ...(one.type === 'NodePort' && { nodePort: 31_000 + one.host }) },
   ];
-  return service(one.key, {
+  const spec = {
     clusterIP: one.headless ? 'None' : addresses[0],
     clusterIPs: one.headless ? ['None'] : addresses,
     ipFamilies: one.families,
@@ -127,32 +129,39 @@ function serviceOf(one: ValueOf<typeof someService>): KubeObject {
     internalTrafficPolicy: one.internal,
     ...(one.type === 'NodePort' && !one.headless && { externalTrafficPolicy: one.external }),
     ...(one.host === 3 && { externalIPs: ['198.51.100.7'] }),
-  });
+  };
+  // The label of a weight is a value of nodes that others depend on.
+  const weights = { 'sluice.dev/weights': `topology.kubernetes.io/zone=${one.weights}:3` };
+  return service(one.key, spec, one.weights === '' ? {} : { annotations: weights });
 }
 
-/** One thing that happens to a cluster: an object is now like that, or gone. Most are EndpointSlices. */
-const event = fc.record({
-  isGone: fc.integer({ min: 0, max: 5 }).map((n) => n === 0),
-  object: fc.oneof(
-    { weight: 10, arbitrary: someSlice.map(sliceOf) },
-    { weight: 2, arbitrary: someService.map(serviceOf) },
-    {
-      weight: 1,
-      arbitrary: fc
-        .record({ key: fc.constantFrom('node-a', 'node-b'), zone })
-        .map((one) => node(one.key, {}, { 'topology.kubernetes.io/zone': one.zone })),
-    },
-    { weight: 1, arbitrary: fc.record({ key: name, nodeName }).map((one) => endpointsOf(one.key, one.nodeName)) },
-  ),
-});
-const history = fc.array(fc.array(event, { minLength: 1, maxLength: 3 }), { maxLength: 10 });
+/** One thing that happens to a cluster: an object is now like that, or gone. */
+const eventOf = (services: number) =>
+  fc.record({
+    isGone: fc.integer({ min: 0, max: 5 }).map((n) => n === 0),
+    object: fc.oneof(
+      { weight: 10, arbitrary: someSlice.map(sliceOf) },
+      { weight: services, arbitrary: someService.map(serviceOf) },
+      {
+        weight: 1,
+        arbitrary: fc
+          .record({ key: fc.constantFrom('node-a', 'node-b'), zone })
+          .map((one) => node(one.key, {}, { 'topology.kubernetes.io/zone': one.zone })),
+      },
+      { weight: 1, arbitrary: fc.record({ key: name, nodeName }).map((one) => endpointsOf(one.key, one.nodeName)) },
+    ),
+  });
+/** @param services the weight of Services, of which some are quarantined, beside 10 for EndpointSlices */
+const historyOf = (services: number) =>
+  fc.array(fc.array(eventOf(services), { minLength: 1, maxLength: 3 }), { maxLength: 10 });
+const history = historyOf(2);
 
 function endpointsOf(key: string, on: string | undefined): KubeObject {
   return endpoints(key, { addresses: [{ ip: '10.244.1.9', ...(on !== undefined && { nodeName: on }) }] });
 }
 
 type ValueOf<A> = A extends fc.Arbitrary<infer T> ? T : never;
-type Event = ValueOf<typeof event>;
+type Event = ValueOf<ReturnType<typeof eventOf>>;
 
 /** The objects of a cluster, in the order of a feed. */
 class Cluster {
@@ -202,12 +211,12 @@ function renderAgain(objects: readonly KubeObject[], of: SluiceConfig, last: Rea
 }
 
 test.each(modes)(
-  'renders changes of endpoints to the same bytes as everything again, over random histories (mode %s)',
+  'renders changes of Services and endpoints to the same bytes as everything again, over random histories (mode %s)',
   (mode) => {
     const of = configOf(mode);
-    let [parts, all] = [0, 0];
+    let [parts, all, services] = [0, 0, 0];
     fc.assert(
-      fc.property(history, fc.boolean(), (steps, hasNodes) => {
+      fc.property(historyOf(6), fc.boolean(), (steps, hasNodes) => {
         const cluster = new Cluster(hasNodes ? start : start.slice(2));
         const live = new LiveRender(of);
         let last: ReadonlyMap<string, string> = new Map();
@@ -218,6 +227,7 @@ test.each(modes)(
           expect({ ...rendered, files: new Map(rendered.files) }).toEqual({ ...rest, files });
           last = files.size > 0 ? files : last;
           parts += Number(isPart);
+          services += Number(isPart && events.some(({ object }) => object.kind === 'Service'));
           all += 1;
         }
       }),
@@ -227,6 +237,7 @@ test.each(modes)(
     const [least, most] = mode === 'ipvs' ? [0, 0] : [0.15, 1];
     expect(parts / all).toBeGreaterThanOrEqual(least);
     expect(parts / all).toBeLessThanOrEqual(most);
+    expect(services / all).toBeGreaterThanOrEqual(least / 3);
   },
 );
 

@@ -15,13 +15,13 @@ export interface LiveRendered {
   /** `SLICE_WITHOUT_SERVICE`: ignored objects. */
   readonly ignored: readonly Problem[];
   readonly quarantine: readonly Quarantined[];
-  /** Whether only Services with changed endpoints were rendered. */
+  /** Whether only Services that changed, or whose endpoints did, were rendered. */
   readonly isPart: boolean;
 }
 
 /**
- * Renders a cluster repeatedly. Where only EndpointSlices of Services changed, only these Services are rendered; every other change, and
- * one with an effect beyond its Service, renders everything. The files are the same.
+ * Renders a cluster repeatedly. Where only Services and their EndpointSlices changed, only these Services are rendered; every other change,
+ * and one with an effect beyond its Service, renders everything. The files are the same.
  */
 export class LiveRender {
   readonly #config: SluiceConfig;
