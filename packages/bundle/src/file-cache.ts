@@ -1,4 +1,4 @@
-import { addAll, type BundleTool, perObject, type Problem } from '@sluice/netfilter';
+import { addAll, type BundleTool, commonEnds, perObject, type Problem } from '@sluice/netfilter';
 import { type BundleFiles, changedFiles, sourceOf, type TextSource } from './source.ts';
 
 /** A value, or all problems that keep it from being made. */
@@ -52,6 +52,23 @@ interface LastAll<Resolved> extends ResolvedAll<Resolved> {
   readonly scope: string;
 }
 
+/** What is known of the files of a list, in the places that they have in another one. `added`: the files whose places are left open. */
+function inPlaces<Resolved>(
+  { paths: before, files, lines }: LastAll<Resolved>,
+  paths: readonly string[],
+): { readonly files: Resolved[]; readonly lines: string[]; readonly added: readonly string[] } {
+  if (before === paths) return { files: [...files], lines: [...lines], added: [] };
+  const { head, tail } = commonEnds(before, paths);
+  const places = placesOf(before);
+  const middle = paths.slice(head, paths.length - tail);
+  const moved = <T>(list: readonly T[]): T[] => [
+    ...list.slice(0, head),
+    ...middle.map((path) => list[places.get(path) ?? -1] as T),
+    ...list.slice(list.length - tail),
+  ];
+  return { files: moved(files), lines: moved(lines), added: middle.filter((path) => !places.has(path)) };
+}
+
 const placesOf = perObject((paths: readonly string[]) => new Map(paths.map((path, at) => [path, at])));
 
 /** Caches resolved files of one format by path and text: an unchanged one costs a look-up, or nothing for the node that was resolved last. */
@@ -69,29 +86,29 @@ export class FileCache<File extends object, Resolved extends object, Scope exten
     return this.#files.size;
   }
 
-  /** Forgets files that the bundle no longer has: over months a daemon sees Services of ever new names. */
-  keep(files: BundleFiles): void {
-    for (const path of this.#files.keys()) if (!files.has(path)) this.#files.delete(path);
+  /** Forgets a file that the bundle no longer has. */
+  forget(path: string): void {
+    this.#files.delete(path);
   }
 
   /**
    * Resolves the files of one tool; of those that were resolved last for the same node, only what changed.
-   * @param paths in the order of loading: the same list as before if no file was added or removed
+   * @param paths in the order of loading, each once: the same list as before if no file was added or removed
    * @param scope one object for a node, which keeps its keys
    */
   resolveAll(tool: BundleTool, of: BundleFiles, paths: readonly string[], scope: Scope): ResolvedAll<Resolved> {
     const last = this.#last.get(tool);
     const key = this.#format.keysOf(scope).own;
-    const known = last?.paths === paths && last.scope === key ? last : undefined;
+    const known = last?.scope === key ? last : undefined;
     const places = placesOf(paths);
-    const changed = known ? changedFiles(known.of, of).filter((path) => places.has(path)) : paths;
-    if (known && changed.length === 0) {
+    const { files, lines, added } = known ? inPlaces(known, paths) : { files: [], lines: [], added: paths };
+    const changed = known ? changedFiles(known.of, of).filter((path) => places.has(path)) : [];
+    if (known?.paths === paths && changed.length === 0) {
       this.#last.set(tool, { ...known, of });
       return known;
     }
-    const [files, lines] = [[...(known?.files ?? [])], [...(known?.lines ?? [])]];
     const problems: Problem[] = [];
-    for (const path of changed) {
+    for (const path of new Set([...added, ...changed])) {
       const made = this.#resolve(path, sourceOf(of, path) as TextSource, scope);
       const at = places.get(path) as number;
       if ('value' in made) [files[at], lines[at]] = [made.value.file, made.value.line];

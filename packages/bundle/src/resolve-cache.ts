@@ -9,6 +9,7 @@ import {
   readProfile,
 } from './documents.ts';
 import { FileCache } from './file-cache.ts';
+import { placeIn } from './place-in.ts';
 import { profileOn } from './resolve.ts';
 import { ruleFileFormat } from './rule-files.ts';
 import { type BundleFiles, changedFiles } from './source.ts';
@@ -52,18 +53,17 @@ export class ResolveCache {
   /** `ruleFiles`, cached until a file of this tool is added or removed. */
   paths(files: BundleFiles, profile: string, tool: BundleTool): readonly string[] {
     const last = this.#orders.get(tool);
+    const changed = last?.profile === profile ? changedFiles(last.files, files) : undefined;
     const isAddedOrRemoved = (path: string): boolean =>
       isRuleFile(path, profile, tool) && last?.files.has(path) !== files.has(path);
-    const isSame = last?.profile === profile && !changedFiles(last.files, files).some(isAddedOrRemoved);
-    const paths = isSame ? last.paths : ruleFiles(files, profile, tool);
-    if (last && !isSame && last.files !== files) this.#keep(files);
+    const differing = changed?.filter(isAddedOrRemoved);
+    const paths =
+      last && differing ? withChanged(last.paths, differing, files, profile, tool) : ruleFiles(files, profile, tool);
+    // Over months a daemon sees Services of ever new names.
+    for (const path of differing ?? last?.paths ?? [])
+      if (!files.has(path)) for (const cache of [this.rules, this.virtual]) cache.forget(path);
     this.#orders.set(tool, { files, profile, paths });
     return paths;
-  }
-
-  #keep(files: BundleFiles): void {
-    this.rules.keep(files);
-    this.virtual.keep(files);
   }
 
   /** The number of cached files. */
@@ -94,15 +94,52 @@ export function ruleFiles(files: BundleFiles, profile: string, tool: BundleTool)
 }
 
 function sortRuleFiles(files: BundleFiles, profile: string, tool: BundleTool): readonly string[] {
-  const prefix = `profiles/${profile}/services/`;
-  const ending = `.${tool}`;
-  const services: { readonly path: string; readonly name: string }[] = [];
-  for (const path of files.keys()) {
-    // Without the ending, so that `a/b` sorts before `a/b-c`: `.` sorts after `-`.
-    if (path.startsWith(prefix) && path.endsWith(ending)) services.push({ path, name: path.slice(0, -ending.length) });
+  const services = [...files.keys()].filter((path) => isServiceFile(path, profile, tool));
+  const nameOf = withoutEnding(tool);
+  const named = services.map((path) => ({ path, name: nameOf(path) })).toSorted((a, b) => compareText(a.name, b.name));
+  return betweenBase(
+    named.map(({ path }) => path),
+    files,
+    profile,
+    tool,
+  );
+}
+
+/** The same from the list before. @param changed the files of the profile and tool that were added or removed */
+function withChanged(
+  before: readonly string[],
+  changed: readonly string[],
+  files: BundleFiles,
+  profile: string,
+  tool: BundleTool,
+): readonly string[] {
+  if (changed.length === 0) return before;
+  const services = before.filter((path) => isServiceFile(path, profile, tool));
+  for (const path of changed) {
+    if (!isServiceFile(path, profile, tool)) continue;
+    const at = placeIn(services, path, withoutEnding(tool));
+    if (files.has(path)) services.splice(at, 0, path);
+    else services.splice(at, 1);
   }
-  services.sort((a, b) => compareText(a.name, b.name));
+  return betweenBase(services, files, profile, tool);
+}
+
+const isServiceFile = (path: string, profile: string, tool: BundleTool): boolean =>
+  path.startsWith(`profiles/${profile}/services/`) && path.endsWith(`.${tool}`);
+
+/** A path without its ending, so that `a/b` sorts before `a/b-c`: `.` sorts after `-`. */
+const withoutEnding =
+  (tool: BundleTool) =>
+  (path: string): string =>
+    path.slice(0, -tool.length - 1);
+
+function betweenBase(
+  services: readonly string[],
+  files: BundleFiles,
+  profile: string,
+  tool: BundleTool,
+): readonly string[] {
   const base = (where: 'first' | 'last'): readonly string[] =>
     [baseFile(profile, where, tool)].filter((path) => files.has(path));
-  return [...base('first'), ...services.map(({ path }) => path), ...base('last')];
+  return [...base('first'), ...services, ...base('last')];
 }

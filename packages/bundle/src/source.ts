@@ -1,4 +1,4 @@
-import { differing, Layered } from '@sluice/netfilter';
+import { compareText, differing, Layered } from '@sluice/netfilter';
 
 /** A file's text, which may be unpacked at each access. */
 export interface TextSource {
@@ -16,11 +16,11 @@ interface SourcedFiles extends ReadonlyMap<string, string> {
 /** The files of a bundle, or those that one node needs: path → text. */
 export type BundleFiles = ReadonlyMap<string, string> & Partial<Pick<SourcedFiles, 'sources'>>;
 
-/** Files by their sources. */
+/** Files by their sources, in the order of their paths. */
 export class SourceFiles implements SourcedFiles {
   readonly sources: ReadonlyMap<string, TextSource>;
 
-  /** @param sources in the order of their paths; must not change afterwards */
+  /** @param sources must not change afterwards */
   constructor(sources: ReadonlyMap<string, TextSource>) {
     this.sources = sources;
   }
@@ -37,16 +37,16 @@ export class SourceFiles implements SourcedFiles {
     return this.sources.has(path);
   }
 
-  keys(): MapIterator<string> {
-    return this.sources.keys();
+  *keys(): MapIterator<string> {
+    yield* [...this.sources.keys()].toSorted(compareText);
   }
 
   *entries(): MapIterator<[string, string]> {
-    for (const [path, source] of this.sources) yield [path, source.text];
+    for (const path of this.keys()) yield [path, this.get(path) ?? ''];
   }
 
   *values(): MapIterator<string> {
-    for (const source of this.sources.values()) yield source.text;
+    for (const [, text] of this.entries()) yield text;
   }
 
   [Symbol.iterator](): MapIterator<[string, string]> {

@@ -1,6 +1,7 @@
 import { compareText } from '@sluice/netfilter';
 import { fileDigest } from './seal.ts';
 import { TextsDigest } from './texts-digest.ts';
+import { placeIn } from '../place-in.ts';
 import { isOutsideTree } from '../tree.ts';
 
 const lineOf = (path: string, text: string): string => `${fileDigest(text)}  ${path}\n`;
@@ -26,7 +27,7 @@ export class RunningSeal {
     const [paths, lines] = [[...this.#paths], [...this.#lines]];
     for (const [path, text] of changes) {
       if (isOutsideTree(path)) continue;
-      const at = placeOf(path, paths);
+      const at = placeIn(paths, path);
       const isKnown = paths[at] === path;
       if (text !== undefined && isKnown) lines[at] = lineOf(path, text);
       else if (text !== undefined) {
@@ -44,15 +45,4 @@ export class RunningSeal {
   get text(): string {
     return `sha256:${this.#digest.of(this.#lines)}\n`;
   }
-}
-
-/** The first position whose path is not before this one. */
-function placeOf(path: string, sorted: readonly string[]): number {
-  let [low, high] = [0, sorted.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (compareText(sorted[middle] ?? '', path) < 0) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

@@ -1,3 +1,4 @@
+import { commonEnds } from '../common-ends.ts';
 import type { ResolvedVirtualFile } from './line.ts';
 
 /** A file of a node before and after a change; left out where it was added or removed. */
@@ -15,7 +16,9 @@ export function differingFiles(
   before: readonly ResolvedVirtualFile[],
   after: readonly ResolvedVirtualFile[],
 ): readonly DifferingFile[] {
-  const [gone, added] = middlesOf(before, after);
+  const { head, tail } = commonEnds(before, after);
+  const middle = (files: typeof before): typeof before => files.slice(head, files.length - tail);
+  const [gone, added] = [middle(before), middle(after)];
   const old = new Map(gone.map((file) => [file.path, file]));
   const found: DifferingFile[] = [];
   for (const file of added) {
@@ -25,14 +28,4 @@ export function differingFiles(
   }
   for (const file of old.values()) found.push({ path: file.path, before: file });
   return found;
-}
-
-/** What is left of two lists without the values that both begin and end with. */
-function middlesOf<T>(before: readonly T[], after: readonly T[]): readonly [readonly T[], readonly T[]] {
-  const least = Math.min(before.length, after.length);
-  let head = 0;
-  while (head < least && before[head] === after[head]) head += 1;
-  let tail = 0;
-  while (tail < least - head && before[before.length - 1 - tail] === after[after.length - 1 - tail]) tail += 1;
-  return [before.slice(head, before.length - tail), after.slice(head, after.length - tail)];
 }

@@ -130,7 +130,7 @@ export function placeUnits(
 }
 
 /** Base chains must be declared where rules name them, and only once. */
-function declarationProblems(table: TableName, family: Family, units: readonly TableUnit[]): readonly Problem[] {
+export function declarationProblems(table: TableName, family: Family, units: readonly TableUnit[]): readonly Problem[] {
   const declared = new Set<string>();
   const problems: Problem[] = [];
   const refuse = (chain: string, why: string): void => {
@@ -156,9 +156,7 @@ function linkTable(
   { family, provideKubeChains = false, inPlace }: TreeOptions & Pick<LinkScope, 'inPlace'>,
   problems: Problem[],
 ): TableParts {
-  const rules = new Map<string, LinkedRule[]>();
-  for (const chain of units.flatMap(({ bases }) => bases.filter((name) => isBase(table, name)))) rules.set(chain, []);
-  for (const { base } of units) for (const rule of base) rules.get(rule.chain)?.push(rule);
+  const rules = rulesOfBases(table, units);
   const entries = new Map<string, string>();
   let dispatched: TableParts['dispatched'] = new Map();
   try {
@@ -173,6 +171,14 @@ function linkTable(
   const baseChains = baseChainsOf(table, bodies, provideKubeChains, inPlace ? family : undefined);
   const program = { chains: namer.chains, entries, baseChains, jumps: treeJumps(table, baseChains) };
   return { program, dispatched };
+}
+
+/** The rules of each declared base chain, in the order of the files. */
+export function rulesOfBases(table: TableName, units: readonly TableUnit[]): ReadonlyMap<string, LinkedRule[]> {
+  const rules = new Map<string, LinkedRule[]>();
+  for (const { bases } of units) for (const chain of bases) if (isBase(table, chain)) rules.set(chain, []);
+  for (const { base } of units) for (const rule of base) rules.get(rule.chain)?.push(rule);
+  return rules;
 }
 
 const isBase = (table: TableName, name: string): boolean =>

@@ -29,7 +29,7 @@ export class TreeLinker {
 
   /**
    * Makes the program from the last one.
-   * @returns undefined when that is impossible: other files, rules of another shape, or no program yet
+   * @returns undefined when that is impossible: other base rules, many other files, or no program yet
    */
   relink(files: readonly (readonly ResolvedSection[])[], options: TreeOptions): FamilyProgram | undefined {
     const before = this.#last;

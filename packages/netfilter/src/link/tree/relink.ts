@@ -1,17 +1,19 @@
 import type { FileSections } from '../section.ts';
+import { commonEnds } from '../../common-ends.ts';
 import type { TableName } from '../../family.ts';
 import { differing, Layered } from '../../layered.ts';
 import { type FamilyProgram, tableNames, type TableProgram } from '../program.ts';
-import { type Dispatch, dispatchedChains, redispatch } from './dispatch.ts';
+import { type Dispatch, dispatch, dispatchedChains, redispatch } from './dispatch.ts';
 import { settledEntries } from './entries.ts';
 import { entryChains, baseChainNames, baseChainName } from './base-chains.ts';
 import type { Swap } from './grow.ts';
 import { matchesMark } from './in-place.ts';
 import { limitProblems } from './limits.ts';
-import { dispatchAll, namersOf, placeUnits, type TreeOptions } from './link.ts';
+import { declarationProblems, dispatchAll, placeUnits, rulesOfBases, type TreeOptions } from './link.ts';
 import { sectionsDependOnHost, type TreeMemory } from './memory.ts';
 import { naturalName, NamesExhausted, sameLines, type ChainNamer, stemOf, renamedOf } from './names.ts';
 import type { TreeChain, LinkedRule, TableUnit, FileUnits } from './program.ts';
+import { noUnits } from './unit.ts';
 
 /** A linked family, with the parts for making the next program from it. */
 export interface LinkState {
@@ -32,7 +34,7 @@ export interface TableState {
   readonly inner: ReadonlySet<string>;
 }
 
-/** A changed file. */
+/** A changed file; of one that was added or removed `noUnits` on one side. */
 interface Replaced {
   readonly old: FileUnits;
   readonly relinked: FileUnits;
@@ -42,9 +44,10 @@ interface Replaced {
 const replacedMax = 256;
 
 /**
- * Makes a program from the last one, where some files changed and kept their shape: the same rules jump to the file's chains under the
- * same addresses and ports. So the trees keep their form, and only the paths to those chains are made again.
- * @returns undefined where anything else changed, or where a chain would get another name for a reason other than its rules
+ * Makes a program from the last one, where some files changed, came or went. Where they kept their shape, which is that the same rules jump
+ * to the file's chains under the same addresses and ports, the trees keep their form, and only the paths to those chains are made again.
+ * Else the trees are carved again. Chains of other files are not looked at.
+ * @returns undefined where base chains changed, or where a chain would get another name for a reason other than its rules
  */
 export function relink(
   last: LinkState,
@@ -52,25 +55,27 @@ export function relink(
   options: TreeOptions,
   memory: TreeMemory,
 ): LinkState | undefined {
-  if (files.length !== last.files.length || !sameScope(last.options, options) || !keepsNames(last, options)) {
-    return undefined;
-  }
-  const places = otherPlaces(files, last.files);
-  if (places.length > replacedMax || places.some((at) => sectionsDependOnHost(files[at] as FileSections)))
-    return undefined;
-  const namers = namersOf(options);
+  if (!sameScope(last.options, options) || !keepsNames(last, options)) return undefined;
+  const found = differingPlaces(last.files, files);
+  if (!found || found.added.length + found.removed.length > replacedMax) return undefined;
+  if (found.added.some((at) => sectionsDependOnHost(files[at] as FileSections))) return undefined;
+  const namers = {
+    filter: new ChainNamer(options.taken?.filter.chains),
+    nat: new ChainNamer(options.taken?.nat.chains),
+  };
   const scope = { family: options.family, host: options.host ?? {}, inPlace: last.inPlace };
-  const units = [...last.units];
+  const units = found.kept.map((at) => (at === undefined ? noUnits : (last.units[at] as FileUnits)));
+  const gone = new Set(found.removed);
   const replaced: Replaced[] = [];
-  for (const at of places) {
-    const old = units[at] as FileUnits;
+  for (const at of found.added) {
+    const isInPlace = files.length === last.files.length && gone.delete(at);
     const relinked = placeUnits(files[at] as FileSections, scope, namers, memory);
-    if (!tableNames.every((table) => sameShape(table, old[table], relinked[table]))) return undefined;
     units[at] = relinked;
-    replaced.push({ old, relinked });
+    replaced.push({ old: isInPlace ? (last.units[at] as FileUnits) : noUnits, relinked });
   }
-  const nat = relinkTable('nat', last, replaced, namers.nat);
-  const filter = nat && relinkTable('filter', last, replaced, namers.filter);
+  for (const at of gone) replaced.push({ old: last.units[at] as FileUnits, relinked: noUnits });
+  const nat = relinkTable('nat', last, replaced, units, namers.nat);
+  const filter = nat && relinkTable('filter', last, replaced, units, namers.filter);
   if (!nat || !filter || !haveDistinctChains(replaced)) return undefined;
   const program = { filter: filter.program, nat: nat.program };
   return { files, options, units, program, inPlace: last.inPlace, tables: { filter: filter.table, nat: nat.table } };
@@ -85,10 +90,31 @@ function haveDistinctChains(replaced: readonly Replaced[]): boolean {
   });
 }
 
-function otherPlaces(files: LinkState['files'], before: LinkState['files']): readonly number[] {
-  const places: number[] = [];
-  for (let at = 0; at < files.length; at++) if (files[at] !== before[at]) places.push(at);
-  return places;
+/** How a list of files differs from the one before, by places. */
+interface DifferingPlaces {
+  /** In the list before, of each file; undefined: it is new. */
+  readonly kept: readonly (number | undefined)[];
+  readonly added: readonly number[];
+  /** In the list before. */
+  readonly removed: readonly number[];
+}
+
+/** @returns undefined where files have another order, or one is in a list twice */
+function differingPlaces(before: LinkState['files'], files: LinkState['files']): DifferingPlaces | undefined {
+  const { head, tail } = commonEnds(before, files);
+  const places = new Map<FileSections, number>();
+  for (let at = head; at < before.length - tail; at++) places.set(before[at] as FileSections, at);
+  if (places.size < before.length - tail - head) return undefined;
+  const shift = before.length - files.length;
+  const kept = files.map((file, at) => (at < head ? at : at < files.length - tail ? places.get(file) : at + shift));
+  const known = kept.filter((at) => at !== undefined);
+  if (known.some((at, index) => index > 0 && at <= (known[index - 1] as number))) return undefined;
+  const stays = new Set(known);
+  return {
+    kept,
+    added: kept.flatMap((at, place) => (at === undefined ? [place] : [])),
+    removed: [...places.values()].filter((at) => !stays.has(at)),
+  };
 }
 
 /** Whether files are linked for the same machine. */
@@ -140,23 +166,30 @@ function sameDispatch(table: TableName, a: LinkedRule, b: LinkedRule): boolean {
   return a.place.kind === b.place.kind && key(a) === key(b);
 }
 
+/** Whether all that the rules of a unit do is to lead to Services: then trees have them, and nothing else depends on them. */
+const isDispatched = (table: TableName, { bases, base, problems }: TableUnit): boolean =>
+  bases.length + problems.length === 0 &&
+  base.every((rule) => !(baseChainNames[table] as readonly string[]).includes(rule.chain) && !matchesMark(rule));
+
 type ChainChanges = Map<string, readonly string[] | undefined>;
 
 function relinkTable(
   name: TableName,
   { options, tables, program }: LinkState,
   replaced: readonly Replaced[],
+  units: LinkState['units'],
   namer: ChainNamer,
 ): { readonly table: TableState; readonly program: TableProgram } | undefined {
-  const { dispatched: before, inner: innerBefore } = tables[name];
-  const swap: Swap = new Map(
-    replaced.flatMap(({ old, relinked }) =>
-      old[name].base.map((rule, at) => [rule, relinked[name].base[at] as LinkedRule]),
-    ),
-  );
+  const { inner: innerBefore } = tables[name];
   if (replaced.every(({ old, relinked }) => old[name] === relinked[name]))
     return { table: tables[name], program: program[name] };
-  const dispatched = redispatched(name, before, swap, namer);
+  const reshaped = replaced.filter(({ old, relinked }) => !sameShape(name, old[name], relinked[name]));
+  if (!reshaped.every(({ old, relinked }) => isDispatched(name, old[name]) && isDispatched(name, relinked[name])))
+    return undefined;
+  const dispatched =
+    reshaped.length === 0
+      ? redispatched(name, tables[name].dispatched, replaced, namer)
+      : dispatchedAgain(name, options, units, namer);
   if (!dispatched || limitProblems(name, options.family, dispatched).length > 0) return undefined;
   const inner = new Set(
     [...dispatched.values()].flatMap((one) => [...dispatchedChains(one)].map((chain) => chain.name)),
@@ -178,11 +211,34 @@ function relinkTable(
 function redispatched(
   table: TableName,
   before: TableState['dispatched'],
-  swap: Swap,
+  replaced: readonly Replaced[],
   namer: ChainNamer,
 ): TableState['dispatched'] | undefined {
+  const swap: Swap = new Map(
+    replaced.flatMap(({ old, relinked }) =>
+      old[table].base.map((rule, at) => [rule, relinked[table].base[at] as LinkedRule]),
+    ),
+  );
+  return unlessExhausted(() =>
+    dispatchAll(table, (base, roots) => redispatch(before.get(base) as Dispatch, swap, namer, roots)),
+  );
+}
+
+function dispatchedAgain(
+  table: TableName,
+  { family }: TreeOptions,
+  units: LinkState['units'],
+  namer: ChainNamer,
+): TableState['dispatched'] | undefined {
+  const ofTable = units.map((one) => one[table]);
+  if (declarationProblems(table, family, ofTable).length > 0) return undefined;
+  const rules = rulesOfBases(table, ofTable);
+  return unlessExhausted(() => dispatchAll(table, (base, roots) => dispatch(rules.get(base) ?? [], namer, roots)));
+}
+
+function unlessExhausted<T>(make: () => T): T | undefined {
   try {
-    return dispatchAll(table, (base, roots) => redispatch(before.get(base) as Dispatch, swap, namer, roots));
+    return make();
   } catch (error) {
     if (error instanceof NamesExhausted) return undefined;
     throw error;
@@ -200,13 +256,16 @@ function entriesOf(table: TableName, dispatched: TableState['dispatched']): Read
  * @returns false when a chain that stays has the same name
  */
 function addChain(
-  { name, rules }: TreeChain,
+  chain: TreeChain,
   held: TableProgram['chains'],
   changes: ChainChanges,
   inner: ReadonlySet<string>,
 ): boolean {
+  const { name, rules } = chain;
   const old = held.get(name);
   const isSame = old !== undefined && sameLines(old, rules);
+  // Each rule is in memory once.
+  if (isSame) chain.hold(old);
   if (old && !changes.has(name)) return isSame && inner.has(name);
   changes.set(name, isSame ? old : rules);
   return true;

@@ -61,6 +61,9 @@ function interned(list: readonly string[]): readonly string[] {
 
 const nothing: TableUnit = { bases: [], chains: [], base: [], named: [], problems: [] };
 
+/** Those of no file. */
+export const noUnits: FileUnits = { filter: nothing, nat: nothing };
+
 /** A rule, printed up to its jump target. */
 interface PrintedRule {
   readonly rule: Rule;
