@@ -356,7 +356,7 @@ export const limits = {
   /** Unused programs are removed from the disk after this many updates, when idle; and after the second number in any case. */
   updatesPerSweep: 32,
   updatesPerSweepMax: 256,
-  /** How often the human-readable text is refreshed when only endpoints change. */
+  /** How often the native text of the active generation is refreshed at most. */
   textIntervalMs: 5 * 60_000,
   historyEntriesMax: 200,
   quarantinedMax: 64,

@@ -284,9 +284,7 @@ const isSealed = ({ files }: Folder<KnownFile>): boolean => files.has(sumsFile) 
  */
 function treeOf(top: FolderPart, digest: string, last: Last | undefined): TreeFiles {
   const changed = [...changedCopies(last?.part, top)];
-  // New files are inserted in order; other changes keep the order.
-  const isInOrder = changed.every(([path, copy]) => !copy?.isRule || last?.files.has(path));
-  const files = sourcesOf(true, isInOrder ? changed : all(top), isInOrder ? last?.files : undefined);
+  const files = sourcesOf(true, changed, last?.files);
   const others = sourcesOf(false, changed, last?.others);
   const text = (path: string): string | undefined => others.get(path)?.text;
   if (!fits(top, digest, text)) checkSeal(new Map([...copiesOf(top)].map((copy) => [copy.path, copy.digest])), text);
@@ -301,8 +299,6 @@ function sourcesOf(
 ): Layered<TextSource> {
   return before.with([...changed].map(([path, copy]) => [path, copy?.isRule === isRule ? copy.source : undefined]));
 }
-
-const all = (top: FolderPart): (readonly [string, Copy])[] => [...copiesOf(top)].map((copy) => [copy.path, copy]);
 
 /** True when the seal is, byte for byte, the one that these files have: then nothing needs to be parsed. */
 function fits(top: FolderPart, digest: string, text: (path: string) => string | undefined): boolean {

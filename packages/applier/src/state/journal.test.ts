@@ -89,6 +89,25 @@ test('writes the native text of the active generation', async () => {
   expect(file('sysctl.conf')).toBe('net.ipv4.ip_forward = 1\n');
 });
 
+test('names each release at once, and writes its text no more than every five minutes', async () => {
+  let nowMs = 0;
+  const journal = DiskJournal.open(here(), 'node-a', () => new Date(nowMs));
+  const file = (name: string): string => readFileSync(`${here()}/current/${name}`, 'utf8');
+  await confirm(journal, 'aaaa', one);
+  const text = file('iptables.rules');
+  nowMs += 1_000;
+  await confirm(journal, 'bbbb', two);
+  await journal.tidy();
+  expect([file('iptables.rules'), file('generation.json')]).toEqual([text, expect.stringContaining('"bbbb"')]);
+  expect([...journal.storedGenerations()][0]).toMatchObject({ generation: { version: 'bbbb' }, wasActive: true });
+  nowMs += limits.textIntervalMs;
+  await journal.tidy();
+  expect(file('iptables.rules')).not.toBe(text);
+  nowMs += limits.textIntervalMs;
+  await confirm(journal, 'aaaa', one);
+  expect(file('iptables.rules')).toBe(text);
+});
+
 test('finds the native text that a killed process was replacing', async () => {
   await confirm(open(), 'aaaa', one);
   renameSync(`${here()}/current`, `${here()}/current.old`);

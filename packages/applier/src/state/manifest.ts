@@ -55,6 +55,8 @@ interface WrittenTable {
   readonly chains: TableProgram['chains'];
   /** Of its objects. */
   readonly digests: readonly string[];
+  /** The names of the chains in each object. */
+  readonly names: readonly ReadonlySet<string>[];
 }
 
 /**
@@ -131,41 +133,42 @@ function mutable({ ipset, ipvs, addresses, excludeCIDRs }: IpvsText): NonNullabl
 function putChains(key: string, chains: TableProgram['chains'], store: Texts, memory: ManifestMemory): string[] {
   let count = 1;
   while (count < objectsMax && count * chainsPerObject < chains.size) count *= 2;
-  const before = memory.get(key);
-  const isChanged = changedObjects(chains, count, before, store);
-  const changed = [...bucketsOf(chains, count, isChanged)];
-  const digests = [...(before?.digests ?? [])].slice(0, count);
-  const written = store.put(changed.map(([, names]) => printBucket(names, chains)));
-  for (const [index, [number]] of changed.entries()) digests[number] = written[index] as string;
-  memory.set(key, { chains, digests });
+  const last = memory.tables.get(key);
+  const before = last?.names.length === count ? last : undefined;
+  const names = [...(before?.names ?? Array.from({ length: count }, () => new Set<string>()))];
+  const changed = regroup(names, before ? differing(before.chains, chains) : chains.keys(), chains);
+  const numbers = names.flatMap((_names, at) => {
+    const isWritten = before && !changed.has(at) && store.has(before.digests[at] as string);
+    return isWritten ? [] : [at];
+  });
+  const digests = [...(before?.digests ?? [])];
+  const written = store.put(numbers.map((at) => printBucket(names[at] as ReadonlySet<string>, chains)));
+  for (const [index, at] of numbers.entries()) digests[at] = written[index] as string;
+  memory.tables.set(key, { chains, digests, names });
   return digests;
 }
 
-/** Tells which objects are not on the disk as they were written last. */
-function changedObjects(
-  chains: TableProgram['chains'],
-  count: number,
-  before: WrittenTable | undefined,
-  store: Texts,
-): (number: number) => boolean {
-  if (before?.digests.length !== count) return () => true;
-  const changed = new Set(differing(before.chains, chains).map((name) => bucketOf(name, count)));
-  return (number) => changed.has(number) || !store.has(before.digests[number] as string);
-}
-
 /**
- * Groups chains by their names without a tag, so that a changed chain stays in its group.
- * @returns by number, the names of the requested groups
+ * Puts names into their groups, by the names without a tag, so that a changed chain stays in its group.
+ * @param groups those that change are replaced
+ * @param changed the names of chains that came, went or changed
+ * @returns the numbers of their groups
  */
-function bucketsOf(
+function regroup(
+  groups: ReadonlySet<string>[],
+  changed: Iterable<string>,
   chains: TableProgram['chains'],
-  count: number,
-  isAsked: (number: number) => boolean,
-): ReadonlyMap<number, readonly string[]> {
-  const buckets = new Map<number, string[]>();
-  for (let number = 0; number < count; number++) if (isAsked(number)) buckets.set(number, []);
-  for (const name of chains.keys()) buckets.get(bucketOf(name, count))?.push(name);
-  return buckets;
+): ReadonlySet<number> {
+  const replaced = new Map<number, Set<string>>();
+  for (const name of changed) {
+    const number = bucketOf(name, groups.length);
+    const own = replaced.get(number) ?? new Set(groups[number]);
+    replaced.set(number, own);
+    if (chains.has(name)) own.add(name);
+    else own.delete(name);
+  }
+  for (const [number, own] of replaced) groups[number] = own;
+  return new Set(replaced.keys());
 }
 
 const bucketOf = (name: string, count: number): number => (count === 1 ? 0 : numberOf(name) % count);
@@ -179,8 +182,8 @@ function numberOf(name: string): number {
 }
 
 /** `:CHAIN` and its rules, for each chain in turn. */
-function printBucket(names: readonly string[], chains: TableProgram['chains']): string {
-  return names.map((name) => `:${name}\n${(chains.get(name) ?? []).map((rule) => `${rule}\n`).join('')}`).join('');
+function printBucket(names: ReadonlySet<string>, chains: TableProgram['chains']): string {
+  return [...names].map((name) => `:${name}\n${(chains.get(name) ?? []).map((rule) => `${rule}\n`).join('')}`).join('');
 }
 
 /**

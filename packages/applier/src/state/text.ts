@@ -1,6 +1,6 @@
 import { limits } from '../limits.ts';
 import type { Generation } from '../ports/journal.ts';
-import { publishDirectory } from './files.ts';
+import { publishDirectory, writeDurably } from './files.ts';
 import type { GenerationRecord } from './record.ts';
 import { activeGenerationFile, lastActive } from './remains.ts';
 import { printSysctl } from '@sluice/netfilter';
@@ -9,8 +9,8 @@ import { printStaged } from '../apply/plan/stages.ts';
 import { familiesOf, type NodeState } from '../ports/node-state.ts';
 
 /**
- * The native text of the active generation, for operators who load it by hand: the directory `current`, with the generation's number. Only
- * recovery from a lost journal reads it back, so a failed write does not fail the change.
+ * The directory `current`: which generation is active, for recovery from a lost journal, and its native text, for operators who load it by
+ * hand; this one may be of up to `limits.textIntervalMs` before. A failed write does not fail the change.
  */
 export class CurrentText {
   readonly #directory: string;
@@ -30,7 +30,23 @@ export class CurrentText {
     return this.#manifest;
   }
 
-  /** @param manifest the digest of its manifest in the store */
+  /**
+   * A generation is active. Where the text was written lately, it is only named now, and its text follows (`catchUp`).
+   * @param manifest the digest of its manifest in the store
+   */
+  activate(generation: Generation, manifest: string): void {
+    const sinceMs = this.#nowMs() - this.#writtenMs;
+    if (sinceMs < 0 || sinceMs >= limits.textIntervalMs) return this.write(generation, manifest);
+    try {
+      for (const [name, text] of Object.entries(activeGenerationFile(generation, manifest)))
+        writeDurably(`${this.#directory}/${name}`, text);
+      this.#manifest = manifest;
+    } catch {
+      this.#writtenMs = -Infinity;
+    }
+  }
+
+  /** @param manifest as of `activate` */
   write(generation: Generation, manifest: string): void {
     this.#written = generation;
     this.#writtenMs = this.#nowMs();
@@ -42,6 +58,7 @@ export class CurrentText {
       this.#manifest = manifest;
     } catch {
       // The next one is written again.
+      this.#writtenMs = -Infinity;
     }
   }
 
@@ -50,7 +67,7 @@ export class CurrentText {
     return lastActive(this.#directory);
   }
 
-  /** Writes it when the active generation has changed, but not often: at 10,000 Services it is 25 MB. */
+  /** Writes the text when the active generation has changed, but not often: at 10,000 Services it is 25 MB. */
   catchUp(generation: Generation, manifest: string): void {
     const isDue = this.#nowMs() - this.#writtenMs >= limits.textIntervalMs;
     if (generation !== this.#written && isDue) this.write(generation, manifest);

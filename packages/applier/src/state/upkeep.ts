@@ -36,9 +36,9 @@ export class Upkeep {
     this.#nowMs = nowMs;
   }
 
-  /** A generation is active: writes its text, and keeps copies of its objects. @param manifest the digest of its manifest */
+  /** A generation is active: writes that down, and keeps copies of its objects. @param manifest the digest of its manifest */
   wrote(active: Generation, manifest: string): void {
-    this.#text.write(active, manifest);
+    this.#text.activate(active, manifest);
     try {
       this.#generations.copy([manifest]);
     } catch {

@@ -68,6 +68,23 @@ test('reads only changed chains when a ClusterIP moves to a chain of another nam
   expect(read.mock.calls.length).toBeLessThan(20);
 });
 
+test.each([
+  ['far from all endpoints', '10.244.0.1', 20],
+  ['near one', '10.96.0.254', 400],
+])('a new ClusterIP %s: reads other frontends only where it may be one of them', (_title, endpoint, most) => {
+  const services = Array.from({ length: 200 }, (_, n) => [n, [endpoint]] as const);
+  const before = tableOf(new Map(services));
+  const [added] = tableOf(new Map([[250, ['10.244.0.2']]])).nft?.frontends ?? [];
+  const frontends = Layered.of(before.nft?.frontends ?? new Map<string, readonly string[]>());
+  const one = new EndpointAddresses();
+  one.check({ ...before, nft: { settings: [], frontends } });
+  const after = frontends.with(added ? [added] : []);
+  const read = vi.spyOn(after, 'get');
+  expect(one.check({ ...before, nft: { settings: [], frontends: after } })).toEqual([]);
+  expect(read.mock.calls.length).toBeLessThan(most);
+  expect(read.mock.calls.length > 200).toBe(most > 200);
+});
+
 const allPlanes = [
   ['iptables', 'flat'],
   ['iptables', 'tree'],

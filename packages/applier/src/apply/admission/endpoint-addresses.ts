@@ -8,7 +8,10 @@ import {
   embeddedIn,
   errorProblem,
   forbiddenEndpoint,
+  inOnePiece,
+  neighbourhoodOf,
   type Problem,
+  withEmbedded,
 } from '@sluice/netfilter';
 import { familyNames, type NodeState, tableOf } from '../../ports/node-state.ts';
 
@@ -41,6 +44,15 @@ export class EndpointAddresses {
   }
 }
 
+/** An address of lines, and by how many more lines have it. */
+interface Counted {
+  readonly address: string;
+  readonly by: number;
+}
+
+const canonical = (address: string): string =>
+  address.includes(':') ? (canonicalAddress(address) ?? address) : address;
+
 /** IPv4 addresses as numbers: a substring of a rule would keep the whole rule in memory. */
 type Key = number | string;
 
@@ -48,17 +60,8 @@ const codeOf = { dot: 0x2e, zero: 0x30, colon: 0x3a } as const;
 
 /** Digit by digit: it is asked for each endpoint of a first load. */
 function keyOf(address: string): Key {
-  let sum = 0;
-  let part = 0;
-  for (let at = 0; at < address.length; at++) {
-    const character = address.charCodeAt(at);
-    if (character === codeOf.colon) return Buffer.from(canonicalAddress(address) ?? address).toString();
-    if (character === codeOf.dot) {
-      sum = sum * 256 + part;
-      part = 0;
-    } else part = part * 10 + character - codeOf.zero;
-  }
-  return sum * 256 + part;
+  if (address.includes(':')) return inOnePiece(canonical(address));
+  return address.split('.').reduce((sum, part) => sum * 256 + Number(part), 0);
 }
 
 /** By the name of their chain, or by the key of their frontend. */
@@ -72,6 +75,8 @@ class SeenLines {
   #tables: readonly Lines[] = [];
   /** ClusterIPs, with the number of lines for each. */
   readonly #clusterIPs = new Map<Key, number>();
+  /** Of endpoints, also of those that left: few, where there are 50,000 endpoints. */
+  readonly #neighbourhoods = new Set<string>();
 
   constructor(reader: AddressReader) {
     this.#reader = reader;
@@ -84,11 +89,11 @@ class SeenLines {
       return { before, lines, changed: before === lines ? [] : differing(before, lines) };
     });
     this.#tables = tables;
-    const counts = new Map<Key, number>();
+    const counts = new Map<Key, Counted>();
     const count = (name: string, of: readonly string[] | undefined, by: number): void => {
       for (const address of of ? this.#reader.clusterIPs(name, of) : []) {
         const key = keyOf(address);
-        counts.set(key, (counts.get(key) ?? 0) + by);
+        counts.set(key, { address, by: (counts.get(key)?.by ?? 0) + by });
       }
     };
     for (const { before, lines, changed } of seen)
@@ -96,11 +101,11 @@ class SeenLines {
         count(name, before.get(name), -1);
         count(name, lines.get(name), 1);
       }
-    const hasNewClusterIP = this.#add(counts);
-    const bad = new Set<string>();
     // A new ClusterIP may be the address of an endpoint in unchanged lines.
+    const isNearEndpoint = this.#add(counts).some((address) => this.#neighbourhoods.has(neighbourhoodOf(address)));
+    const bad = new Set<string>();
     for (const { lines, changed } of seen)
-      for (const name of hasNewClusterIP ? lines.keys() : changed)
+      for (const name of isNearEndpoint ? lines.keys() : changed)
         for (const address of this.#badIn(name, lines.get(name))) bad.add(address);
     // Refused lines must not be compared with: the same bundle must be refused again.
     if (bad.size > 0) this.#forget();
@@ -110,25 +115,32 @@ class SeenLines {
   #forget(): void {
     this.#tables = [];
     this.#clusterIPs.clear();
+    this.#neighbourhoods.clear();
   }
 
   /**
    * Adds to the numbers of lines: all changes of a bundle at once, since a chain that gets another name takes its rules along.
-   * @returns whether an address is a ClusterIP now and was none before
+   * @returns the addresses that are ClusterIPs now and were none before
    */
-  #add(counts: ReadonlyMap<Key, number>): boolean {
-    let isNew = false;
-    for (const [key, by] of counts) {
+  #add(counts: ReadonlyMap<Key, Counted>): readonly string[] {
+    const added: string[] = [];
+    for (const [key, { address, by }] of counts) {
       const old = this.#clusterIPs.get(key) ?? 0;
       if (old + by > 0) this.#clusterIPs.set(key, old + by);
       else this.#clusterIPs.delete(key);
-      isNew ||= old === 0 && by > 0;
+      if (old === 0 && by > 0) added.push(canonical(address));
     }
-    return isNew;
+    return added;
   }
 
   #badIn(name: string, lines: readonly string[] | undefined): readonly string[] {
-    return lines ? badAmong(this.#reader.endpoints(name, lines), this.#clusterIPs) : [];
+    const endpoints = lines ? this.#reader.endpoints(name, lines) : [];
+    for (const endpoint of endpoints)
+      for (const address of withEmbedded(endpoint)) {
+        const own = neighbourhoodOf(canonical(address));
+        if (!this.#neighbourhoods.has(own)) this.#neighbourhoods.add(inOnePiece(own));
+      }
+    return badAmong(endpoints, this.#clusterIPs);
   }
 }
 

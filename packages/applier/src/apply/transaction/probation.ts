@@ -14,6 +14,7 @@ import { rollBackServices } from './roll-back-services.ts';
 import { foreignDifference, leadDifference } from './verify.ts';
 import { takeUpdate, updateOf } from './update.ts';
 import type { TransactionPlan } from '../plan/transaction-plan.ts';
+import { nodePlaneOf } from '../planes/planes.ts';
 
 /** The settings of probation in the node's config. */
 export interface ProbationRules {
@@ -299,6 +300,8 @@ async function invariant(plan: TransactionPlan, kernel: Kernel): Promise<string 
     const switchStates = await kernel.switch?.look();
     if (switchStates?.nat !== 'on' || switchStates.filter !== 'on')
       return `the switch is ${switchStates?.nat ?? 'missing'}`;
+    // Then its table is there, and that is all that leads to the release.
+    if (nodePlaneOf(plan.desired).hasOwnTable) return undefined;
   }
   return leadDifference(plan.afterCutOver, kernel);
 }
