@@ -14,7 +14,7 @@ import { countersBench } from './counters.ts';
 import { doctorBench } from './doctor.ts';
 import { ipvsBench } from './ipvs.ts';
 import { interleave, ms, ratio, report, runMeasured } from './measure.ts';
-import { phasesBench } from './phases.ts';
+import { phasesBench, servicesBench } from './phases.ts';
 import { rehearsalBench } from './rehearsal.ts';
 import { reportBench, review } from './review.ts';
 import { questions } from './questions.ts';
@@ -203,7 +203,10 @@ const parts: Readonly<Record<string, () => void | Promise<void>>> = {
   kernel: () => kernelBench(sluice),
   rehearsal: () => rehearsalBench(10_000),
   ipvs: () => ipvsBench(10_000),
-  phases: () => phasesBench([1_000, 10_000], ['nftables', 'iptables']),
+  phases: () => {
+    phasesBench([1_000, 10_000], ['nftables', 'iptables']);
+    servicesBench([1_000, 10_000], ['nftables', 'iptables', 'ipvs']);
+  },
   nftables: () => nftablesBench([1_000, 10_000, 45_000], rounds),
 };
 

@@ -1,4 +1,4 @@
-// One change of an endpoint, from the API's event to the journal, phase by phase: `sluice watch` and `sluiced` in one process, on the real
+// One change of an endpoint or a Service, from the API's event to the journal, phase by phase: `sluice watch` and `sluiced` in one process, on the real
 // kernel. Runs inside network and mount namespaces of its own, started by phases.ts. Prints one JSON line.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -24,7 +24,7 @@ import { mustBeInNamespace } from './in-namespace.ts';
 import { median } from './measure.ts';
 
 mustBeInNamespace();
-const [mode = 'nftables', count = '1000', changesText = '31'] = process.argv.slice(2);
+const [mode = 'nftables', count = '1000', changesText = '31', what = 'endpoint'] = process.argv.slice(2);
 const services = Number(count);
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-phases-'));
 process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));
@@ -36,8 +36,8 @@ interface Spent {
   readonly toolsMs: number;
 }
 
-/** By phase, one entry for each change. */
-const spent = new Map<string, Spent[]>();
+/** By kind of change and phase, one entry for each change. */
+const spent = new Map<string, Map<string, Spent[]>>();
 /** Of the phases in the current change; a phase in another one counts for itself alone. */
 let current = new Map<string, Spent>();
 
@@ -167,13 +167,36 @@ const watcher = await watchBundle(join(scratch, 'rendered'), {
   failed: () => undefined,
 });
 const slices = first.flatMap(({ kind }, at) => (kind === 'EndpointSlice' ? [at] : []));
-for (let change = 0; change < Number(changesText); change++) {
-  current = new Map();
+
+/** The objects that the API tells of one change, as texts; undefined: it is gone. */
+type Told = readonly (readonly [key: string, text: string | undefined])[];
+
+function endpointChange(change: number): Told {
   const at = slices[(change * 37) % slices.length]!;
-  const text = raw[at]!.replace(/"addresses":\["[^"]+"\]/, `"addresses":["10.244.250.${change + 1}"]`);
+  return [[String(at), raw[at]!.replace(/"addresses":\["[^"]+"\]/, `"addresses":["10.244.250.${change + 1}"]`)]];
+}
+
+/** A Service comes with its slice, gets another port, and goes. */
+const serviceChanges: Readonly<Record<string, (change: number) => Told>> = {
+  added: (change) => {
+    const at = slices[(change * 37) % slices.length]!;
+    const renamed = (text: string): string =>
+      text.replaceAll(/svc-\d+/g, `new-${change}`).replaceAll(/"10\.9\d\.[\d.]+"/g, `"10.111.0.${change + 1}"`);
+    return [at - 1, at].map((one) => [`new ${one - at}`, renamed(raw[one]!).replaceAll('"10.128.', '"10.244.')]);
+  },
+  changed: (change) =>
+    serviceChanges['added']!(change).map(([key, text]) => [key, text?.replace('"port":80,', '"port":8000,')] as const),
+  removed: () => [-1, 0].map((one) => [`new ${one}`, undefined] as const),
+};
+const kindsOfChange = what === 'endpoint' ? { endpoint: endpointChange } : serviceChanges;
+const inTurn = Array.from({ length: Number(changesText) }, (_, change) => change).flatMap((change) =>
+  Object.entries(kindsOfChange).map(([kind, make]) => ({ kind, told: make(change) })),
+);
+for (const { kind, told } of inTurn) {
+  current = new Map();
   const begun = clock();
-  const object = await phase('decode', () => decoded(text));
-  objects = objects.with([[String(at), object]]);
+  const changes = await phase('decode', () => told.map(([key, text]) => [key, text && decoded(text)] as const));
+  objects = objects.with(changes.map(([key, object]) => [key, object || undefined] as const));
   noticed = Promise.withResolvers();
   await publish();
   await apply(false);
@@ -184,7 +207,9 @@ for (let change = 0; change < Number(changesText); change++) {
   session.idle();
   await new Promise((resolve) => setTimeout(resolve, 300));
   current.set('idle, afterwards', minus(clock(), idle));
-  for (const [name, one] of current) spent.set(name, [...(spent.get(name) ?? []), one]);
+  const own = spent.get(kind) ?? new Map<string, Spent[]>();
+  spent.set(kind, own);
+  for (const [name, one] of current) own.set(name, [...(own.get(name) ?? []), one]);
 }
 session.close();
 await watcher.close();
@@ -194,5 +219,5 @@ const mid = (all: readonly Spent[]): Spent => ({
   // In hundredths of a second: the mean of all is finer.
   toolsMs: all.reduce((sum, { toolsMs }) => sum + toolsMs, 0) / all.length,
 });
-const phases = [...spent].map(([name, all]) => ({ name, ...mid(all) }));
-process.stdout.write(`${JSON.stringify({ phases })}\n`);
+const phases = [...spent].map(([kind, own]) => [kind, [...own].map(([name, all]) => ({ name, ...mid(all) }))] as const);
+process.stdout.write(`${JSON.stringify(Object.fromEntries(phases))}\n`);
