@@ -9,10 +9,10 @@ import {
   readProfile,
 } from './documents.ts';
 import { FileCache } from './file-cache.ts';
-import { placeIn } from './place-in.ts';
 import { profileOn } from './resolve.ts';
 import { ruleFileFormat } from './rule-files.ts';
 import { type BundleFiles, changedFiles } from './source.ts';
+import { placeIn } from './seal/running-seal.ts';
 import { TextsDigest } from './seal/texts-digest.ts';
 import { baseFile, clusterFile, nodeFile, profileFile } from './tree.ts';
 import { virtualFileFormat } from './virtual/files.ts';

@@ -1,7 +1,6 @@
 import { compareText } from '@sluice/netfilter';
 import { fileDigest } from './seal.ts';
 import { TextsDigest } from './texts-digest.ts';
-import { placeIn } from '../place-in.ts';
 import { isOutsideTree } from '../tree.ts';
 
 const lineOf = (path: string, text: string): string => `${fileDigest(text)}  ${path}\n`;
@@ -45,4 +44,20 @@ export class RunningSeal {
   get text(): string {
     return `sha256:${this.#digest.of(this.#lines)}\n`;
   }
+}
+
+/**
+ * Where a text is in a sorted list, or belongs.
+ * @param keyOf of each text, by which the list is sorted; left out: the text
+ * @returns the first position whose text is not before this one
+ */
+export function placeIn(sorted: readonly string[], text: string, keyOf = (one: string): string => one): number {
+  const key = keyOf(text);
+  let [low, high] = [0, sorted.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (compareText(keyOf(sorted[middle] ?? ''), key) < 0) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
