@@ -12,13 +12,17 @@ export interface Tunables {
 
 const hashSizePath = '/sys/module/nf_conntrack/parameters/hashsize';
 
+/** In a container /proc/sys is read-only: the pods of deploy/ have the node's /proc/sys/net in a volume, and name its path. */
+const pathOf = (key: SysctlKey): string =>
+  procPath(key).replace('/proc/sys/net', (usual) => process.env['SLUICED_PROC_SYS_NET'] ?? usual);
+
 /** The tunables of the network namespace of this process. Paths come from a constant map, never from a text. */
 export const procTunables: Tunables = {
-  read: (key) => readNumber(procPath(key)),
-  write: (key, value) => writeFileSync(procPath(key), `${value}\n`),
+  read: (key) => readNumber(pathOf(key)),
+  write: (key, value) => writeFileSync(pathOf(key), `${value}\n`),
   writable(key) {
     try {
-      accessSync(procPath(key), constants.W_OK);
+      accessSync(pathOf(key), constants.W_OK);
       return true;
     } catch {
       return false;
@@ -31,7 +35,7 @@ export const procTunables: Tunables = {
 /** The entries of conntrack in this network namespace, and their limit; undefined without conntrack. */
 export function readConntrackFill(): { readonly entries: number; readonly limit: number } | undefined {
   const entries = readNumber('/proc/sys/net/netfilter/nf_conntrack_count');
-  const limit = readNumber(procPath('net.netfilter.nf_conntrack_max'));
+  const limit = readNumber(pathOf('net.netfilter.nf_conntrack_max'));
   return entries === undefined || limit === undefined ? undefined : { entries, limit };
 }
 
