@@ -33,6 +33,14 @@ test('matches each answer with its transaction', async () => {
   ]);
 });
 
+test('what it says of the terminal at its start is no refusal', async () => {
+  const about = 'printf "Cannot read termcap database;\\nusing dumb terminal settings.\\n" >&2';
+  const nft = helper(`[ -n "$began" ] || ${about}; began=1; case $text in bad*) echo "$text" >&2;; esac; COMPLAIN`);
+  expect(await nft.write('good')).toEqual({ kind: 'taken' });
+  expect(await nft.write('bad')).toEqual({ kind: 'refused', stderr: 'bad\n' });
+  await nft.end();
+});
+
 test('passes the whole of a large text', async () => {
   const nft = helper('echo "${#text}" >&2; COMPLAIN');
   expect(await nft.write('x'.repeat(3_000_000))).toEqual({ kind: 'refused', stderr: '3000000\n' });

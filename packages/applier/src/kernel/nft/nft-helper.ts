@@ -29,6 +29,10 @@ type Answer =
 /** The length of a complaint about a question. */
 const complaintCharactersMax = 1_000;
 
+/** What libedit prints once where the system has no descriptions of terminals, as in the image of a node. */
+const ofTerminal =
+  /^(?:Cannot read termcap database|No entry for terminal type .*);\nusing dumb terminal settings\.\n/m;
+
 /** The helper's fourth file: the text of the next transaction. */
 const textFd = 3;
 
@@ -119,7 +123,7 @@ export class NftHelper {
         late.addEventListener('abort', () => resolve(), { once: true });
       });
     }
-    const stderr = this.#stderr.replace(end, '');
+    const stderr = this.#stderr.replace(end, '').replace(ofTerminal, '');
     this.#stderr = '';
     return stderr === '' ? { kind: 'taken' } : { kind: 'refused', stderr };
   }
