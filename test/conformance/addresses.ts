@@ -22,13 +22,9 @@ export const serviceCIDRs = ['10.96.0.0/16', 'fd00:96::/112'] as const;
 export const podCIDRs = ['10.244.0.0/16', 'fd00:244::/32'] as const;
 export const dnsAddress = '10.96.0.10';
 
-/** Lines of `ip -batch` for the control's bridge and the wires to it. @param pidOf the process that holds a machine's namespaces */
-export function wires(pidOf: (name: string) => number): string {
-  const lines = places.map(
-    ({ name }) => `link add ${name} netns ${pidOf('control')} type veth peer name eth0 netns ${pidOf(name)}`,
-  );
-  return `${lines.join('\n')}\n`;
-}
+/** A line of `ip -batch` for the wire of a node to the control. @param pids the processes that hold the namespaces */
+export const wires = ({ name }: NodePlace, controlPid: number, pid: number): string =>
+  `link add ${name} netns ${controlPid} type veth peer name eth0 netns ${pid}\n`;
 
 export function controlLines(): string {
   return lines([
@@ -37,10 +33,12 @@ export function controlLines(): string {
     `address add ${controlAddresses[0]}/24 dev br0`,
     `address add ${controlAddresses[1]}/64 dev br0 nodad`,
     'link set br0 up',
-    ...places.flatMap(({ name }) => [`link set ${name} master br0`, `link set ${name} up`]),
-    ...places.flatMap(routes),
   ]);
 }
+
+/** The control's end of the wire of a node. */
+export const joinLines = (place: NodePlace): string =>
+  lines([`link set ${place.name} master br0`, `link set ${place.name} up`, ...routes(place)]);
 
 export function nodeLines(place: NodePlace): string {
   return lines([
@@ -55,8 +53,8 @@ export function nodeLines(place: NodePlace): string {
 }
 
 const routes = ({ addresses, podCIDRs: [v4, v6] }: NodePlace): readonly string[] => [
-  `route add ${v4} via ${addresses[0]}`,
-  `route add ${v6} via ${addresses[1]}`,
+  `route replace ${v4} via ${addresses[0]}`,
+  `route replace ${v6} via ${addresses[1]}`,
 ];
 
 const lines = (all: readonly string[]): string => `${all.join('\n')}\n`;

@@ -4,18 +4,21 @@ import { execa } from 'execa';
 import { quietSysctls } from '../netns/cluster.ts';
 import { Host } from '../netns/cluster-host.ts';
 import { until } from '../netns/until.ts';
-import { controlAddresses, controlLines, dnsAddress, nodeLines, places, wires } from './addresses.ts';
-import { type ControlPlane, startControlPlane, startLogged } from './control-plane.ts';
+import { controlAddresses, controlLines, dnsAddress, joinLines, nodeLines, places, wires } from './addresses.ts';
+import { type ControlPlane, type LoggedDaemon, startControlPlane, startLogged } from './control-plane.ts';
 import { nodePackages, unpacked } from './debian.ts';
 import { imageArchives, imageNames } from './images.ts';
-import { startMachine } from './machine.ts';
-import { type NodeDaemons, startNode } from './node.ts';
+import { type Machine, startMachine } from './machine.ts';
+import { startNode } from './node.ts';
 import type { Programs } from './programs.ts';
 import type { System, SystemPlace } from './systems.ts';
 
 /** A real cluster: `await using cluster = await openCluster(programs, folder)`. */
 export interface RealCluster extends AsyncDisposable, SystemPlace {
-  readonly daemons: ReadonlyMap<string, NodeDaemons>;
+  /** All programs by name and node: `etcd`, `kubelet node-1`, `sluiced node-1`. */
+  readonly daemons: ReadonlyMap<string, LoggedDaemon>;
+  /** Ends all that runs on a node, and starts the machine again with its disk and its address, without a program. */
+  reboot(name: string): Promise<Host>;
 }
 
 /**
@@ -31,9 +34,12 @@ export async function openRealCluster(programs: Programs, system: System, folder
   try {
     const control = await Host.start('control');
     closing.push(() => control.close());
-    const machines = await Promise.all(places.map(({ name }) => startMachine(name, join(folder, name))));
-    closing.push(async () => void (await Promise.all(machines.map((machine) => machine.close()))));
-    const nodes = new Map(machines.map(({ host }) => [host.name, host]));
+    const machines = new Map<string, Machine>();
+    closing.push(async () => void (await Promise.all([...machines.values()].map((machine) => machine.close()))));
+    const startOne = async ({ name }: { readonly name: string }): Promise<void> =>
+      void machines.set(name, await startMachine(name, join(folder, name)));
+    await Promise.all(places.map(startOne));
+    const nodes = new Map([...machines].map(([name, { host }]) => [name, host]));
     await wireUp(control, nodes);
     const plane = await startControlPlane(control, programs, join(folder, 'control'));
     const { stdout } = await execa(programs['network.test'], ['-list-images'], { cwd: folder });
@@ -45,19 +51,33 @@ export async function openRealCluster(programs: Programs, system: System, folder
       kubeconfig: plane.kubeconfig,
       pause: `registry.k8s.io/pause:${names.pause[0]}`,
     };
+    const daemons = new Map<string, LoggedDaemon>(plane.daemons);
     const started = places.map(async (place) => {
       const host = nodes.get(place.name) ?? control;
-      return [place.name, await startNode(host, place, join(folder, place.name), parts)] as const;
+      const { containerd, kubelet } = await startNode(host, place, join(folder, place.name), parts);
+      daemons.set(`containerd ${place.name}`, containerd).set(`kubelet ${place.name}`, kubelet);
     });
-    const daemons = new Map(await Promise.all(started));
+    await Promise.all(started);
     await untilReady(plane);
     await startDns(control, plane, programs, folder);
     const own = join(folder, 'system');
     mkdirSync(own);
-    const place: SystemPlace = { control, plane, nodes, folder: own };
-    await system.start(place);
+    const images = {
+      agnhost: `registry.k8s.io/e2e-test-images/agnhost:${names.agnhost[0]}`,
+      iptables: `registry.k8s.io/build-image/distroless-iptables:${names.iptables[0]}`,
+    };
+    const place: SystemPlace = { control, plane, nodes, programs, folder: own, images };
+    for (const [name, daemon] of await system.start(place)) daemons.set(name, daemon);
     await untilServed(place);
-    return { ...place, daemons, [Symbol.asyncDispose]: close };
+    const reboot = async (name: string): Promise<Host> => {
+      await machines.get(name)?.close();
+      await startOne({ name });
+      const { host } = machines.get(name) as Machine;
+      nodes.set(name, host);
+      await joinNode(control, host);
+      return host;
+    };
+    return { ...place, daemons, reboot, [Symbol.asyncDispose]: close };
   } catch (error) {
     await close();
     throw error;
@@ -65,12 +85,21 @@ export async function openRealCluster(programs: Programs, system: System, folder
 }
 
 async function wireUp(control: Host, nodes: ReadonlyMap<string, Host>): Promise<void> {
-  const pidOf = (name: string): number => (nodes.get(name) ?? control).pid;
-  await Promise.all([control, ...nodes.values()].map((host) => host.sysctl(quietSysctls)));
-  // From outside of the process namespaces, in which the numbers of others mean nothing.
-  await execa('nsenter', [`--target=${control.pid}`, '--net', '--', 'ip', '-batch', '-'], { input: wires(pidOf) });
+  await control.sysctl(quietSysctls);
   await control.run(['ip', '-batch', '-'], { input: controlLines() });
-  for (const place of places) await nodes.get(place.name)?.run(['ip', '-batch', '-'], { input: nodeLines(place) });
+  for (const host of nodes.values()) await joinNode(control, host);
+}
+
+/** Wires a machine to the control's bridge. */
+async function joinNode(control: Host, host: Host): Promise<void> {
+  const place = places.find(({ name }) => name === host.name);
+  if (place === undefined) throw new Error(`The cluster has no node ${host.name}`);
+  await host.sysctl(quietSysctls);
+  // From outside of the process namespaces, in which the numbers of others mean nothing.
+  const enter = [`--target=${control.pid}`, '--net', '--'];
+  await execa('nsenter', [...enter, 'ip', '-batch', '-'], { input: wires(place, control.pid, host.pid) });
+  await control.run(['ip', '-batch', '-'], { input: joinLines(place) });
+  await host.run(['ip', '-batch', '-'], { input: nodeLines(place) });
 }
 
 async function untilReady({ kubectl }: ControlPlane): Promise<void> {

@@ -14,7 +14,7 @@ const server = `https://${controlAddresses[0]}:6443`;
 export interface ControlPlane {
   readonly kubeconfig: string;
   /** By the name of the program: for tests that restart one. */
-  readonly daemons: ReadonlyMap<string, Daemon>;
+  readonly daemons: ReadonlyMap<string, LoggedDaemon>;
   /** kubectl as the administrator. @throws Error where it fails */
   readonly kubectl: (args: readonly string[], input?: string) => Promise<string>;
 }
@@ -30,7 +30,7 @@ export async function startControlPlane(host: Host, programs: Programs, folder: 
     ['kube-controller-manager', controllerArguments(folder, kubeconfig)],
     ['kube-scheduler', [`--kubeconfig=${kubeconfig}`, '--leader-elect=false', `--cert-dir=${folder}`]],
   ];
-  const daemons = new Map(
+  const daemons = new Map<string, LoggedDaemon>(
     commands.map(([name, args]) => [name, startLogged(host, join(folder, `${name}.log`), [programs[name], ...args])]),
   );
   const kubectl = async (args: readonly string[], input?: string): Promise<string> => {
@@ -43,9 +43,25 @@ export async function startControlPlane(host: Host, programs: Programs, folder: 
   return { kubeconfig, daemons, kubectl };
 }
 
+/** A program in the background that can be started again. */
+export interface LoggedDaemon extends Daemon {
+  /** Once it has ended. */
+  start(): void;
+}
+
 /** A program in the background whose output goes to a file. */
-export const startLogged = (host: Host, log: string, argv: readonly string[]): Daemon =>
-  host.start(['sh', '-c', 'exec "$@" > "$0" 2>&1', log, ...argv]);
+export function startLogged(host: Host, log: string, argv: readonly string[]): LoggedDaemon {
+  const start = (): Daemon => host.start(['sh', '-c', 'exec "$@" >> "$0" 2>&1', log, ...argv]);
+  let running = start();
+  return {
+    signal: (name) => running.signal(name),
+    get ended() {
+      return running.ended;
+    },
+    stop: () => running.stop(),
+    start: () => void (running = start()),
+  };
+}
 
 const etcdArguments = (folder: string): readonly string[] => [
   `--data-dir=${join(folder, 'etcd')}`,

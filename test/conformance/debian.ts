@@ -8,7 +8,7 @@ import { cacheFolder } from '../parity/build.ts';
 export const nodePackages = ['containerd', 'containernetworking-plugins', 'runc'] as const;
 /** Static, for images without anything else. */
 export const busyboxPackages = ['busybox-static'] as const;
-/** What the tests call in a container of agnhost, with everything that it needs. */
+/** What the tests, and kube-proxy, call in a container of agnhost, with everything that it needs. */
 export const agnhostPackages = [
   'bash',
   'bind9-dnsutils',
@@ -21,6 +21,7 @@ export const agnhostPackages = [
   'iproute2',
   'iptables',
   'netcat-openbsd',
+  'nftables',
   'procps',
   'sed',
   'socat',

@@ -59,7 +59,10 @@ function removeGroup(path: string): boolean {
   }
 }
 
-/** Files of the kernel that a kubelet sets for the whole machine: covered by files with the wanted value, so that it has nothing to do. */
+/**
+ * Files of the kernel for the whole machine, covered by files. A kubelet finds what it wants to set in all but the last one, which the
+ * machine's own network namespace alone can write, and Sluice with its default profile writes.
+ */
 const covered: Readonly<Record<string, number>> = {
   'vm/overcommit_memory': 1,
   'vm/panic_on_oom': 0,
@@ -67,6 +70,7 @@ const covered: Readonly<Record<string, number>> = {
   'kernel/panic_on_oops': 1,
   'kernel/keys/root_maxkeys': 1_000_000,
   'kernel/keys/root_maxbytes': 25_000_000,
+  'net/netfilter/nf_conntrack_max': 262_144,
 };
 
 /** What is written there stays in the folder of the machine: those of the test's own machine are only read. */

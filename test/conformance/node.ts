@@ -1,15 +1,15 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Daemon, Host } from '../netns/cluster-host.ts';
+import type { Host } from '../netns/cluster-host.ts';
 import { until } from '../netns/until.ts';
 import { dnsAddress, type NodePlace } from './addresses.ts';
-import { startLogged } from './control-plane.ts';
+import { type LoggedDaemon, startLogged } from './control-plane.ts';
 import type { Programs } from './programs.ts';
 
 /** What runs on a node beside the program under test. */
 export interface NodeDaemons {
-  readonly containerd: Daemon;
-  readonly kubelet: Daemon;
+  readonly containerd: LoggedDaemon;
+  readonly kubelet: LoggedDaemon;
 }
 
 export interface NodeParts {
@@ -22,6 +22,12 @@ export interface NodeParts {
   readonly pause: string;
 }
 
+/** The PATH of what runs containers. @param debian the unpacked packages */
+const pathOf = (debian: string): string => `PATH=${debian}/usr/bin:${debian}/usr/sbin:/usr/sbin:/usr/bin:/sbin:/bin`;
+
+/** The beginning of a command of containerd's client, for the containers of the kubelet. */
+export const ctr = (debian: string): readonly string[] => ['env', pathOf(debian), 'ctr', '-n', 'k8s.io'];
+
 /** containerd with the images of the tests, and a kubelet, on a machine. They end with it. */
 export async function startNode(host: Host, place: NodePlace, folder: string, parts: NodeParts): Promise<NodeDaemons> {
   const file = (name: string, text: string): string => {
@@ -31,15 +37,15 @@ export async function startNode(host: Host, place: NodePlace, folder: string, pa
   };
   mkdirSync(folder, { recursive: true });
   const { debian, programs } = parts;
-  const path = `PATH=${debian}/usr/bin:${debian}/usr/sbin:/usr/sbin:/usr/bin:/sbin:/bin`;
+  const path = pathOf(debian);
   const pods = file('pods.conflist', JSON.stringify(podNetwork(place)));
-  await host.run(['sh', '-ec', 'mkdir -p /etc/cni/net.d && cp "$0" /etc/cni/net.d/10-pods.conflist', pods]);
+  const setUp = `mkdir -p /etc/cni/net.d ${staticPods} && cp "$0" /etc/cni/net.d/10-pods.conflist`;
+  await host.run(['sh', '-ec', setUp, pods]);
   const config = file('containerd.toml', containerdConfig(debian, parts.pause));
   const containerd = startLogged(host, join(folder, 'containerd.log'), ['env', path, 'containerd', '-c', config]);
-  const ctr = ['env', path, 'ctr', '-n', 'k8s.io'];
-  const isUp = async (): Promise<boolean> => (await host.exec([...ctr, 'version'])).exitCode === 0;
+  const isUp = async (): Promise<boolean> => (await host.exec([...ctr(debian), 'version'])).exitCode === 0;
   await until(`containerd answers on ${place.name}`, isUp, 60_000);
-  for (const image of parts.images) await host.run([...ctr, 'images', 'import', image], { timeoutMs: 300_000 });
+  for (const image of parts.images) await host.run([...ctr(debian), 'images', 'import', image], { timeoutMs: 300_000 });
   const resolver = file('resolv.conf', 'nameserver 127.0.0.1\n');
   const kubelet = startLogged(host, join(folder, 'kubelet.log'), [
     'env',
@@ -53,6 +59,9 @@ export async function startNode(host: Host, place: NodePlace, folder: string, pa
   ]);
   return { containerd, kubelet };
 }
+
+/** Manifests there are pods of the kubelet alone. */
+export const staticPods = '/etc/kubernetes/manifests';
 
 const containerdConfig = (debian: string, pause: string): string => `version = 2
 root = "/var/lib/containerd"
@@ -81,6 +90,7 @@ const kubeletConfig = (resolver: string): object => ({
   clusterDomain: 'cluster.local',
   containerRuntimeEndpoint: 'unix:///run/containerd/containerd.sock',
   resolvConf: resolver,
+  staticPodPath: staticPods,
   // The machine's disk and memory are those of many tests.
   evictionHard: {
     'memory.available': '50Mi',

@@ -1,9 +1,9 @@
 // Runs on a node of the rig: how long after the API server's answer a packet of this node meets a change. Prints JSON.
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
-import { request } from 'node:https';
 import { connect, createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { senderOf, services, serviceOf, sliceOf, slices } from './api.ts';
 
 /** Milliseconds of each change, and kilobytes resident of the programs that serve Services, with this many Services more. */
 export interface Delivered {
@@ -13,49 +13,9 @@ export interface Delivered {
 }
 
 const [kubeconfig = '', rounds = '10', more = '0'] = process.argv.slice(2);
-const config = JSON.parse(readFileSync(kubeconfig, 'utf8')) as {
-  readonly clusters: readonly [
-    { readonly cluster: { readonly server: string; readonly 'certificate-authority': string } },
-  ];
-  readonly users: readonly [{ readonly user: { readonly token: string } }];
-};
-const [{ cluster }] = config.clusters;
-const ca = readFileSync(cluster['certificate-authority']);
-const port = 8080;
+const send = senderOf(kubeconfig);
 /** Addresses of pods of this node that no pod has. */
 const pods = ['10.244.1.250', '10.244.1.251'] as const;
-
-async function send(method: string, path: string, body?: unknown): Promise<void> {
-  const headers = { authorization: `Bearer ${config.users[0].user.token}`, 'content-type': 'application/json' };
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const asked = request(`${cluster.server}${path}`, { method, ca, headers }, (response) => {
-    response.resume();
-    response.on('end', () => {
-      if ((response.statusCode ?? 500) < 300) resolve();
-      else reject(new Error(`${method} ${path}: ${response.statusCode}`));
-    });
-  });
-  asked.on('error', reject);
-  asked.end(body === undefined ? undefined : JSON.stringify(body));
-  return promise;
-}
-
-const serviceOf = (name: string, clusterIP?: string): unknown => ({
-  apiVersion: 'v1',
-  kind: 'Service',
-  metadata: { name, namespace: 'default' },
-  spec: { ...(clusterIP === undefined ? {} : { clusterIP }), ports: [{ port: 80 }] },
-});
-const sliceOf = (name: string, ...addresses: readonly string[]): unknown => ({
-  apiVersion: 'discovery.k8s.io/v1',
-  kind: 'EndpointSlice',
-  metadata: { name, namespace: 'default', labels: { 'kubernetes.io/service-name': name } },
-  addressType: 'IPv4',
-  ports: [{ port, protocol: 'TCP' }],
-  endpoints: addresses.map((address) => ({ addresses: [address], conditions: { ready: true }, nodeName: 'node-1' })),
-});
-const services = '/api/v1/namespaces/default/services';
-const slices = '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices';
 
 /** Milliseconds until a new connection to an address is answered by a pod. A SYN without an answer is repeated late: each attempt is a new one. */
 async function answeredBy(pod: string, address: string): Promise<number> {
@@ -94,7 +54,7 @@ function residentKb(): Record<string, number> {
 
 for (const pod of pods) {
   execFileSync('ip', ['address', 'add', `${pod}/32`, 'dev', 'lo']);
-  createServer((socket) => socket.on('error', () => socket.destroy()).end(pod)).listen(port, pod);
+  createServer((socket) => socket.on('error', () => socket.destroy()).end(pod)).listen(8080, pod);
 }
 for (let at = 0; at < Number(more); at += 20) {
   const names = Array.from({ length: 20 }, (_, n) => `more-${at + n}`);

@@ -1,0 +1,79 @@
+/** For programs that run on a node of the rig: asks the API server, and Services. */
+import { readFileSync } from 'node:fs';
+import { get } from 'node:http';
+import { request } from 'node:https';
+
+/** Asks the API server that a kubeconfig with a token names. */
+export type Send = (method: string, path: string, body?: unknown) => Promise<unknown>;
+
+interface TokenConfig {
+  readonly clusters: readonly [
+    { readonly cluster: { readonly server: string; readonly 'certificate-authority': string } },
+  ];
+  readonly users: readonly [{ readonly user: { readonly token: string } }];
+}
+
+/** @returns a function whose result is the answer, and which throws where that is an error */
+export function senderOf(kubeconfig: string): Send {
+  const config = JSON.parse(readFileSync(kubeconfig, 'utf8')) as TokenConfig;
+  const [{ cluster }] = config.clusters;
+  const ca = readFileSync(cluster['certificate-authority']);
+  const headers = { authorization: `Bearer ${config.users[0].user.token}`, 'content-type': 'application/json' };
+  return (method, path, body) => {
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    const asked = request(`${cluster.server}${path}`, { method, ca, headers }, (response) => {
+      let text = '';
+      response.setEncoding('utf8').on('data', (part: string) => (text += part));
+      response.on('end', () => {
+        if ((response.statusCode ?? 500) < 300) resolve(JSON.parse(text));
+        else reject(new Error(`${method} ${path}: ${response.statusCode}`));
+      });
+    });
+    asked.on('error', reject);
+    asked.end(body === undefined ? undefined : JSON.stringify(body));
+    return promise;
+  };
+}
+
+export const services = '/api/v1/namespaces/default/services';
+export const slices = '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices';
+
+/** A Service without a selector, on port 80. */
+export const serviceOf = (name: string, clusterIP?: string): unknown => ({
+  apiVersion: 'v1',
+  kind: 'Service',
+  metadata: { name, namespace: 'default' },
+  spec: { ...(clusterIP === undefined ? {} : { clusterIP }), ports: [{ port: 80 }] },
+});
+
+/** Its endpoints, on port 8080 of pods. */
+export const sliceOf = (name: string, ...addresses: readonly string[]): unknown => ({
+  apiVersion: 'discovery.k8s.io/v1',
+  kind: 'EndpointSlice',
+  metadata: { name, namespace: 'default', labels: { 'kubernetes.io/service-name': name } },
+  addressType: 'IPv4',
+  ports: [{ port: 8080, protocol: 'TCP' }],
+  endpoints: addresses.map((address) => ({ addresses: [address], conditions: { ready: true } })),
+});
+
+/** The pod that answered, or the code of the error. */
+export type Answer = { readonly pod: string } | { readonly lost: string };
+
+/**
+ * Opens a new connection to port 80 of an address, and asks which pod answers.
+ * @param timeoutMs until the end of its answer
+ */
+export function ask(address: string, timeoutMs: number): Promise<Answer> {
+  const { promise, resolve } = Promise.withResolvers<Answer>();
+  const host = address.includes(':') ? `[${address}]` : address;
+  const asked = get(`http://${host}/hostname`, { agent: false }, (response) => {
+    let pod = '';
+    response.setEncoding('utf8').on('data', (part: string) => (pod += part));
+    response.on('end', () => resolve(response.statusCode === 200 ? { pod } : { lost: `${response.statusCode}` }));
+    response.on('error', () => resolve({ lost: 'ECONNRESET' }));
+  });
+  // Not the option `timeout`: that one counts from the last byte.
+  const late = setTimeout(() => asked.destroy(new Error('no answer')), timeoutMs);
+  asked.on('error', (error: NodeJS.ErrnoException) => resolve({ lost: error.code ?? error.message }));
+  return promise.finally(() => clearTimeout(late));
+}
