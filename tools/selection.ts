@@ -29,6 +29,7 @@ const patterns: Readonly<Record<ProjectName, readonly string[]>> = {
   ],
   kernel: [
     'test/{doctor,field,netns,nft,runbooks,faults,surroundings,parity,monitoring,deploy,conformance,servers}/*.test.ts',
+    'test/conformance/operations/*.test.ts',
   ],
   // test/vm/where.ts says which of them boot a guest that runs the files of `inside`.
   vm: ['test/vm/*.test.ts', 'test/vm/inside/*.test.ts'],

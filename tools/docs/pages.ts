@@ -64,6 +64,11 @@ const howTo: Section = {
         { source: 'docs/runbooks/from-kube-proxy.md', anchor: 'moving-a-node-from-kube-proxy' },
       ],
     },
+    page(
+      'docs/in-place-of-kube-proxy.md',
+      'In place of kube-proxy',
+      'a cluster without kube-proxy in ten minutes, new or with one that runs',
+    ),
     page('docs/daemonset.md', 'As a DaemonSet', 'sluiced in pods: privileges, and what differs from units'),
     { ...page('deploy/chart/README.md', 'The Helm chart', 'its values, and Secrets with credentials'), name: 'chart' },
     page('docs/render.md', 'Render', 'manifests become a bundle'),
