@@ -5,7 +5,7 @@ import { LiveEndpoints, LiveMemory, type WithLive } from '../packages/applier/sr
 import { endpointChanges } from '../packages/applier/src/apply/endpoints/endpoint-changes.ts';
 import type { NodeFacts } from '../packages/applier/src/ports/node-facts.ts';
 import type { NodeState } from '../packages/applier/src/ports/node-state.ts';
-import { limits } from '../packages/applier/src/limits.ts';
+import { liveLimits } from '../packages/applier/src/limits.ts';
 import { type Changes, endpoint, node, service, slice } from '../packages/renderer/src/render/builders.fixture.ts';
 import { readConfig } from '../packages/renderer/src/load/config/config.ts';
 import type { SluiceConfig } from '../packages/renderer/src/render/model/config.ts';
@@ -226,5 +226,5 @@ test('a live bundle in which every Service is wrong is declined without a judgem
   expect(made.files).toBe(release);
   expect(made.declined.size).toBe(300);
   const told = [...made.declined.values()].filter((why) => why.includes('too many others'));
-  expect(told.length).toBeGreaterThan(300 - 2 * limits.liveDeclinedMax);
+  expect(told.length).toBeGreaterThan(300 - 2 * liveLimits.declinedMax);
 });

@@ -1,6 +1,6 @@
 import { bundleLimits } from '@sluice/bundle';
 
-export { type Pace, pauseAfter, pauseBeforeRetry, paces, retries } from './paces.ts';
+export { liveLimits, type Pace, pauseAfter, pauseBeforeRetry, paces, retries } from './paces.ts';
 
 /** Every bound in the applier, with its unit. A number elsewhere is a mistake. */
 export const limits = {
@@ -213,11 +213,6 @@ export const limits = {
 
   /** A release that changes endpoints of more Services applies first endpoints with the rest: finding them costs as much as linking. */
   firstEndpointServicesMax: 256,
-
-  /** Live endpoints: Services that are declined one by one; more are declined together. */
-  liveDeclinedMax: 64,
-  /** How long a new release waits for live endpoints that fit it. */
-  liveWaitMs: 10_000,
 
   /** An endpoint update that removes a larger share of a Service's endpoints is applied with probation, like a release. */
   endpointsLostShareMax: 0.5,

@@ -73,3 +73,6 @@ export const retries = {
   /** The stream of events of a source that ended, or that none of its servers has. */
   events: { leastMs: 1_000, mostMs: 60_000 },
 };
+
+/** Live endpoints: Services that are declined one by one, of more all others at once; how long a new release waits for ones that fit it. */
+export const liveLimits = { declinedMax: 64, waitMs: 10_000 } as const;

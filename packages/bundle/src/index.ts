@@ -1,10 +1,9 @@
 export * from './rulefile.ts';
 export * from './read-rulefile.ts';
 export { describeLines, describeRules, virtualLines, withoutGuard } from './virtual/describe.ts';
-export { parsedJson } from './checks.ts';
+export * from './virtual/header.ts';
 export * from './documents.ts';
 export * from './eligibility.ts';
-export * from './header.ts';
 export * from './node.ts';
 export { ResolveCache, ruleFiles } from './resolve-cache.ts';
 export * from './source.ts';

@@ -3,7 +3,7 @@ import { beforeEach, expect, test } from 'vitest';
 import type { Tree } from '../inbox/files.ts';
 import type { ArrivedBundle, Arrival } from '../inbox/inbox.ts';
 import type { WaitingRelease } from '../inbox/wave-gate.ts';
-import { limits } from '../limits.ts';
+import { liveLimits } from '../limits.ts';
 import { LiveInbox } from './live-inbox.ts';
 
 /** Which release arrives with live endpoints, and what goes on while none may be applied. */
@@ -117,7 +117,7 @@ test('a new release waits for a moment for live endpoints that fit it', async ()
   scene.declined = new Map([['shop/web', 'its port is another one']]);
   const note = 'live endpoints are not taken of shop/web: its port is another one';
   expect(await told()).toEqual(['refused', 'meanwhile one with live, version of one', note]);
-  scene.nowMs = limits.liveWaitMs;
+  scene.nowMs = liveLimits.waitMs;
   expect(await told()).toEqual(['two with live, version of two', note]);
   scene.nowMs = 0;
   expect(await told()).toEqual(['two with live, version of two', note]);

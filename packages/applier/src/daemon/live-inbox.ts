@@ -2,7 +2,7 @@ import type { BundleFiles } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
 import type { Extent, Tree } from '../inbox/files.ts';
 import type { ArrivedBundle, Arrival, Inbox } from '../inbox/inbox.ts';
-import { limits } from '../limits.ts';
+import { liveLimits } from '../limits.ts';
 import type { LiveEndpoints } from '../apply/reconcile/live-endpoints.ts';
 
 interface LiveInboxParts {
@@ -69,7 +69,7 @@ export class LiveInbox {
     const { bundle, declined } = composed;
     const isNew = this.#applicable?.bundle.tree !== newest.bundle.tree;
     // The writer of live endpoints gets to know a release as this program does, and writes for it next.
-    const isEarly = isNew && this.#parts.monotonicMs() - newest.sinceMs < limits.liveWaitMs;
+    const isEarly = isNew && this.#parts.monotonicMs() - newest.sinceMs < liveLimits.waitMs;
     if (declined.size > 0 && isEarly && this.#parts.hasRules())
       return this.#withMeanwhile(arrival, newest, undefined, found);
     this.#applicable = newest;

@@ -1,6 +1,6 @@
 import { type BundleFiles, changedFiles, serviceOf, withFilesOf } from '@sluice/bundle';
 import { compareText } from '@sluice/netfilter';
-import { limits } from '../../limits.ts';
+import { liveLimits } from '../../limits.ts';
 import type { NodeFacts } from '../../ports/node-facts.ts';
 import { admit, type AdmittedBundle, AdmitMemory, type AdmitOptions, isRefusal } from '../admission/admit.ts';
 import { EndpointAddresses } from '../admission/endpoint-addresses.ts';
@@ -88,9 +88,9 @@ export class LiveEndpoints {
     if (!first) return [];
     // A bundle in which everything is wrong must not take a judgement of each Service.
     const why =
-      declined.size < limits.liveDeclinedMax ? this.#refuse(base, live, some) : 'too many others were declined';
+      declined.size < liveLimits.declinedMax ? this.#refuse(base, live, some) : 'too many others were declined';
     if (why === undefined) return some;
-    if (some.length === 1 || declined.size >= limits.liveDeclinedMax) {
+    if (some.length === 1 || declined.size >= liveLimits.declinedMax) {
       for (const [service] of some) declined.set(service, why);
       return [];
     }
