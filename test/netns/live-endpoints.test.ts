@@ -107,7 +107,7 @@ const status = async (): Promise<Partial<NodeStatus>> => JSON.parse((await node.
 const reaches = (what: string, n: number, ...pods: readonly number[]): Promise<unknown> =>
   until(what, async () => (await reached(n)).join() === pods.map(pod).join(), 60_000);
 
-describe.each(planes)('mode $mode, layout $layout, store $backend', { timeout: 240_000 }, (plane) => {
+describe.each(planes)('mode $mode, layout $layout, store $backend', { timeout: 360_000 }, (plane) => {
   beforeEach(async (context) => {
     needBackend(context, plane.backend);
     const signers = path('allowed_signers');
