@@ -3,6 +3,7 @@
 // which each node would start ssh-keygen. All of them share the processors of the server.
 import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -44,6 +45,7 @@ export async function serveBench(sluice: string, services: number, nodes: number
     stdio: ['ignore', 'ignore', 'inherit'],
   });
   try {
+    await listens(port, child);
     const title = `sluice watch --serve, ${services} Services, ${nodes} nodes in ${processes} processes`;
     for (const intervalSeconds of [0, 5]) {
       const how = intervalSeconds === 0 ? 'following' : `asking every ${intervalSeconds} s`;
@@ -55,7 +57,7 @@ export async function serveBench(sluice: string, services: number, nodes: number
         `${title}, ${how}: API to directory`,
         of99(run.placed),
         'a second',
-        `${run.placed.length} of ${changes} changes${told}`,
+        `${changes} changes${told}`,
       );
       report(
         `${title}, ${how}: cost`,
@@ -93,7 +95,21 @@ function argumentsOf(scratch: string, kubeconfig: string, port: number): readonl
     '--tls-key',
     join(scratch, 'tls.key'),
   ];
-  return [...files, '--push', `oci:${join(scratch, 'releases')}:production`, ...serve, '--log-level', 'warn'];
+  return [...files, '--push', `oci:${join(scratch, 'releases')}:production`, ...serve, '--log-level', 'warning'];
+}
+
+/** Waits until the server listens. */
+async function listens(port: number, child: ChildProcess): Promise<void> {
+  for (const endMs = performance.now() + patienceMs; performance.now() < endMs; await sleep(200)) {
+    if (child.exitCode !== null) throw new Error(`sluice watch ended with ${child.exitCode}`);
+    const isOpen = await new Promise<boolean>((resolve) => {
+      const socket = connect(port, '127.0.0.1');
+      socket.once('connect', () => resolve(true)).once('error', () => resolve(false));
+      socket.once('connect', () => socket.destroy());
+    });
+    if (isOpen) return;
+  }
+  throw new Error('sluice watch does not listen');
 }
 
 interface Scene {
