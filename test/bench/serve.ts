@@ -53,12 +53,7 @@ export async function serveBench(sluice: string, services: number, nodes: number
       const of99 = (times: readonly number[]): string =>
         `p50 ${percentile(times, 0.5)}, p99 ${percentile(times, 0.99)}`;
       const told = intervalSeconds === 0 ? `; the event at a node ${of99(run.told)}` : '';
-      report(
-        `${title}, ${how}: API to directory`,
-        of99(run.placed),
-        'a second',
-        `${changes} changes${told}`,
-      );
+      report(`${title}, ${how}: API to directory`, of99(run.placed), 'a second', `${changes} changes${told}`);
       report(
         `${title}, ${how}: cost`,
         `${run.megabytes.toFixed(0)} MB resident, ${(run.cpuSeconds / changes).toFixed(2)} s of a processor a change`,

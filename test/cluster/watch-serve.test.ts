@@ -126,7 +126,10 @@ test('of two processes with a Lease one serves; the other one refers to it, and 
   const first = watch('one', one, '--lease', 'sluice/watch');
   await until(() => pushes(first.said) === 1, 40_000);
   const second = watch('two', two, '--lease', 'sluice/watch');
-  await until(async () => / holds Lease sluice\/watch\n$/.test(await ask(two, '/index.json').catch(() => '')), 40_000);
+  await until(
+    async () => (await ask(two, '/index.json').catch(() => '')).endsWith(' holds Lease sluice/watch\n'),
+    40_000,
+  );
   expect(await ask(two, '/events')).toMatch(
     /^503 this process does not serve releases: \S+ holds Lease sluice\/watch\n$/,
   );

@@ -110,10 +110,8 @@ describe('a node that follows', () => {
     const node = follow(urlOf(server));
     await hasSerial(node, 5);
     await follows(node);
-    const startMs = performance.now();
     put(server, 6);
     await hasSerial(node, 6);
-    expect(performance.now() - startMs).toBeLessThan(5_000);
     expect(failures.filter((why) => why !== undefined)).toEqual([]);
   }, 40_000);
 
@@ -133,6 +131,7 @@ describe('a node that follows', () => {
     put(undefined, 7);
     await serve({ address });
     await hasSerial(node, 7);
+    expect(node.said.filter((line) => line.startsWith('cannot follow')).length).toBeGreaterThanOrEqual(2);
   }, 60_000);
 
   test('goes from a server that does not serve to the next one', async () => {
@@ -258,6 +257,7 @@ describe('a hostile stream of events', () => {
       const node = follow(web.url);
       await hasSerial(node, 5);
       await until(() => node.said.some((line) => why.test(line)));
+      expect(await node.fetcher.taken()).toBe('serial 5');
     },
     40_000,
   );

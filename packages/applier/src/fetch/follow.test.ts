@@ -57,7 +57,7 @@ test('an event of what was looked at before asks for nothing', async () => {
 }, 20_000);
 
 /** One attempt that an event asked for. */
-async function asked({ follower, clock }: ReturnType<typeof scene>, hasFound: boolean): Promise<number> {
+async function pauseBefore({ follower, clock }: ReturnType<typeof scene>, hasFound: boolean): Promise<number> {
   const run = new AbortController();
   const running = follower.run(run.signal);
   await follower.wait(1_000, never);
@@ -74,7 +74,7 @@ async function asked({ follower, clock }: ReturnType<typeof scene>, hasFound: bo
 test('events that lead to nothing make the next ones wait, until one leads to a release', async () => {
   const one = scene({ [urls[0] as string]: ['"a"'] });
   const pauses: number[] = [];
-  for (const hasFound of [true, false, false, false, true, true]) pauses.push(await asked(one, hasFound));
+  for (const hasFound of [true, false, false, false, true, true]) pauses.push(await pauseBefore(one, hasFound));
   const { eventPauseMs } = fetchLimits;
   expect(pauses).toEqual([0, ...[1, 2, 4, 8, 1].map((factor) => factor * eventPauseMs)]);
 });

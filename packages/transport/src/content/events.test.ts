@@ -24,7 +24,7 @@ async function read(chunks: readonly (string | Buffer)[], secondsAChunk = 0): Pr
 test('events are read, whatever the chunks, with heartbeats and events of other kinds between them', async () => {
   const text = `${event('"one"')}${heartbeat}retry: 5\nevent: other\nid: "x"\ndata: y\n\n${event('"two"')}`;
   expect(await read([text])).toEqual(['"one"', '"two"']);
-  expect(await read([...text])).toEqual(['"one"', '"two"']);
+  expect(await read(Array.from(text))).toEqual(['"one"', '"two"']);
   expect(await read([text.replaceAll('\n', '\r\n')])).toEqual(['"one"', '"two"']);
 });
 
