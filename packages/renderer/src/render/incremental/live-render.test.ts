@@ -46,7 +46,6 @@ const someEndpoint = fc
     address: fc.tuple(
       host,
       fc.integer({ min: 1, max: 40 }).map((n) => n === 40),
-      fc.constantFrom('fd00:96::', '64:ff9b::a60:'),
     ),
     nodeName,
     zone: fc.option(zone, { nil: undefined }),
@@ -56,7 +55,8 @@ const someEndpoint = fc
     forNodes: fc.subarray(['node-a', 'node-b']),
   })
   .map((one) => (family: 'IPv4' | 'IPv6') => {
-    const [last, isClusterIP, ofClusterIPs] = one.address;
+    const [last, isClusterIP] = one.address;
+    const ofClusterIPs = one.terminating ? '64:ff9b::a60:' : 'fd00:96::';
     const prefix =
       family === 'IPv4' ? (isClusterIP ? '10.96.0.' : '10.244.1.') : isClusterIP ? ofClusterIPs : 'fd00:1::';
     const hints: Changes = {
@@ -111,7 +111,6 @@ const someService = fc.record({
   internal: fc.constantFrom('Cluster', 'Local'),
   external: fc.constantFrom('Cluster', 'Local'),
   type: fc.constantFrom('ClusterIP', 'NodePort'),
-  weights: fc.oneof({ weight: 9, arbitrary: fc.constant('') }, { weight: 1, arbitrary: fc.constantFrom('a', 'b') }),
 });
 
 function serviceOf(one: ValueOf<typeof someService>): KubeObject {
@@ -131,8 +130,9 @@ function serviceOf(one: ValueOf<typeof someService>): KubeObject {
     ...(one.host === 3 && { externalIPs: ['198.51.100.7'] }),
   };
   // The label of a weight is a value of nodes that others depend on.
-  const weights = { 'sluice.dev/weights': `topology.kubernetes.io/zone=${one.weights}:3` };
-  return service(one.key, spec, one.weights === '' ? {} : { annotations: weights });
+  const hasWeights = one.host === 4 && one.internal === 'Local';
+  const weights = { 'sluice.dev/weights': 'topology.kubernetes.io/zone=a:3' };
+  return service(one.key, spec, hasWeights ? { annotations: weights } : {});
 }
 
 /** One thing that happens to a cluster: an object is now like that, or gone. */
