@@ -17,7 +17,16 @@ export function commandControl(
   config: SluicedConfig,
   terminal: Terminal,
 ): ControlSocket {
-  return new ControlSocket(config.state, makeControl(busyHolder(command, session, config)), (why) => {
+  // A rollback has to wait for the end of the command.
+  const order = (): never => {
+    throw stateError(
+      `Cannot roll back now: \`sluiced ${command}\` is in progress`,
+      'Wait for its end, or run `sluiced cancel` to roll back the release on probation',
+      exitCodes.refused,
+    );
+  };
+  const holder = holderOf(session, config, { order, ended: async () => undefined });
+  return new ControlSocket(config.state, makeControl(holder), (why) => {
     if (why !== undefined) terminal.err(`warning: sluiced confirm and sluiced cancel are not available: ${why}\n`);
   });
 }
@@ -28,15 +37,3 @@ export const holderOf = (
   { state }: SluicedConfig,
   own: Pick<StateHolder, 'order' | 'ended'>,
 ): StateHolder => ({ ...session, repairs: () => new Repairs(state).read(), report: () => null, ...own });
-
-/** Serves decisions about the release on probation; a rollback has to wait for the end of the command. */
-function busyHolder(command: string, session: NodeSession, config: SluicedConfig): StateHolder {
-  const busy = (): never => {
-    throw stateError(
-      `Cannot roll back now: \`sluiced ${command}\` is in progress`,
-      'Wait for its end, or run `sluiced cancel` to roll back the release on probation',
-      exitCodes.refused,
-    );
-  };
-  return holderOf(session, config, { order: busy, ended: async () => undefined });
-}

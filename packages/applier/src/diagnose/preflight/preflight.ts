@@ -1,5 +1,5 @@
 import { RehearsalError } from '../../ports/failure.ts';
-import { type BundleFiles, resolveNode } from '@sluice/bundle';
+import { type BundleFiles, type ResolvedNode, resolveNode } from '@sluice/bundle';
 import { type Family, type Problem, onKernel, parseKernelRelease, plural, readSysctlLine } from '@sluice/netfilter';
 import type { SluicedConfig } from '../../config.ts';
 import { readFacts } from '../../kernel/facts.ts';
@@ -49,7 +49,9 @@ export async function findings(
   const pinned = pinnedStore(config.state);
   const tools = await detectTools(chooseStore(config.backend, pinned), run);
   const facts = readFacts(tools, procTunables);
-  const isNft = files !== undefined && runsNft(files, config.node);
+  const resolved = files && resolveNode(files, config.node);
+  const node = resolved && 'version' in resolved ? resolved : undefined;
+  const isNft = node?.nft !== undefined;
   return [
     ...helperFindings(),
     ...(await opensshFindings(run)),
@@ -63,8 +65,8 @@ export async function findings(
           ...(await switchFindings(config, tools, run)),
           ...(await bpfFindings(config, tools, run)),
         ]),
-    ...(files ? await ipvsFindings(files, config, tools, run) : []),
-    ...(files ? sysctlFindings(files, config.node, facts) : []),
+    ...(node ? await ipvsFindings(node, tools, run) : []),
+    ...(node ? sysctlFindings(node, facts) : []),
     ...(files ? probeServiceFindings(config, files) : []),
     ...(await ownerFindings(config, tools, facts, run, isNft)),
     ...(files ? bundleFindings(config, files, facts) : noBundle(config, problems)),
@@ -116,11 +118,6 @@ export function opensshFinding(output: string): PreflightFinding | undefined {
   const todo =
     'remove valid-after and valid-before from allowed_signers, or install OpenSSH 9.1: older versions refuse such lines';
   return isFine ? good('OpenSSH', `${major}.${minor}`) : note('OpenSSH', `${major}.${minor}`, todo);
-}
-
-function runsNft(files: BundleFiles, node: string): boolean {
-  const resolved = resolveNode(files, node);
-  return 'version' in resolved && resolved.nft !== undefined;
 }
 
 function familyFindings(tools: Tools): PreflightFinding[] {
@@ -246,10 +243,8 @@ function tinyState(tools: Tools): NodeState {
 }
 
 /** The sysctls that the profile sets. Those that cannot be written are problems of the bundle, which name them. */
-function sysctlFindings(files: BundleFiles, node: string, facts: NodeFacts): PreflightFinding[] {
-  const resolved = resolveNode(files, node);
-  if (!('version' in resolved)) return [];
-  const settings = resolved.sysctls.flatMap((line) => {
+function sysctlFindings({ sysctls }: ResolvedNode, facts: NodeFacts): PreflightFinding[] {
+  const settings = sysctls.flatMap((line) => {
     const setting = readSysctlLine(onKernel(line, parseKernelRelease(facts.kernelRelease) ?? [0, 0]) ?? '');
     return typeof setting === 'string' ? [] : [setting];
   });
@@ -258,16 +253,10 @@ function sysctlFindings(files: BundleFiles, node: string, facts: NodeFacts): Pre
 }
 
 /** Mode ipvs, where the bundle uses it. Like an apply, the check loads its module, which creates its sysctls. */
-async function ipvsFindings(
-  files: BundleFiles,
-  config: SluicedConfig,
-  tools: Tools,
-  run: Run,
-): Promise<PreflightFinding[]> {
-  const resolved = resolveNode(files, config.node);
+async function ipvsFindings(node: ResolvedNode, tools: Tools, run: Run): Promise<PreflightFinding[]> {
   const { ipvs } = new LinuxKernel(tools, run, procTunables);
   // Missing tools are problems of the bundle.
-  if (!('version' in resolved) || !resolved.ipvs || !ipvs) return [];
+  if (!node.ipvs || !ipvs) return [];
   try {
     const { servers } = await ipvs.observe();
     return [good('mode ipvs', `${plural(servers.size, 'virtual server')} now`)];
