@@ -135,18 +135,20 @@ export function addSnapshot(program: Command): void {
     .action(run(async (options) => (await import('../snapshot/snapshot.ts')).snapshotCommand(options)));
 }
 
+const watchExamples = [
+  'sluice watch -o /var/lib/sluice-watch/rendered',
+  'sluice watch -o rendered --commit --push --listen 127.0.0.1:9780',
+  'sluice watch -o rendered --push oci://registry.example.com/sluice/shop:production --key /etc/sluice-watch/releases',
+  'sluice watch -o rendered --push oci:/srv/releases:production --key /etc/sluice-watch/releases --serve 0.0.0.0:9443 --tls-cert tls.crt --tls-key tls.key',
+  'sluice watch --node node-a -o /run/sluice-watch/rendered --kubeconfig /etc/sluice/kubeconfig',
+  'sluice watch --node node-a --release /var/lib/sluice-fetch/release -o /run/sluice-watch/live',
+  'sluice watch -o /bundle --lease kube-system/sluice --events --listen 0.0.0.0:9780 --log-format json',
+];
+
 /** Adds `sluice watch`. */
 export function addWatch(program: Command): void {
   const watch = withLog(withCluster(program.command('watch')), { format: 'text', level: 'info' });
-  examples(watch, [
-    'sluice watch -o /var/lib/sluice-watch/rendered',
-    'sluice watch -o rendered --commit --push --listen 127.0.0.1:9780',
-    'sluice watch -o rendered --push oci://registry.example.com/sluice/shop:production --key /etc/sluice-watch/releases',
-    'sluice watch -o rendered --push oci:/srv/releases:production --key /etc/sluice-watch/releases --serve 0.0.0.0:9443 --tls-cert tls.crt --tls-key tls.key',
-    'sluice watch --node node-a -o /run/sluice-watch/rendered --kubeconfig /etc/sluice/kubeconfig',
-    'sluice watch --node node-a --release /var/lib/sluice-fetch/release -o /run/sluice-watch/live',
-    'sluice watch -o /bundle --lease kube-system/sluice --events --listen 0.0.0.0:9780 --log-format json',
-  ])
+  examples(watch, watchExamples)
     .summary('render continuously from a running cluster')
     .description(
       'Watches Services, endpoints and Nodes and writes changes to a bundle directory until it is stopped by a signal. Objects that cannot be rendered are left out and listed in quarantine.yaml. SIGUSR1 raises the log level by one, SIGUSR2 lowers it.',
