@@ -7,7 +7,10 @@ import type { DaemonDependencies } from './dependencies.ts';
 
 type LatenessDependencies = Pick<DaemonDependencies, 'status' | 'monotonicMs' | 'releaseWaitMsMax' | 'lateMsMax'>;
 
-/** Judges how long the kernel has lacked what the directory has. Too long makes the node unhealthy: it serves other Services than it should. */
+/**
+ * Decides whether the kernel has lacked what the directory has for too long, which makes the node unhealthy: it serves other Services than it
+ * should.
+ */
 export class Lateness {
   readonly #parts: LatenessDependencies;
   /** Since when a limit of this node delays releases. */

@@ -35,7 +35,7 @@ const said =
 /** Exit codes of shells and loaders for a program that they could not start; unshare and env use them, too. */
 const notStarted: ReadonlySet<number> = new Set([126, 127]);
 
-/** The kind of a failed run. */
+/** Decides whether the rules or the surroundings of a tool are to blame for a failed run: only `refused` is about the rules. */
 export function kindOf({ exitCode, stderr, lost }: Pick<ToolResult, 'exitCode' | 'stderr' | 'lost'>): FailureKind {
   if (exitCode === undefined) return lost ?? 'killed';
   // 128 and the number of a signal, from a shell.

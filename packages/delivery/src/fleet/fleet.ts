@@ -25,8 +25,9 @@ export interface RolloutTarget {
 }
 
 /**
- * The state of a node, the worst first. `partial`: it runs the release without some Services. `by-hand`: an operator activated other rules. `behind`: its receipt is about another release.
- * `silent`: no valid receipt. `waits`: its wave is closed, and it runs its previous release without problems.
+ * The state of a node, the worst first. `partial`: it runs the release without some Services. `by-hand`: an operator activated other rules.
+ * `behind`: its receipt is about another release. `silent`: no valid receipt. `waits`: its wave is closed, and it runs its previous release
+ * without problems.
  */
 export const nodeStates = [
   'held',
@@ -74,7 +75,7 @@ export interface FleetStatus {
 }
 
 /**
- * Compares the receipts of nodes with a release.
+ * Decides what state each node of a fleet is in: compares the receipts of nodes with a release.
  * @param evidence node → its receipts, for every node in `allowed_receipts`
  * @param target default: the newest release in the receipts
  * @param observed node → the modes of what it ran when it was compared with a bundle

@@ -106,7 +106,7 @@ interface KernelContext {
 }
 
 /**
- * Checks everything about a bundle that can be checked without touching the kernel.
+ * Decides whether a node may take a bundle: checks everything that can be checked without touching the kernel.
  * @param files of one complete bundle; only those that concern the node are read
  * @param memory of earlier bundles; one for each caller
  * @returns the node's rules, or all problems because of which this node must not run them

@@ -10,8 +10,8 @@ export interface ChangeClass extends Partial<FirstAndLast> {
 }
 
 /**
- * Classifies a change. It is an endpoint update if it only adds and removes endpoints of Services that have some, within bounds. Anything
- * else is a release, which needs probation: Services, ports, addresses, policies, sysctls, base chains, jumps.
+ * Decides whether a change is an endpoint update: it is if it only adds and removes endpoints of Services that have some, within bounds.
+ * Anything else is a release, which needs probation: Services, ports, addresses, policies, sysctls, base chains, jumps.
  * @param from the active state
  * @param replacesAll `OverlayOptions.replacesAll`
  */

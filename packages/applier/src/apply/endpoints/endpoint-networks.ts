@@ -48,8 +48,8 @@ function ofNode(path: string, files: BundleFiles): readonly string[] {
 const namedMax = 5;
 
 /**
- * Checks the new endpoints of an endpoint update against the networks of the signed release: a key for endpoints must not send a Service
- * anywhere else, even if its update contains other Nodes.
+ * Decides whether an endpoint update may lead to its new endpoints, by the networks of the signed release: a key for endpoints must not send a
+ * Service anywhere else, even if its update contains other Nodes.
  * @param from the active state, with the networks of its profile and of the node's config
  * @param networks those of the Nodes of the release
  * @returns a refusal; undefined if all new endpoints are inside

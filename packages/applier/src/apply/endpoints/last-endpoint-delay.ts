@@ -18,9 +18,9 @@ export const waitMs = ({ nextMs, togetherMs }: LastEndpointWaits, isSplit: boole
   isSplit ? nextMs : togetherMs;
 
 /**
- * Delays the removal of a Service's last endpoint: a pod that is being replaced, or a source of endpoints that fails for a moment, must
- * not take away a Service that could still answer. Counts how long bundles have had the Service without an endpoint; a new process
- * starts from zero.
+ * Decides when a Service loses its last endpoint, which is late: a pod that is being replaced, or a source of endpoints that fails for a
+ * moment, must not take away a Service that could still answer. Counts how long bundles have had the Service without an endpoint; a new
+ * process starts from zero.
  *
  * If the files of single Services are not known, a bundle cannot be split, and first endpoints of other Services wait with the last ones.
  * The longest-waiting frontend then decides for all, so that no wait is prolonged by Services that lose and regain their last endpoint.

@@ -32,7 +32,8 @@ export interface PlanOptions {
 }
 
 /**
- * The steps from `now` to `desired`; none if they are equal. A rollback is a plan from the observed state to the previous one.
+ * Decides which steps lead from `now` to `desired`, and in which order; none if they are equal. A rollback is a plan from the observed state
+ * to the previous one.
  *
  * Every intermediate state serves traffic correctly:
  * - one step is one table of one family, which the kernel takes whole or not at all;

@@ -17,9 +17,9 @@ export interface RemovalRules extends RemovalBound {
 }
 
 /**
- * Holds a change that takes away most Services: an API server that was restored empty, or a kubeconfig of another cluster, must not take a
- * cluster off the network. The Services stay as they are until bundles have lacked them for a while, or an operator says that it is meant;
- * `reconcile` puts in what else changes.
+ * Decides whether a change that takes away most Services is held: an API server that was restored empty, or a kubeconfig of another cluster,
+ * must not take a cluster off the network. The Services stay as they are until bundles have lacked them for a while, or an operator says that
+ * it is meant; `reconcile` puts in what else changes.
  *
  * A held removal is no cause of bad health: the node serves as before, and a load balancer that took out all nodes would do what the hold is
  * there to prevent. The time begins again with each process, and when a bundle comes that is no removal.

@@ -26,9 +26,9 @@ type Recovery =
   | { readonly do: 'halt'; readonly because: string };
 
 /**
- * The recovery table. The journal alone decides between the programs: the commit record makes it the new one. The kernel only shows how
- * far the last process came, and the steps from there are planned, so most rows need no case of their own. The exception, halt, is a
- * state that this protocol cannot have produced.
+ * Decides what becomes of a transaction that a crash left open: the recovery table. The journal alone decides between the programs: the commit
+ * record makes it the new one. The kernel only shows how far the last process came, and the steps from there are planned, so most rows need no
+ * case of their own. The exception, halt, is a state that this protocol cannot have produced.
  *
  * | journal | kernel | meaning | decision |
  * |---|---|---|---|

@@ -41,9 +41,9 @@ interface ProbationDependencies {
 }
 
 /**
- * Watches a release in probation: the kernel holds its rules, no probe that passed before fails, the operator does not cancel. Each good
- * round renews the dead-man switch. Newer endpoints go in without waiting for its end. A process that is asked to end rolls the release
- * back without blame: the next process tries it again, with a whole probation.
+ * Decides whether a release in probation stays or is rolled back: it stays while the kernel holds its rules, no probe that passed before
+ * fails, the operator does not cancel. Each good round renews the dead-man switch. Newer endpoints go in without waiting for its end. A
+ * process that is asked to end rolls the release back without blame: the next process tries it again, with a whole probation.
  *
  * With `perService`, Services whose probes fail return to the old rules, and the rest stays on probation: until its end, and until these
  * probes have passed as often as their policy asks.
@@ -294,7 +294,10 @@ function describeFailures(bad: readonly ProbeResult[], tries: number): string {
   return tries === 1 ? seen : `failed ${bad.length} of ${tries} times, the last: ${seen}`;
 }
 
-/** Checks that the switch is on, and that the entry chains are as loaded or the table of mode nftables is there. Cheap: it reads few chains. @returns what is wrong */
+/**
+ * Checks that the switch is on, and that the entry chains are as loaded or the table of mode nftables is there. Cheap: it reads few chains.
+ * @returns what is wrong
+ */
 async function invariant(plan: TransactionPlan, kernel: Kernel): Promise<string | undefined> {
   if (plan.flip === 'switch') {
     const switchStates = await kernel.switch?.look();

@@ -74,8 +74,9 @@ const tools: readonly BundleTool[] = [
 ];
 
 /**
- * Whether the active rules lead packets from outside to an endpoint on this node that a Service has in a newer bundle: a node must not ask
- * for packets that it drops. Early endpoint sync may reach some Services and not others, such as one whose port changes too.
+ * Decides whether a health-check node port counts newer endpoints: whether the active rules lead packets from outside to an endpoint on this
+ * node that a Service has in a newer bundle: a node must not ask for packets that it drops. Early endpoint sync may reach some Services and
+ * not others, such as one whose port changes too.
  */
 export function servedBy(
   rules: ForwardingState,

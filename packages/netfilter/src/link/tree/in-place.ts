@@ -19,7 +19,7 @@ interface RuleAndCallee {
 }
 
 /**
- * The endpoints of a file that need no chain: their chain has the rules that kube-proxy writes without session affinity, and rules that
+ * Decides which endpoints of a file need no chain: their chain has the rules that kube-proxy writes without session affinity, and rules that
  * jump to it match a probability only.
  * @param own the rules of each chain of the file
  * @param base its other rules

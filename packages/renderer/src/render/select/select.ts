@@ -19,6 +19,7 @@ export function isExternal(port: ServicePort, here: PortOfFamily): boolean {
   return port.nodePort !== 0 || here.loadBalancerIPs.length > 0 || here.externalIPs.length > 0;
 }
 
+/** Decides which endpoints a port needs on a node: those of the cluster, of the node, or both. */
 export function usesOf(port: ServicePort, here: PortOfFamily): Uses {
   const external = isExternal(port, here);
   return {
@@ -32,7 +33,7 @@ function isTerminatingButServing(endpoint: Endpoint): boolean {
   return endpoint.serving && endpoint.terminating;
 }
 
-/** The ready endpoints of a list or, where there are none, the terminating ones that still serve. */
+/** Decides which endpoints of a list get packets: the ready ones or, where there are none, the terminating ones that still serve. */
 export function usable(endpoints: readonly Endpoint[]): readonly Endpoint[] {
   const ready = endpoints.filter((endpoint) => endpoint.ready);
   return ready.length > 0 ? ready : endpoints.filter(isTerminatingButServing);
