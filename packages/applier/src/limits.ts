@@ -351,8 +351,6 @@ export const limits = {
   /** Unused programs are removed from the disk after this many updates, when idle; and after the second number in any case. */
   updatesPerSweep: 32,
   updatesPerSweepMax: 256,
-  /** How often the native text of the active generation is refreshed at most. */
-  textIntervalMs: 5 * 60_000,
   historyEntriesMax: 200,
   quarantinedMax: 64,
   /** Versions of Services; and how many Services a partial generation may lack: with more, all of a release is rolled back. */

@@ -1,4 +1,5 @@
 import { limits } from '../limits.ts';
+import { pauseAfter, paces } from '../paces.ts';
 import type { Generation } from '../ports/journal.ts';
 import { publishDirectory, writeDurably } from './files.ts';
 import type { GenerationRecord } from './record.ts';
@@ -10,7 +11,7 @@ import { familiesOf, type NodeState } from '../ports/node-state.ts';
 
 /**
  * The directory `current`: which generation is active, for recovery from a lost journal, and its native text, for operators who load it by
- * hand; this one may be of up to `limits.textIntervalMs` before. A failed write does not fail the change.
+ * hand; while changes follow each other this one may be as old as the pause of `paces.nativeText`. A failed write does not fail the change.
  */
 export class CurrentText {
   readonly #directory: string;
@@ -18,6 +19,7 @@ export class CurrentText {
   #written: Generation | undefined;
   #manifest: string;
   #writtenMs = -Infinity;
+  #pauseMs = 0;
 
   constructor(directory: string, nowMs: () => number) {
     this.#directory = directory;
@@ -31,12 +33,13 @@ export class CurrentText {
   }
 
   /**
-   * A generation is active. Where the text was written lately, it is only named now, and its text follows (`catchUp`).
+   * A generation is active. Where the text was written lately, it is only named now, and its text follows (`catchUp`); not after a rollback,
+   * as an operator may need it now.
    * @param manifest the digest of its manifest in the store
    */
   activate(generation: Generation, manifest: string): void {
-    const sinceMs = this.#nowMs() - this.#writtenMs;
-    if (sinceMs < 0 || sinceMs >= limits.textIntervalMs) return this.write(generation, manifest);
+    const isEarlier = this.#written !== undefined && generation.number < this.#written.number;
+    if (isEarlier || this.#isDue()) return this.write(generation, manifest);
     try {
       for (const [name, text] of Object.entries(activeGenerationFile(generation, manifest)))
         writeDurably(`${this.#directory}/${name}`, text);
@@ -50,6 +53,7 @@ export class CurrentText {
   write(generation: Generation, manifest: string): void {
     this.#written = generation;
     this.#writtenMs = this.#nowMs();
+    const startMs = performance.now();
     try {
       publishDirectory(this.#directory, {
         ...nativeFiles(generation.state),
@@ -60,6 +64,7 @@ export class CurrentText {
       // The next one is written again.
       this.#writtenMs = -Infinity;
     }
+    this.#pauseMs = pauseAfter(performance.now() - startMs, paces.nativeText);
   }
 
   /** The last active generation that was written, as the journal names it; undefined where the directory does not say. */
@@ -69,8 +74,13 @@ export class CurrentText {
 
   /** Writes the text when the active generation has changed, but not often: at 10,000 Services it is 25 MB. */
   catchUp(generation: Generation, manifest: string): void {
-    const isDue = this.#nowMs() - this.#writtenMs >= limits.textIntervalMs;
-    if (generation !== this.#written && isDue) this.write(generation, manifest);
+    if (generation !== this.#written && this.#isDue()) this.write(generation, manifest);
+  }
+
+  /** The clock may have been set back. */
+  #isDue(): boolean {
+    const sinceMs = this.#nowMs() - this.#writtenMs;
+    return sinceMs < 0 || sinceMs >= this.#pauseMs;
   }
 }
 
