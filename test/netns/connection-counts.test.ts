@@ -108,7 +108,7 @@ test.each(kinds)(
     expect(imbalances).toEqual([]);
     const { stdout, exitCode } = await node.sluiced('top', '--service', 'shop/web');
     expect(exitCode).toBe(0);
-    expect(stdout).toMatch(/^ {2}10\.244\.0\.2:8080 +\d+ +[\d.]+ +[\d.]+ % +50\.0 %$/m);
+    expect(stdout).toMatch(/^ {2}10\.244\.0\.2:8080 +\d+ +[\d.]+ +- +- +[\d.]+ % +50\.0 %$/m);
     put(2, 3);
     await until(
       'endpoints change',
