@@ -1,6 +1,7 @@
 export * from './rulefile.ts';
 export * from './read-rulefile.ts';
 export { describeLines, describeRules, virtualLines, withoutGuard } from './virtual/describe.ts';
+export { parsedJson } from './checks.ts';
 export * from './virtual/header.ts';
 export * from './documents.ts';
 export * from './eligibility.ts';

@@ -8,6 +8,7 @@ export * from './nearest.ts';
 export * from './plural.ts';
 export * from './problem.ts';
 export { addAll } from './add-all.ts';
+export * from './maps.ts';
 export { commonEnds } from './common-ends.ts';
 export * from './rules/address.ts';
 export * from './rules/cidr.ts';

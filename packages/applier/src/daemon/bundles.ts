@@ -1,5 +1,5 @@
 import type { Tree } from '../inbox/files.ts';
-import type { ArrivedBundle } from '../inbox/inbox.ts';
+import type { Arrival, ArrivedBundle } from '../inbox/inbox.ts';
 import type { WaitingRelease } from '../inbox/wave-gate.ts';
 import { limits, paces, pauseAfter, pauseBeforeRetry, retries } from '../limits.ts';
 import { messageOf } from '../message.ts';
@@ -125,11 +125,8 @@ export class Bundles {
     const { status, journal } = this.#parts.daemon;
     const startMs = this.#parts.daemon.monotonicMs();
     const arrival = await looks.look();
-    const isFilling = arrival.kind === 'refused' && arrival.isFilling === true;
-    this.#fillingSinceMs = isFilling ? (this.#fillingSinceMs ?? startMs) : undefined;
-    this.#againMs = await this.#parts.goingOn.look(arrival, (work) => this.changing(work));
-    this.#isFilling = startMs - (this.#fillingSinceMs ?? -Infinity) < limits.readAheadMsMax;
-    if (this.#isFilling) this.#againMs = this.#readAheadMs(startMs);
+    this.againMs = await this.#parts.goingOn.look(arrival, (work) => this.changing(work));
+    this.#readAhead(arrival, startMs);
     if (arrival.kind === 'absent') {
       reports.about(undefined);
       return status.raise('BUNDLE_ABSENT', 'the bundle directory does not exist; the rules stay as they are');

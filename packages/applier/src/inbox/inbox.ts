@@ -46,8 +46,6 @@ export type Arrival = (
   readonly note?: string;
 };
 
-export type ArrivedBundle = Extract<Arrival, { readonly kind: 'bundle' }>;
-
 /**
  * Finds complete bundles in one directory, which may be a link that is swapped, and reads each file as rarely as possible. The kind of a
  * directory is decided in this order: a Git work tree of its own, a release, output of `sluice render`, a folder of a Git work tree. A

@@ -1,4 +1,5 @@
 import {
+  compareText,
   differing,
   type Family,
   type FamilyProgram,
@@ -133,7 +134,7 @@ function mutable({ ipset, ipvs, addresses, excludeCIDRs }: IpvsText): NonNullabl
 function putChains(key: string, chains: TableProgram['chains'], store: Texts, memory: ManifestMemory): string[] {
   let count = 1;
   while (count < objectsMax && count * chainsPerObject < chains.size) count *= 2;
-  const last = memory.tables.get(key);
+  const last = memory.get(key);
   const before = last?.names.length === count ? last : undefined;
   const names = [...(before?.names ?? Array.from({ length: count }, () => new Set<string>()))];
   const changed = regroup(names, before ? differing(before.chains, chains) : chains.keys(), chains);
@@ -144,7 +145,7 @@ function putChains(key: string, chains: TableProgram['chains'], store: Texts, me
   const digests = [...(before?.digests ?? [])];
   const written = store.put(numbers.map((at) => printBucket(names[at] as ReadonlySet<string>, chains)));
   for (const [index, at] of numbers.entries()) digests[at] = written[index] as string;
-  memory.tables.set(key, { chains, digests, names });
+  memory.set(key, { chains, digests, names });
   return digests;
 }
 
@@ -181,9 +182,13 @@ function numberOf(name: string): number {
   return sum >>> 0;
 }
 
-/** `:CHAIN` and its rules, for each chain in turn. */
+/** `:CHAIN` and its rules, for each chain by its name: in which order they came is not told by a digest. */
 function printBucket(names: ReadonlySet<string>, chains: TableProgram['chains']): string {
-  return [...names].map((name) => `:${name}\n${(chains.get(name) ?? []).map((rule) => `${rule}\n`).join('')}`).join('');
+  const rulesOf = (name: string): string => (chains.get(name) ?? []).map((rule) => `${rule}\n`).join('');
+  return [...names]
+    .toSorted(compareText)
+    .map((name) => `:${name}\n${rulesOf(name)}`)
+    .join('');
 }
 
 /**

@@ -1,5 +1,5 @@
 import { appendTo, perObject } from '@sluice/netfilter';
-import type { HeaderNote } from './header.ts';
+import type { HeaderNote } from '@sluice/bundle';
 import type { NodeOf } from './node.ts';
 
 /** Which of the endpoints that a comment block declares a node uses. */

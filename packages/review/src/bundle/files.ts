@@ -1,6 +1,12 @@
-import { commentBlockOf, type RuleFile, type VirtualFile } from '@sluice/bundle';
-import { hasLines } from '@sluice/netfilter';
-import { ReviewStopped } from './node.ts';
+import { type NodeOf, scopeOf } from './node.ts';
+import {
+  commentBlockOf,
+  isVirtualSameEverywhere,
+  resolveVirtual,
+  type RuleFile,
+  type VirtualFile,
+} from '@sluice/bundle';
+import { type Family, hasLines, perKey, type ResolvedVirtualFile, Stopped } from '@sluice/netfilter';
 import { toolAt } from './tools.ts';
 import type { BundleView } from './view.ts';
 

@@ -1,4 +1,4 @@
-import { addressOfEndpoint } from '@sluice/netfilter';
+import { addressOfEndpoint, getOrInsert } from '@sluice/netfilter';
 import type { HeaderNote } from '@sluice/bundle';
 import type { BundleView } from '../bundle/view.ts';
 

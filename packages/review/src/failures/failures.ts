@@ -1,4 +1,5 @@
-import { addressOfEndpoint, compareText } from '@sluice/netfilter';
+import { usable } from '../bundle/endpoints.ts';
+import { addressOfEndpoint, compareText, getOrInsert } from '@sluice/netfilter';
 import type { HeaderNote } from '@sluice/bundle';
 import type { BundleView } from '../bundle/view.ts';
 import { type Baseline, baselineOf, effectOn, type PortEffect } from './effect.ts';

@@ -1,3 +1,4 @@
+import { clusterLists, localLists } from '../bundle/endpoints.ts';
 import type { HeaderNote } from '@sluice/bundle';
 import type { Survivors } from './failure.ts';
 import type { DeclaredPort } from './ports.ts';

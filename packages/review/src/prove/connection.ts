@@ -1,4 +1,4 @@
-import { cidrContains, compareText, type Family, perKey, perObject } from '@sluice/netfilter';
+import { cidrContains, compareText, type Family, perObject } from '@sluice/netfilter';
 import { type HeaderNote, type HeaderNotes, valueOf } from '@sluice/bundle';
 import type { DeclaredFrontend } from './declared.ts';
 import type { Branch, Destination, FlowSource } from '../flows/flow.ts';

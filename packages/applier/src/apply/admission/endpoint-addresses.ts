@@ -60,8 +60,17 @@ const codeOf = { dot: 0x2e, zero: 0x30, colon: 0x3a } as const;
 
 /** Digit by digit: it is asked for each endpoint of a first load. */
 function keyOf(address: string): Key {
-  if (address.includes(':')) return inOnePiece(canonical(address));
-  return address.split('.').reduce((sum, part) => sum * 256 + Number(part), 0);
+  let sum = 0;
+  let part = 0;
+  for (let at = 0; at < address.length; at++) {
+    const character = address.charCodeAt(at);
+    if (character === codeOf.colon) return inOnePiece(canonical(address));
+    if (character === codeOf.dot) {
+      sum = sum * 256 + part;
+      part = 0;
+    } else part = part * 10 + character - codeOf.zero;
+  }
+  return sum * 256 + part;
 }
 
 /** By the name of their chain, or by the key of their frontend. */

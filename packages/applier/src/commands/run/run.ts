@@ -58,7 +58,7 @@ function makeDaemon(node: RunningNode, around: Surroundings): Daemon {
   return new Daemon({
     reconciler: session.reconciler,
     journal: session.journal,
-    inbox: liveInboxOf(node),
+    inbox: openLiveInbox(node),
     status,
     log,
     machine: () => JSON.stringify(readMachine(procTunables)),
@@ -110,10 +110,10 @@ const openInbox = ({ config }: RunningNode): Inbox =>
   );
 
 /** With live endpoints, where the config has a directory for them. */
-function liveInboxOf(node: RunningNode): Inbox | LiveInbox {
+function openLiveInbox(node: RunningNode): Inbox | LiveInbox {
   const { config, session, monotonicMs } = node;
   const { live } = config.endpoints;
-  const released = inboxOf(node);
+  const released = openInbox(node);
   if (!live) return released;
   return new LiveInbox({
     released,

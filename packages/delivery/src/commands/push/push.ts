@@ -7,7 +7,7 @@ import { packRelease } from '@sluice/transport/content/pack.ts';
 import { type Pushed, pushRelease } from '@sluice/transport/content/push.ts';
 import { RegistryClient } from '@sluice/transport/registry/client.ts';
 import { readReference } from '@sluice/transport/registry/reference.ts';
-import { reading, Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
+import { orStop, reading, Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
 import { print, progress, say } from '@sluice/renderer/commands/output/progress.ts';
 import { writeLayout } from '@sluice/renderer/emit/layout.ts';
 import { atRegistry } from '../failure/at-registry.ts';

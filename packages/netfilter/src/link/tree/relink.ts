@@ -9,7 +9,7 @@ import { entryChains, baseChainNames, baseChainName } from './base-chains.ts';
 import type { Swap } from './grow.ts';
 import { matchesMark } from './in-place.ts';
 import { limitProblems } from './limits.ts';
-import { declarationProblems, dispatchAll, placeUnits, rulesOfBases, type TreeOptions } from './link.ts';
+import { declarationProblems, dispatchAll, namersOf, placeUnits, rulesOfBases, type TreeOptions } from './link.ts';
 import { sectionsDependOnHost, type TreeMemory } from './memory.ts';
 import { naturalName, NamesExhausted, sameLines, type ChainNamer, stemOf, renamedOf } from './names.ts';
 import type { TreeChain, LinkedRule, TableUnit, FileUnits } from './program.ts';
@@ -59,10 +59,7 @@ export function relink(
   const found = differingPlaces(last.files, files);
   if (!found || found.added.length + found.removed.length > replacedMax) return undefined;
   if (found.added.some((at) => sectionsDependOnHost(files[at] as FileSections))) return undefined;
-  const namers = {
-    filter: new ChainNamer(options.taken?.filter.chains),
-    nat: new ChainNamer(options.taken?.nat.chains),
-  };
+  const namers = namersOf(options);
   const scope = { family: options.family, host: options.host ?? {}, inPlace: last.inPlace };
   const units = found.kept.map((at) => (at === undefined ? noUnits : (last.units[at] as FileUnits)));
   const gone = new Set(found.removed);

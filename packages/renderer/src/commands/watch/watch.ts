@@ -208,6 +208,7 @@ class WatchSession {
   readonly #feed: Feed;
   readonly #report: WatchReport;
   readonly #loop: WatchLoop;
+  readonly #release: ReleaseEndpoints | undefined;
   readonly #elector: Elector | undefined;
 
   constructor(
@@ -294,7 +295,24 @@ class WatchSession {
     // Waiting for leadership is not an alarm.
     else this.#alarms.clear('NOT_READY');
     const inputs = Promise.all([this.#feed.run(signal), this.#elector?.run(signal)]);
-    await Promise.all([this.#loop.run(), inputs.finally(() => this.#loop.finish())]);
+    const timer = this.#release && setInterval(() => this.#followRelease(), releaseMs);
+    this.#followRelease();
+    await Promise.all([this.#loop.run(), inputs.finally(() => this.#loop.finish())]).finally(() =>
+      clearInterval(timer),
+    );
+  }
+
+  #followRelease(): void {
+    if (this.#release?.refresh()) this.#loop.recheck();
+  }
+
+  #reportRelease(): void {
+    const differences = this.#release?.differences;
+    if (!differences) return;
+    this.#report.differences(differences);
+    const { unknown, withdrawn, differing } = differences;
+    for (const [state, { length }] of Object.entries({ unknown, withdrawn, differing }))
+      this.#metrics.unlikeRelease.set({ state }, length);
   }
 
   /** @param hadOtherWriter whether another process may have written before */
