@@ -1,5 +1,4 @@
-import { limits } from '../limits.ts';
-import { pauseAfter, paces } from '../paces.ts';
+import { limits, pauseAfter, paces } from '../limits.ts';
 import type { Generation } from '../ports/journal.ts';
 import { publishDirectory, writeDurably } from './files.ts';
 import type { GenerationRecord } from './record.ts';
