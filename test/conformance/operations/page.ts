@@ -13,7 +13,7 @@ const blocks = all.filter(({ needs }) => needs.length === 0);
 /** Those until Sluice is installed, and those after it. */
 export const [installing, looking] = [blocks.slice(0, 1), blocks.slice(1)];
 
-/** What stands in the place of the block with the site's own values. */
+/** What replaces the block with the site's own values. */
 export type Site = Readonly<Record<'API' | 'PORT' | 'IMAGE' | 'PODS', string>>;
 
 /** The folder of the workstation, with programs and the chart of the checkout. */

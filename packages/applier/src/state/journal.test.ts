@@ -2,9 +2,10 @@ import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSyn
 import { emptyTable } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { limits, paces } from '../limits.ts';
-import type { TransactionIntent } from '../ports/journal.ts';
+import type { Generation, TransactionIntent } from '../ports/journal.ts';
 import type { NodeState } from '../ports/node-state.ts';
 import { DiskJournal } from './journal.ts';
+import { CurrentText } from './text.ts';
 import { confirm, here, nothing, one, open, opening, spelled, state, two, inOwnDirectory } from './journal.fixture.ts';
 
 inOwnDirectory();
@@ -106,6 +107,24 @@ test('names each release at once, and writes its text after a pause', async () =
   nowMs += paces.nativeText.mostMs;
   await confirm(journal, 'aaaa', one);
   expect(file('iptables.rules')).toBe(text);
+});
+
+test('after a rollback the text is that of the earlier generation at once, which itself was only named before', () => {
+  const text = new CurrentText(`${here()}/current`, () => 0);
+  const rules = (): string => readFileSync(`${here()}/current/iptables.rules`, 'utf8');
+  const generation = (number: number, program: NodeState): Generation => ({
+    number,
+    revision: 0,
+    version: `v${number}`,
+    state: program,
+  });
+  text.activate(generation(1, one), '');
+  const first = rules();
+  text.activate(generation(2, two), '');
+  text.activate(generation(3, one), '');
+  expect(rules()).toBe(first);
+  text.activate(generation(2, two), '');
+  expect(rules()).not.toBe(first);
 });
 
 test('finds the native text that a killed process was replacing', async () => {

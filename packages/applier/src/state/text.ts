@@ -19,6 +19,8 @@ export class CurrentText {
   #manifest: string;
   #writtenMs = -Infinity;
   #pauseMs = 0;
+  /** Of the last generation that was active. */
+  #number = 0;
 
   constructor(directory: string, nowMs: () => number) {
     this.#directory = directory;
@@ -37,7 +39,8 @@ export class CurrentText {
    * @param manifest the digest of its manifest in the store
    */
   activate(generation: Generation, manifest: string): void {
-    const isEarlier = this.#written !== undefined && generation.number < this.#written.number;
+    const isEarlier = generation.number < this.#number;
+    this.#number = generation.number;
     if (isEarlier || this.#isDue()) return this.write(generation, manifest);
     try {
       for (const [name, text] of Object.entries(activeGenerationFile(generation, manifest)))

@@ -117,7 +117,7 @@ export class HttpClient {
   /**
    * Opens a response that has no end. It is not requested again, and no redirect is followed.
    * @param what the action, for problems
-   * @returns once its headers have come; whoever reads it bounds its body
+   * @returns once its headers have come; its reader bounds its body
    * @throws RegistryFailure unless its status is 200
    */
   async open(what: string, url: URL, headers: Readonly<Record<string, string>>): Promise<OpenResponse> {
