@@ -227,7 +227,7 @@ export class PlainFiles {
       before?.stamp === file.stamp && (before.isSettled || extent === 'changed');
     const visit = (file: WalkedFile, before: KnownFile | undefined): KnownFile =>
       isSame(file, before) ? before : this.#copy(file, nowMs, before);
-    return { trust: this.#trust, whole: extent === 'whole', visit };
+    return { trust: this.#trust, whole: extent === 'whole', readsNew: true, visit };
   }
 
   /** @param copiesBefore how many files were ever copied before this walk */

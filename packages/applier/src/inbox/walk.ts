@@ -26,6 +26,8 @@ export interface WalkOptions<File extends Visited> {
   readonly trust: Trust | undefined;
   /** False: folders with the stamp of the last walk are not listed, and their files count as unchanged. */
   readonly whole: boolean;
+  /** True: the visit reads each file that the last walk did not have, which spares a look at its name. */
+  readonly readsNew: boolean;
   /** @param before the result for this file in the last walk */
   readonly visit: (file: WalkedFile, before: File | undefined) => File;
 }
@@ -38,7 +40,7 @@ export interface WalkOptions<File extends Visited> {
  */
 export function walk(top: OpenDirectory, trust: Trust | undefined, visit: (file: WalkedFile) => void): void {
   const nothing: Visited = { stamp: '' };
-  walkAgain(top, { trust, whole: true, visit: (file) => (visit(file), nothing) });
+  walkAgain(top, { trust, whole: true, readsNew: false, visit: (file) => (visit(file), nothing) });
 }
 
 /**
@@ -89,7 +91,7 @@ class TreeWalk<File extends Visited> {
 
   /** The stamp is from before the listing: changes during it change the stamp. */
   *list(position: WalkPosition, stats: BigIntStats, before: Folder<File> | undefined): Generator<void, Folder<File>> {
-    const { visit } = this.#options;
+    const { visit, readsNew } = this.#options;
     const files = new Map<string, File>();
     const folders = new Map<string, Folder<File>>();
     let ownBytes = 0;
@@ -101,9 +103,11 @@ class TreeWalk<File extends Visited> {
         folders.set(name, yield* this.#enter(position, name, before?.folders.get(name)));
         continue;
       }
-      const { seen, bytes } = this.#look(position, name);
+      const known = before?.files.get(name);
+      const isOpened = readsNew && !known && entry.isFile();
+      const { seen, bytes } = isOpened ? this.#open(position, name) : this.#look(position, name);
       ownBytes += bytes;
-      const file = visit(seen, before?.files.get(name));
+      const file = visit(seen, known);
       files.set(name, file);
       if (this.#entries % limits.filesPerStep === 0) yield;
     }
@@ -131,6 +135,15 @@ class TreeWalk<File extends Visited> {
     const folders = new Map<string, Folder<File>>();
     for (const [name, known] of before.folders) folders.set(name, yield* this.#enter(position, name, known));
     return isSame(folders, before.folders) ? before : { ...before, folders };
+  }
+
+  /** Without a look at its name, which takes a third of the time of a first walk. */
+  #open(position: WalkPosition, name: string): { seen: WalkedFile; bytes: number } {
+    const path = pathIn(position, name);
+    const content = readIn(position.fd, name, path, this.#options.trust);
+    const bytes = Number(content.stats.size);
+    this.#count(0, bytes);
+    return { seen: { path, stamp: stampOf(content.stats), read: () => content }, bytes };
   }
 
   #look(position: WalkPosition, name: string): { seen: WalkedFile; bytes: number } {

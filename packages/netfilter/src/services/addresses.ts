@@ -33,7 +33,8 @@ export const addressesOfFrontends: AddressReader = {
   },
   endpoints: (key, lines) => {
     const { endpoints, local } = readFrontend(key, lines);
-    return [...new Set([...endpoints, ...local])].map((one) => one.slice(0, one.indexOf(' ')));
+    const all = local.length === 0 ? endpoints : new Set([...endpoints, ...local]);
+    return Array.from(all, (one) => one.slice(0, one.indexOf(' ')));
   },
 };
 
