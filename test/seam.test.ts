@@ -86,7 +86,6 @@ function textsOf(operand: SyntaxNode, values: ReadonlyMap<unknown, SyntaxNode>):
 const reading: Readonly<Record<string, string>> = {
   ...inEach('foreign rules of iptables or nft, as their tool prints them: no view of Services has these', [
     'applier/src/apply/order/early-rules.ts',
-    'applier/src/apply/order/order.ts',
     'review/src/parity/foreign.ts',
   ]),
   ...inEach('the edge: what a tool prints, or is given', [

@@ -178,7 +178,8 @@ function addressOf(text: string, family: Family): Address {
   throw new TraceError(`Cannot trace a packet: ${JSON.stringify(text)} is not an ${family} address`);
 }
 
-function localTest({ ipvs, localAddresses }: World): (address: Address) => boolean {
+/** Whether an address is one of the node. */
+export function localTest({ ipvs, localAddresses }: World): (address: Address) => boolean {
   const own = canonicalOf(localAddresses);
   if (!ipvs) return (address) => own.has(address.text) || isLoopback(address);
   const bound = new Set([...ipvs.addresses.ipv4, ...ipvs.addresses.ipv6].map((text) => parseAddress(text)?.text));

@@ -46,6 +46,21 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
       ['shop/cart', 'shop/web'],
     ],
     [
+      'several ports, which no rule of ours matches',
+      nat('-I PREROUTING 1 -p tcp -m multiport --dports 80,443 -j ACCEPT'),
+      ['shop/cart', 'shop/web'],
+    ],
+    [
+      'a network except one client, behind a rule that only logs',
+      nat(':fw - [0:0]', '-A fw -j LOG', '-A fw ! -s 10.9.0.5/32 -d 10.96.0.11/32 -j ACCEPT', '-I PREROUTING 1 -j fw'),
+      ['shop/web'],
+    ],
+    [
+      'a range of clients',
+      nat('-I PREROUTING 1 -m iprange --src-range 10.9.0.5-10.9.0.9 -j ACCEPT'),
+      ['shop/cart', 'shop/web'],
+    ],
+    [
       'another destination',
       nat('-I PREROUTING 1 -d 10.96.0.11/32 -p tcp -m tcp --dport 80 -j DNAT --to-destination 10.9.9.9:80'),
       ['shop/web'],
@@ -72,6 +87,8 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
   test.each([
     ['a rule after our jumps', nat('-A PREROUTING -j ACCEPT')],
     ['a rule for another address', nat('-I PREROUTING 1 -d 192.0.2.99/32 -j ACCEPT')],
+    ['a rule for other ports', nat('-I PREROUTING 1 -p tcp -m multiport --dports 22,8000:9000 -j ACCEPT')],
+    ['a rule that only logs', nat('-I PREROUTING 1 -d 10.96.0.11/32 -j LOG')],
     ['a rule for another port', nat('-I PREROUTING 1 -p tcp -m tcp --dport 22 -j ACCEPT')],
     ['a firewall, which drops in either place', filter('-I FORWARD 1 -s 203.0.113.0/24 -j DROP')],
     ['an ACCEPT before the refusal of a Service without endpoints', filter('-I OUTPUT 1 -d 10.96.0.0/12 -j ACCEPT')],
@@ -101,7 +118,8 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
   });
 
   test.each([
-    ['a match', nat('-I PREROUTING 1 -p tcp -m multiport --dports 80,443 -j ACCEPT'), 'match multiport'],
+    ['a match', nat('-I PREROUTING 1 -p tcp -m time --timestart 08:00:00 -j ACCEPT'), 'option --timestart of -m time'],
+    ['a set of another program', nat('-I PREROUTING 1 -m set --match-set theirs src -j ACCEPT'), 'match-set theirs'],
     ['one in a chain', nat(':fw - [0:0]', '-A fw -m owner --uid-owner 0 -j ACCEPT', '-I OUTPUT 1 -j fw'), 'owner'],
     ['the outgoing interface', filter('-I FORWARD 1 -o docker0 -j ACCEPT'), 'depends on more than addresses'],
   ])('%s that cannot be read is a note', async (_title, text, because) => {

@@ -2,18 +2,22 @@ import {
   chainOf,
   type Family,
   type FamilyProgram,
-  isRuleError,
+  iptablesTable,
   Layered,
+  type LiveHook,
+  type LiveRule,
   type NamedFrontend,
   type Packet,
+  localTest,
   parseAddress,
-  readRule,
-  type Rule,
   summarise,
   type TableProgram,
   targetOf,
   trace,
   TraceError,
+  type TraceFlow,
+  traceNotes,
+  untouched,
   type World,
 } from '@sluice/netfilter';
 import { limits } from '../../limits.ts';
@@ -55,7 +59,7 @@ export function judgeOrder(
   const early = earlyRules(observed, ours);
   const taking: TakingRule[] = [];
   const unread: UnreadRule[] = [];
-  const frontends: { [F in Family]?: readonly NamedFrontend[] } = {};
+  const places: { [F in Family]?: readonly FrontendPlace[] } = {};
   // Each rule has a budget of its own, so that an expensive one does not hide others.
   const tracesMax = Math.ceil(limits.orderTracesMax / Math.min(Math.max(early.length, 1), limits.orderRulesMax));
   for (const rule of early.slice(0, limits.orderRulesMax)) {
@@ -64,8 +68,11 @@ export function judgeOrder(
       continue;
     }
     try {
-      const all = (frontends[rule.family] ??= frontendsOf(ours, rule.family));
-      const services = servicesTaken(rule, { observed, ours, all, addresses: addresses[rule.family], tracesMax });
+      const { family } = rule;
+      const own = addresses[family].find((one) => one !== '127.0.0.1' && one !== '::1');
+      const all = (places[family] ??= frontendsOf(ours, family).flatMap((one) => placeOf(one, family, own) ?? []));
+      const world: World = { localAddresses: addresses[family], ipvs: ours.ipvs };
+      const services = servicesTaken(rule, { observed, ours, all, own, world, tracesMax });
       if (services.length > 0) taking.push({ ...rule, services });
     } catch (error) {
       if (!(error instanceof TraceError)) throw error;
@@ -80,31 +87,35 @@ export function judgeOrder(
 interface Judging {
   readonly observed: Observed;
   readonly ours: NodeState;
-  readonly all: readonly NamedFrontend[];
-  readonly addresses: readonly string[];
+  readonly all: readonly FrontendPlace[];
+  /** An address of the node. */
+  readonly own: string | undefined;
+  readonly world: World;
   /** How many packets may be traced through our rules. */
   readonly tracesMax: number;
 }
 
-function servicesTaken(early: EarlyRule, { observed, ours, all, addresses, tracesMax }: Judging): readonly string[] {
-  const { family } = early;
-  const foreign = inGrammar(early.rule, reachedBy(early, observed, ours));
-  const alone = programWith(early, foreign, { families: {}, sysctls: new Map() }, true);
-  const before = programWith(early, foreign, ours, true);
-  const behind = programWith(early, foreign, ours, false);
-  const world: World = { localAddresses: addresses, ipvs: ours.ipvs };
-  const rules = [foreign.rule, ...[...foreign.chains.values()].flat()].map((text) => readOrThrow(text, family));
+function servicesTaken(early: EarlyRule, { observed, ours, all, own, world, tracesMax }: Judging): readonly string[] {
+  const chains = reachedBy(early, observed, ours);
+  const alone = programWith(early, chains, { families: {}, sysctls: new Map() }, true);
+  const before = programWith(early, chains, ours, true);
+  const behind = programWith(early, chains, ours, false);
+  const rules = rulesOf(early, chains);
+  const hookOf = unknownSender(early, localTest(world));
   const services = new Set<string>();
   let traces = 0;
-  for (const frontend of some(all.filter((one) => mayMatch(rules[0]!, one)))) {
-    if (services.has(frontend.service)) continue;
-    const differs = packetsFor(frontend, rules, family, addresses).some((packet) => {
+  const mayMatch = (place: FrontendPlace): boolean =>
+    rules[0]!.tests.every((test) => test(place.flow, hookOf(place)) !== 0);
+  for (const place of some(all.filter(mayMatch))) {
+    const { service } = place;
+    if (services.has(service)) continue;
+    const differs = packetsFor(place, hookOf(place), rules, own).some((packet) => {
       if (!decides(alone, packet, world)) return false;
       traces += 1;
       if (traces > tracesMax) throw new TraceError('too many packets would have to be traced');
       return fateOf(before, packet, world) !== fateOf(behind, packet, world);
     });
-    if (differs) services.add(frontend.service);
+    if (differs) services.add(service);
     // Findings are reported even if the budget is used up.
     if (services.size >= limits.orderServicesMax || (services.size > 0 && traces >= tracesMax)) break;
   }
@@ -112,7 +123,7 @@ function servicesTaken(early: EarlyRule, { observed, ours, all, addresses, trace
 }
 
 /** An even sample of a list that is too long: most rules match all frontends, or none. */
-function some(frontends: readonly NamedFrontend[]): readonly NamedFrontend[] {
+function some<T>(frontends: readonly T[]): readonly T[] {
   const step = Math.ceil(frontends.length / limits.orderFrontendsMax);
   return step <= 1 ? frontends : frontends.filter((_, index) => index % step === 0);
 }
@@ -131,12 +142,6 @@ function decides(alone: FamilyProgram, packet: Packet, world: World): boolean {
 /** The fate of a packet; dropped and rejected are the same. */
 const fateOf = (program: FamilyProgram, packet: Packet, world: World): string =>
   summarise(trace(program, packet, world)).replaceAll('reject', 'drop');
-
-function readOrThrow(text: string, family: Family): Rule {
-  const rule = readRule(text, family, 'program');
-  if (isRuleError(rule)) throw new TraceError(rule.error);
-  return rule;
-}
 
 /** The foreign chains that a rule leads to, directly and indirectly. @throws TraceError if there are too many */
 function reachedBy(
@@ -159,29 +164,20 @@ function reachedBy(
   return reached;
 }
 
-/** A foreign rule of a built-in chain, with the chains that it leads to. */
-interface ForeignRules {
-  readonly rule: string;
-  readonly chains: ReadonlyMap<string, readonly string[]>;
-}
-
-/** Renames foreign chains (`DOCKER`, `ufw-before-input`), whose names the grammar of our rules would take for targets of iptables. */
-function inGrammar(rule: string, reached: ReadonlyMap<string, readonly string[]>): ForeignRules {
-  const names = new Map([...reached.keys()].map((name, index) => [name, `FOREIGN-${index}`]));
-  const renamed = (text: string): string =>
-    text
-      .replace(/^-A (\S+)/, (whole, name: string) => (names.has(name) ? `-A ${names.get(name)}` : whole))
-      .replace(/ -([jg]) (\S+)$/, (whole, kind: string, name: string) =>
-        names.has(name) ? ` -${kind} ${names.get(name)}` : whole,
-      );
-  const chains = [...reached].map(([name, rules]) => [names.get(name) ?? name, rules.map(renamed)] as const);
-  return { rule: renamed(rule), chains: new Map(chains) };
+/** The foreign rules, the early one first, as the tracer reads them. */
+function rulesOf(
+  { family, table, hook, rule }: EarlyRule,
+  chains: ReadonlyMap<string, readonly string[]>,
+): readonly LiveRule[] {
+  const rules = new Map([[hook, [rule]], ...chains]);
+  const read = iptablesTable({ store: 'nft', family, name: table, policies: new Map(), rules, sets: new Map() });
+  return [...read.chains.values()].flatMap((chain) => chain.rules());
 }
 
 /** Our rules with foreign ones, before or after our jumps. */
 function programWith(
-  { family, table, hook }: EarlyRule,
-  { rule, chains }: ForeignRules,
+  { family, table, hook, rule }: EarlyRule,
+  chains: ReadonlyMap<string, readonly string[]>,
   ours: NodeState,
   isFirst: boolean,
 ): FamilyProgram {
@@ -196,41 +192,63 @@ function programWith(
   return { ...program, [table]: changed };
 }
 
-/** Whether the destination that a rule matches may be a frontend. */
-function mayMatch({ protocol, destination, matches }: Rule, frontend: NamedFrontend): boolean {
-  if (protocol !== undefined && protocol !== frontend.protocol) return false;
-  const asked = matches.flatMap((one) => ('destinationPort' in one ? (one.destinationPort ?? []) : []));
-  if (asked.length > 0 && !asked.includes(frontend.port)) return false;
-  const isExact = destination !== undefined && !destination.negated && /\/(32|128)$/.test(destination.value);
-  if (!isExact || frontend.address === undefined) return true;
-  return parseAddress(destination.value.replace(/\/\d+$/, ''))?.text === parseAddress(frontend.address)?.text;
+/** A frontend, and any packet to it. */
+interface FrontendPlace {
+  readonly service: string;
+  readonly to: Omit<Packet, 'source' | 'in'>;
+  readonly flow: TraceFlow;
+}
+
+/** @param own an address of the node, for frontends without one. @returns undefined: packets to it cannot be traced */
+function placeOf(
+  { service, protocol, address, port }: NamedFrontend,
+  family: Family,
+  own: string | undefined,
+): FrontendPlace | undefined {
+  const destination = parseAddress(address ?? own ?? '');
+  const source = parseAddress(unknownClient[family]);
+  if (!destination || !source || !isTransport(protocol)) return undefined;
+  const to = { family, destination: destination.text, protocol, port };
+  return { service, to, flow: { ...untouched, source, destination, port } };
+}
+
+/** The hook of a rule for packets of which only the destination is known. */
+function unknownSender(
+  { family, table, hook }: EarlyRule,
+  isLocal: LiveHook['isLocal'],
+): (place: FrontendPlace) => LiveHook {
+  const all = {
+    name: hook as LiveHook['name'],
+    type: table === 'nat' ? 'nat' : 'filter',
+    priority: 0,
+    family,
+    in: undefined,
+    hidden: { source: true, mark: true },
+    outOf: () => undefined,
+    remembers: undefined,
+    state: 'NEW',
+    isLocal,
+    notes: traceNotes(),
+  } as const;
+  return ({ to, flow }) => ({ ...all, protocol: to.protocol, original: flow });
 }
 
 /** A client that no rule names: addresses reserved for documentation (RFC 5737, RFC 3849). */
 const unknownClient = { ipv4: '198.51.100.77', ipv6: '2001:db8:77::1' } as const;
 
-/** Packets of the clients that the rules match, of another client, and of the node itself. */
+/** Packets of the clients that the rules ask for, of another client, and of the node itself. */
 function packetsFor(
-  { protocol, address, port }: NamedFrontend,
-  rules: readonly Rule[],
-  family: Family,
-  addresses: readonly string[],
+  { to, flow }: FrontendPlace,
+  hook: LiveHook,
+  rules: readonly LiveRule[],
+  own: string | undefined,
 ): readonly Packet[] {
-  const distinct = (texts: readonly string[]): readonly string[] =>
-    [...new Set(texts)].slice(0, limits.orderClientsMax);
-  const sourceOf = ({ source }: Rule): readonly string[] => (source ? [source.value.replace(/\/\d+$/, '')] : []);
-  const interfaceOf = (rule: Rule): readonly string[] => (rule.in ? [rule.in.value.replace(/\+$/, '0')] : []);
-  const [first] = rules as [Rule];
-  // If the rule itself matches a source, packets of other clients do not match.
-  const sources =
-    first.source?.negated === false ? sourceOf(first) : [unknownClient[family], ...rules.flatMap(sourceOf)];
-  const interfaces = first.in?.negated === false ? interfaceOf(first) : ['eth0', ...rules.flatMap(interfaceOf)];
-  const own = addresses.find((one) => one !== '127.0.0.1' && one !== '::1');
-  const destination = address ?? own;
-  if (destination === undefined || !isTransport(protocol)) return [];
-  const to = { family, destination, protocol, port };
-  const fromOutside = distinct(sources).flatMap((source) =>
-    distinct(interfaces).map((name): Packet => ({ ...to, source, in: name })),
+  const asked = rules.flatMap(({ sources }) => sources);
+  const first = (texts: readonly string[]): readonly string[] => [...new Set(texts)].slice(0, limits.orderClientsMax);
+  const named = asked.flatMap(({ networks }) => networks(flow, hook)).map((text) => text.replace(/\/\d+$/, ''));
+  const interfaces = asked.flatMap((one) => one.interfaces).map((name) => name.replace(/\+$/, '0'));
+  const fromOutside = first([unknownClient[to.family], ...named]).flatMap((source) =>
+    first(['eth0', ...interfaces]).map((name): Packet => ({ ...to, source, in: name })),
   );
   return own === undefined ? fromOutside : [...fromOutside, { ...to, source: own }];
 }
