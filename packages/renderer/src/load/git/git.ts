@@ -1,10 +1,11 @@
 import { basename, dirname } from 'node:path';
 import { addAll, compareText, type Problem, refusal } from '@sluice/netfilter';
+import { readTreeLines } from '@sluice/cli';
 import type { Allocation } from '../../render/allocate/allocation.ts';
 import { readAllocation, type ReadAllocations } from '../allocations.ts';
-import { runGit, whyGit } from './run-git.ts';
-
-const bounds = { outputBytesMax: 64 * 1024 * 1024, timeoutMs: 30_000 } as const;
+import { askGit, readBlobs } from './objects.ts';
+import { isRevision } from './revision.ts';
+import { whyGit } from './run-git.ts';
 
 /**
  * Reads the allocation files of a revision from the object store; the work tree is not touched.
@@ -12,29 +13,18 @@ const bounds = { outputBytesMax: 64 * 1024 * 1024, timeoutMs: 30_000 } as const;
  * @param revision a branch, tag or commit, such as `origin/main`
  */
 export function readAllocationsAt(directory: string, revision: string): ReadAllocations {
-  // A revision that starts with a dash would be an option.
-  if (!/^[A-Za-z0-9_][\w./~^@{}-]*$/.test(revision)) return unreadable(revision, 'it is not a valid revision');
+  if (!isRevision(revision)) return unreadable(revision, 'it is not a valid revision');
   const allocations: Allocation[] = [];
   const problems: Problem[] = [];
+  // Paths are relative to the directory's parent, so that it works from anywhere inside the checkout.
+  const parent = { directory: dirname(directory) };
   try {
-    // Relative to the directory's parent, so that it works from anywhere inside the checkout.
-    const listed = readGit(dirname(directory), [
-      'ls-tree',
-      '-r',
-      '-z',
-      '--name-only',
-      revision,
-      '--',
-      `${basename(directory)}/`,
-    ]);
-    for (const path of listed
-      .split('\0')
-      .filter((name) => name.endsWith('.yaml'))
-      .toSorted(compareText)) {
-      const read = readAllocation(
-        `${revision}:${path}`,
-        readGit(dirname(directory), ['cat-file', 'blob', `${revision}:./${path}`]),
-      );
+    const listed = readTreeLines(askGit(parent, ['ls-tree', '-r', '-z', revision, '--', `${basename(directory)}/`]))
+      .filter(({ path }) => path.endsWith('.yaml'))
+      .toSorted((one, other) => compareText(one.path, other.path));
+    const texts = readBlobs(parent, listed.map(({ id }) => id));
+    for (const { path, id } of listed) {
+      const read = readAllocation(`${revision}:${path}`, texts.get(id)!);
       if ('problems' in read) addAll(problems, read.problems);
       else allocations.push(read);
     }
@@ -43,9 +33,6 @@ export function readAllocationsAt(directory: string, revision: string): ReadAllo
   }
   return { allocations, problems };
 }
-
-const readGit = (directory: string, args: readonly string[]): string =>
-  runGit(directory, args, bounds).toString('utf8');
 
 function unreadable(revision: string, why: string): ReadAllocations {
   const problem: Problem = refusal(
