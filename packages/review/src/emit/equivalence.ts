@@ -1,4 +1,4 @@
-import { document } from '@sluice/cli';
+import { columns, document } from '@sluice/cli';
 import { problemCodes, plural } from '@sluice/netfilter';
 import type { Comparison, FoundDifference } from '../prove/equivalence.ts';
 import type { FlowRow } from '../flows/flows.ts';
@@ -34,11 +34,8 @@ function printDifference(between: Comparison['between'], { code, flows, example 
 }
 
 function printRow([first, second]: Comparison['between'], { destination, source, nodes, outcomes }: FlowRow): string {
-  const width = Math.max(first.length, second.length);
   const services = destination.services.join(', ') || 'other traffic';
-  return [
-    `        ${services} ${destinationText(destination)} from ${sourceText(source)}, on ${nodesText(nodes)}\n`,
-    `            ${first.padEnd(width)}  ${outcomeText(outcomes[0]!)}\n`,
-    `            ${second.padEnd(width)}  ${outcomeText(outcomes[1]!)}\n`,
-  ].join('');
+  const head = `        ${services} ${destinationText(destination)} from ${sourceText(source)}, on ${nodesText(nodes)}\n`;
+  const found = [first, second].map((name, at) => [`            ${name}`, outcomeText(outcomes[at]!)]);
+  return `${head}${columns(found)}`;
 }

@@ -13,6 +13,7 @@ import {
   wavesFile,
   wavesMismatch,
 } from '@sluice/bundle';
+import { columns } from '@sluice/cli';
 import { compareText, type Problem, refusal, terminalText } from '@sluice/netfilter';
 import { orStop, reading, Stopped } from '@sluice/renderer/commands/failure/failure.ts';
 import { readText } from '@sluice/renderer/load/tree.ts';
@@ -75,14 +76,13 @@ function withZones(make: Make, files: BundleFiles, release: Release): ReleaseWav
 
 /** Prints the waves for review, a line for each: its place, its nodes by zone, and what chose them. */
 export function wavesText({ waves }: ReleaseWaves): string {
-  const width = Math.max(0, ...waves.map(({ name }) => name.length));
-  const lines = waves.map(({ name, nodes, zones, chosenBy }, at) => {
+  const rows = waves.map(({ name, nodes, zones, chosenBy }, at) => {
     const counts = Object.entries(zones).map(
       ([zone, count]) => `${zone === '-' ? 'no zone' : `zone ${zone}`}: ${count}`,
     );
-    return `wave ${at + 1}  ${name.padEnd(width)}  ${nodesText(nodes.length)} (${counts.join(', ')})  ${chosenBy}`;
+    return [`wave ${at + 1}`, name, `${nodesText(nodes.length)} (${counts.join(', ')})  ${chosenBy}`].map(terminalText);
   });
-  return lines.map((line) => `${terminalText(line)}\n`).join('');
+  return columns(rows);
 }
 
 /** @param nodes a file with the Nodes */

@@ -22,7 +22,10 @@ export function readAllocationsAt(directory: string, revision: string): ReadAllo
     const listed = readTreeLines(askGit(parent, ['ls-tree', '-r', '-z', revision, '--', `${basename(directory)}/`]))
       .filter(({ path }) => path.endsWith('.yaml'))
       .toSorted((one, other) => compareText(one.path, other.path));
-    const texts = readBlobs(parent, listed.map(({ id }) => id));
+    const texts = readBlobs(
+      parent,
+      listed.map(({ id }) => id),
+    );
     for (const { path, id } of listed) {
       const read = readAllocation(`${revision}:${path}`, texts.get(id)!);
       if ('problems' in read) addAll(problems, read.problems);
