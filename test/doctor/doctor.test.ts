@@ -3,8 +3,7 @@ import { atTier, randomOf, reaches, seed } from '@sluice/testing';
 import { beforeEach, expect, test } from 'vitest';
 import { needBackend, needKernel } from '../netns/privileges.ts';
 import { doubleFaults } from './doubles.ts';
-import type { Fault } from './faults.ts';
-import { faults } from './faults.ts';
+import { type Fault, faults } from './faults.ts';
 import { healthyNodes } from './healthy.ts';
 import { runFault, runHealthy } from './rows.ts';
 

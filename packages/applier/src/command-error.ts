@@ -1,4 +1,4 @@
-import { errorProblem, type Problem, type ProblemCode } from '@sluice/netfilter';
+import { type Problem, type ProblemCode, refusal } from '@sluice/netfilter';
 import { exitCodes } from './ports/outcome.ts';
 
 /** Problems that end a command, with its exit code. */
@@ -16,7 +16,7 @@ export class CommandError extends Error {
 
 /** An error with one problem. @param exitCode of the command; a usage error by default */
 export const commandError = (code: ProblemCode, message: string, hint: string, exitCode?: number): CommandError =>
-  new CommandError([errorProblem(code, message, hint)], exitCode);
+  new CommandError([refusal(code, message, hint)], exitCode);
 
 /** The node's state does not allow the command. @param exitCode as of `commandError` */
 export const stateError = (message: string, hint: string, exitCode?: number): CommandError =>

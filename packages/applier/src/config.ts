@@ -1,4 +1,4 @@
-import { nearest, type Place, type Problem, removalDefaults } from '@sluice/netfilter';
+import { nearest, type Place, type Problem, refusal, removalDefaults } from '@sluice/netfilter';
 import { releaseLimits } from '@sluice/bundle';
 import { logFormats, logLevels } from '@sluice/cli';
 import * as v from 'valibot';
@@ -253,14 +253,12 @@ function problemOf(issue: Issue, place: (path: readonly unknown[]) => Place): Pr
 
 /** @param near the field that was meant */
 function invalid(at: Place, why: string, near?: string): Problem {
-  return {
-    code: 'NODE_CONFIG_INVALID',
-    level: 'error',
-    at,
-    message: `Cannot read the config: ${why}`,
-    hint:
-      near === undefined ? '/usr/share/sluice/sluiced.yaml has every field with its meaning' : `Did you mean ${near}?`,
-  };
+  return refusal(
+    'NODE_CONFIG_INVALID',
+    `Cannot read the config: ${why}`,
+    near === undefined ? '/usr/share/sluice/sluiced.yaml has every field with its meaning' : `Did you mean ${near}?`,
+    { at },
+  );
 }
 
 /** What a part of a schema may have, as far as fields are found by it. */

@@ -25,14 +25,6 @@ export interface Problem {
   readonly hint: string;
 }
 
-/** A problem that refuses what was asked. */
-export const errorProblem = (code: ProblemCode, message: string, hint: string): Problem => ({
-  code,
-  level: 'error',
-  message,
-  hint,
-});
-
 /**
  * Every problem code with its meaning in one line. Codes are public contract: a code is never reused and never changes its meaning.
  * docs/problems.md is generated from this table.

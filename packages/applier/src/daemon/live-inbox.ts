@@ -1,5 +1,5 @@
 import type { BundleFiles } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import type { Extent, Tree } from '../inbox/files.ts';
 import type { ArrivedBundle, Arrival, Inbox } from '../inbox/inbox.ts';
 import { liveLimits } from '../limits.ts';
@@ -134,10 +134,9 @@ function noteOf(declined: ReadonlyMap<string, string>): { readonly note?: string
 
 function withoutLive(isThere: boolean, found: Arrival): Problem {
   const why = found.kind === 'refused' ? found.problems[0]?.message : 'the directory of endpoints.live does not exist';
-  return {
-    code: 'BUNDLE_INCOMPLETE',
-    level: 'error',
-    message: `Cannot take the release yet: ${isThere ? 'its live endpoints are still those of another release' : why}`,
-    hint: 'Look whether `sluice watch --release` runs on this node and what it logs; the rules stay as they are',
-  };
+  return refusal(
+    'BUNDLE_INCOMPLETE',
+    `Cannot take the release yet: ${isThere ? 'its live endpoints are still those of another release' : why}`,
+    'Look whether `sluice watch --release` runs on this node and what it logs; the rules stay as they are',
+  );
 }

@@ -12,7 +12,7 @@ import {
   releaseFile,
   sumsFile,
 } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { sealOf } from '../inbox/files.ts';
 import type { ReleaseGate } from '../inbox/release-gate.ts';
 import type { Digests } from './placed.ts';
@@ -72,5 +72,5 @@ export class RefusedRelease extends Error {
 function invalid(why: string): RefusedRelease {
   const message = `Cannot use what the source has: ${why}`;
   const hint = 'Publish the release again, as a whole';
-  return new RefusedRelease([{ code: 'RELEASE_INVALID', level: 'error', message, hint }]);
+  return new RefusedRelease([refusal('RELEASE_INVALID', message, hint)]);
 }

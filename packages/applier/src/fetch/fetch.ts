@@ -1,6 +1,6 @@
 import { fileDigest, type Release } from '@sluice/bundle';
 import { reasonOf } from '@sluice/cli';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { RegistryFailure } from '@sluice/transport/http/failure.ts';
 import type { ReleaseGate } from '../inbox/release-gate.ts';
 import type { FetchMemory } from './memory.ts';
@@ -98,12 +98,11 @@ async function* verified(
 function problemOf(error: unknown, nowMs: number): Problem {
   if (error instanceof RegistryFailure || error instanceof SourceFailure) return withClock(error.problem, nowMs);
   if ((error as NodeJS.ErrnoException).code === undefined) throw error;
-  return {
-    code: 'OUTPUT_UNWRITABLE',
-    level: 'error',
-    message: `Cannot place the release: ${reasonOf(error)}`,
-    hint: 'Check the free space and the permissions of the fetch directory; the release before is still in place',
-  };
+  return refusal(
+    'OUTPUT_UNWRITABLE',
+    `Cannot place the release: ${reasonOf(error)}`,
+    'Check the free space and the permissions of the fetch directory; the release before is still in place',
+  );
 }
 
 /** A certificate that seems to be out of its time often means that the clock of the node is wrong. git may tell no more than a failure. */

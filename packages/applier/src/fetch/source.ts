@@ -1,4 +1,4 @@
-import type { Problem, ProblemCode } from '@sluice/netfilter';
+import { type Problem, type ProblemCode, refusal } from '@sluice/netfilter';
 
 /** Path → text. Nothing of it is verified. */
 export type SourceFiles = ReadonlyMap<string, string>;
@@ -46,7 +46,7 @@ export class SourceFailure extends Error {
 
   constructor(code: ProblemCode & `SOURCE_${string}`, message: string, hint: string) {
     super(message);
-    this.problem = { code, level: 'error', message, hint };
+    this.problem = refusal(code, message, hint);
   }
 }
 

@@ -1,7 +1,7 @@
 import { isThere } from '../state/files.ts';
 import { type Accepted, completeFile, isProblem, readRelease, type ReleaseFeature } from '@sluice/bundle';
 import { reasonOf } from '@sluice/cli';
-import { errorProblem, type Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { descend, type OpenDirectory } from './descend.ts';
 import { type Extent, PlainFiles, type Tree } from './files.ts';
 import { GitTree } from './git.ts';
@@ -156,4 +156,4 @@ function requiredBy(seal: Tree['seal']): readonly ReleaseFeature[] {
   return isProblem(release) ? [] : release.requires;
 }
 
-const problemOf = (error: InboxError): Problem => errorProblem(error.code, error.message, error.hint);
+const problemOf = (error: InboxError): Problem => refusal(error.code, error.message, error.hint);

@@ -1,6 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import { type Accepted, fileDigest, type Floor, isSerial } from '@sluice/bundle';
-import { errorProblem, type Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import * as v from 'valibot';
 import { readIfThere, writeDurably, writing } from '../state/files.ts';
 
@@ -63,7 +63,7 @@ export class ReleaseFloor {
       if (copy) return copy;
       const message = `Cannot read the last accepted release: ${this.#path} is damaged (${error instanceof Error ? error.message : String(error)})`;
       const hint = `Set \`signatures.floor\` in sluiced.yaml to the newest serial that this node ran, then remove the file and \`release.json.copy\`. The rules stay as they are`;
-      return { problem: errorProblem('NODE_STATE_INVALID', message, hint) };
+      return { problem: refusal('NODE_STATE_INVALID', message, hint) };
     }
   }
 

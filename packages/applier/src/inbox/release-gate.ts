@@ -10,7 +10,7 @@ import {
   unreachable,
   unsigned,
 } from '@sluice/bundle';
-import { errorProblem, type Problem } from '@sluice/netfilter';
+import { type Problem, refusal, warning } from '@sluice/netfilter';
 import { StateError } from '../state/state-error.ts';
 import type { Seal, Tree } from './files.ts';
 import { ReleaseFloor } from './release-floor.ts';
@@ -139,7 +139,7 @@ export class ReleaseGate {
       return undefined;
     } catch (error) {
       if (!(error instanceof StateError)) throw error;
-      return errorProblem(error.code, `Cannot accept the release: ${error.message}`, error.hint);
+      return refusal(error.code, `Cannot accept the release: ${error.message}`, error.hint);
     }
   }
 
@@ -152,17 +152,16 @@ export class ReleaseGate {
 
 const refused = (problem: Problem): GateVerdict => ({ kind: 'refused', problems: [problem] });
 
-const noRelease = errorProblem(
+const noRelease = refusal(
   'RELEASE_UNSIGNED',
   'Cannot trust the bundle: it is not a release, so it has no signature',
   'Create and sign one (`sluice release`, `sluice sign`), or set `signatures: {policy: none}` in sluiced.yaml to accept unsigned bundles',
 );
 
 function signersChanged(serial: number, why: string): Problem {
-  return {
-    code: 'RELEASE_SIGNERS_CHANGED',
-    level: 'warning',
-    message: `Cannot verify the signatures of release ${serial} any more (it stays accepted): ${why}`,
-    hint: 'If a key was withdrawn, ship a release with other signatures; otherwise check allowed_signers and the clock of the node',
-  };
+  return warning(
+    'RELEASE_SIGNERS_CHANGED',
+    `Cannot verify the signatures of release ${serial} any more (it stays accepted): ${why}`,
+    'If a key was withdrawn, ship a release with other signatures; otherwise check allowed_signers and the clock of the node',
+  );
 }

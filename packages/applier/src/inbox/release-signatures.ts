@@ -15,7 +15,7 @@ import {
   verifyArguments,
 } from '@sluice/bundle';
 import { reasonOf } from '@sluice/cli';
-import { errorProblem, type Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import type { Run } from '../kernel/command.ts';
 import { findTool } from '../kernel/tools.ts';
 import { limits } from '../limits.ts';
@@ -148,9 +148,9 @@ function removeScratch(scratch: string): void {
   }
 }
 
-const unusable = (message: string, hint: string): Problem => errorProblem('SIGNERS_INVALID', message, hint);
+const unusable = (message: string, hint: string): Problem => refusal('SIGNERS_INVALID', message, hint);
 
-const noTool = errorProblem(
+const noTool = refusal(
   'NODE_TOOL_MISSING',
   'Cannot check signatures: ssh-keygen is not installed',
   'Install the OpenSSH client (Debian: openssh-client)',

@@ -8,7 +8,7 @@ import {
   waveNamespace,
   type WavesOpening,
 } from '@sluice/bundle';
-import { errorProblem, type Problem } from '@sluice/netfilter';
+import { notice, type Problem, refusal } from '@sluice/netfilter';
 import type { Run } from '../kernel/command.ts';
 import { StateError } from '../state/state-error.ts';
 import type { Seal } from './files.ts';
@@ -136,7 +136,7 @@ export class WaveGate {
     } catch (error) {
       if (!(error instanceof StateError)) throw error;
       const message = `Cannot accept the release: ${error.message}`;
-      return { problems: [errorProblem(error.code, message, error.hint)] };
+      return { problems: [refusal(error.code, message, error.hint)] };
     }
   }
 }
@@ -145,17 +145,16 @@ function waiting({ name }: Wave, wave: number, why: string): WaitingRelease {
   return {
     wave,
     name,
-    problem: {
-      code: 'RELEASE_WAITS',
-      level: 'note',
-      message: `Cannot apply the release yet: this node is in wave ${wave} (${name}), and ${why}`,
-      hint: 'Open the wave with `sluice promote`; on this node alone: `sluiced apply DIR --ignore-waves`',
-    },
+    problem: notice(
+      'RELEASE_WAITS',
+      `Cannot apply the release yet: this node is in wave ${wave} (${name}), and ${why}`,
+      'Open the wave with `sluice promote`; on this node alone: `sluiced apply DIR --ignore-waves`',
+    ),
   };
 }
 
 const inNoWave = (node: string): Problem =>
-  errorProblem(
+  refusal(
     'WAVES_INVALID',
     `Cannot accept the release: no wave contains node ${node}`,
     'Create the release again with `sluice release --wave FILE`, which names every node',

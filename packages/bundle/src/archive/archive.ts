@@ -1,7 +1,6 @@
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
-import { bundleLimits } from '../names.ts';
+import { bundleLimits, isReleaseFile } from '../names.ts';
 import { type Problem, refusal } from '@sluice/netfilter';
-import { isReleaseFile } from '../names.ts';
 import { readPath } from '../tree.ts';
 import { printTar, readTar } from './tar.ts';
 

@@ -1,8 +1,7 @@
 import { addAll } from '../add-all.ts';
 import { perObject } from '../per-object.ts';
-import { TraceError } from '../packet/packet.ts';
+import { type RuleHit, TraceError } from '../packet/packet.ts';
 import type { Trail, TraceFlow } from '../packet/flow.ts';
-import type { RuleHit } from '../packet/packet.ts';
 import { doubt, doubted, isTargetAlone, type Judge, judged, together } from './judge.ts';
 import type { BaseChain, Effect, LiveChain, LiveHook, LiveRule, LiveTable } from './rule.ts';
 import { isTracked } from './tests.ts';

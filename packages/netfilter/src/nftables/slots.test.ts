@@ -6,9 +6,8 @@ import { frontendLines, type NftFrontend, readFrontend } from './frontend.ts';
 import { keepSlots } from './keep-slots.ts';
 import { nftLimits } from './limits.ts';
 import { listChain, readListName } from './lists.ts';
-import { maglevTable } from './slots.ts';
+import { maglevTable, slotCounts, slotShares, slotsOf } from './slots.ts';
 import { type MaglevSize, maglevSizes, type NftScheduler } from './scheduler.ts';
-import { slotCounts, slotShares, slotsOf } from './slots.ts';
 
 const pods = (count: number): readonly string[] =>
   Array.from({ length: count }, (_, at) => `10.244.${Math.floor(at / 50)}.${(at % 50) + 1} . 8080`);

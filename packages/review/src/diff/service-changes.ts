@@ -1,10 +1,9 @@
 import { readPath, serviceOf } from '@sluice/bundle';
 import { compareText, type Family } from '@sluice/netfilter';
 import { type FactChange, factChanges } from '../facts/fact-changes.ts';
-import type { ServiceFacts } from '../facts/facts.ts';
+import { portPairs, type ServiceFacts } from '../facts/facts.ts';
 import { factsIn, familiesOf, type ServicePlace } from '../facts/read.ts';
 import { nodesOfProfile } from '../bundle/node.ts';
-import { portPairs } from '../facts/facts.ts';
 import type { BundleView } from '../bundle/view.ts';
 
 /** A change of a Service in one family. */

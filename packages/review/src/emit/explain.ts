@@ -1,6 +1,5 @@
 import { document } from '@sluice/cli';
-import { plural } from '@sluice/netfilter';
-import type { Place } from '@sluice/netfilter';
+import { type Place, plural } from '@sluice/netfilter';
 import type { Blame } from '@sluice/renderer/load/git/blame.ts';
 import type { Explanation } from '../explain/explanation.ts';
 

@@ -1,7 +1,6 @@
 import { columns, document } from '@sluice/cli';
 import { plural, shortList } from '@sluice/netfilter';
-import type { PortEffect } from '../failures/effect.ts';
-import { passes } from '../failures/effect.ts';
+import { passes, type PortEffect } from '../failures/effect.ts';
 import { breaks, type FailureRow, placeText, type WhatIf } from '../what-if/what-if.ts';
 import { percentText } from '../report/words.ts';
 

@@ -10,10 +10,9 @@ import {
 } from '@sluice/netfilter';
 import { nftOptionsOf } from '../bundle/nft-options.ts';
 import { type ExplainedPort, type Explanation, placesIn } from './explanation.ts';
-import type { PortFacts } from '../facts/facts.ts';
+import { type PortFacts, portName } from '../facts/facts.ts';
 import { Memory } from '../bundle/memory.ts';
 import { factsAt } from '../facts/read.ts';
-import { portName } from '../facts/facts.ts';
 
 /** A Service port and the file that declares it. */
 interface PortEntry {

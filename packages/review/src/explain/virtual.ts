@@ -1,5 +1,4 @@
-import { withoutGuard, serviceOf } from '@sluice/bundle';
-import type { BundleFiles } from '@sluice/bundle';
+import { type BundleFiles, serviceOf, withoutGuard } from '@sluice/bundle';
 import { findSet, knownSet, readSetLine } from '@sluice/netfilter';
 import { type Explanation, linesOf } from './explanation.ts';
 

@@ -1,5 +1,4 @@
-import type { AddressFacts, EndpointFacts, PortFacts, ServiceFacts } from './facts.ts';
-import { portPairs } from './facts.ts';
+import { type AddressFacts, type EndpointFacts, type PortFacts, portPairs, type ServiceFacts } from './facts.ts';
 
 /** One fact of a Service that differs between two bundles. */
 export interface FactChange {

@@ -1,6 +1,5 @@
 import { addressOfEndpoint, appendTo, compareText } from '@sluice/netfilter';
-import type { AddressFacts, EndpointFacts, PortFacts } from '../facts/facts.ts';
-import { numberAndProtocolOf } from '../facts/facts.ts';
+import { type AddressFacts, type EndpointFacts, numberAndProtocolOf, type PortFacts } from '../facts/facts.ts';
 import type { ServiceEntries, ServiceEntry } from '../facts/service-entries.ts';
 import type { Severity } from './severity.ts';
 

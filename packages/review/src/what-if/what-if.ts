@@ -1,7 +1,6 @@
 import { usable } from '../bundle/endpoints.ts';
-import type { BundleFiles } from '@sluice/bundle';
+import type { BundleFiles, HeaderNotes } from '@sluice/bundle';
 import { appendTo, compareText, type Problem, refusal, Stopped } from '@sluice/netfilter';
-import type { HeaderNotes } from '@sluice/bundle';
 import { type BundleView, viewOf } from '../bundle/view.ts';
 import type { EndpointFacts, PortFacts } from '../facts/facts.ts';
 import type { ServiceEntries, ServiceEntry } from '../facts/service-entries.ts';

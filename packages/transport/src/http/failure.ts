@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Problem, ProblemCode } from '@sluice/netfilter';
+import { type Problem, type ProblemCode, refusal } from '@sluice/netfilter';
 import { registryLimits } from './limits.ts';
 
 /** A failed request to a registry or a web server, as a problem. */
@@ -11,7 +11,7 @@ export class RegistryFailure extends Error {
 
   constructor(code: ProblemCode & `REGISTRY_${string}`, message: string, hint: string, status?: number) {
     super(message);
-    this.problem = { code, level: 'error', message, hint };
+    this.problem = refusal(code, message, hint);
     this.status = status;
   }
 }

@@ -1,5 +1,5 @@
 import type { BundleFiles } from '@sluice/bundle';
-import { errorProblem, type Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { admit, type AdmittedBundle, AdmitMemory, type AdmitOptions, isRefusal } from './admit.ts';
 import { EndpointAddresses } from './endpoint-addresses.ts';
 import { messageOf } from '../../message.ts';
@@ -97,7 +97,7 @@ export class Admission {
 }
 
 const notLeftOut = (version: string, why: string): Problem =>
-  errorProblem(
+  refusal(
     'BUNDLE_QUARANTINED',
     `Cannot apply version ${version} without its quarantined Services: ${why}`,
     'Publish another version of these Services, or lift their quarantine: `sluiced quarantine` lists them',

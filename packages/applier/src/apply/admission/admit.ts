@@ -1,7 +1,6 @@
 import { type BundleFiles, needs, readPath, ResolveCache, type ResolvedFiles, resolveSections } from '@sluice/bundle';
 import {
   differingFiles,
-  errorProblem,
   inOnePiece,
   ipvsHost,
   type IpvsHost,
@@ -16,6 +15,7 @@ import {
   readIpvs,
   readNft,
   readSysctlLine,
+  refusal,
   type ResolvedVirtual,
   type ResolvedVirtualFile,
   serversByFile,
@@ -168,7 +168,7 @@ export function isRefusal(value: AdmittedBundle | Refusal): value is Refusal {
 function partial(resolved: ResolvedFiles, options: AdmitOptions): Problem[] {
   if (resolved.cluster.complete || options.allowPartial) return [];
   return [
-    errorProblem(
+    refusal(
       'BUNDLE_PARTIAL',
       'Cannot apply the bundle: it was rendered from an incomplete list of Services; Services that are not in it would lose their rules',
       'Render with a snapshot, or with `complete: true` in sluice.yaml. To apply it nevertheless, use `sluiced apply --allow-partial` or `allowPartial: true` in sluiced.yaml',
@@ -181,7 +181,7 @@ function missingTools({ profile, profileName }: ResolvedFiles, facts: NodeFacts)
   return profile.families
     .filter((family) => facts.tools[family] === undefined)
     .map((family) =>
-      errorProblem(
+      refusal(
         'NODE_TOOL_MISSING',
         `Cannot apply ${family} rules: the node has no working ${toolOf[family]}`,
         `Install ${toolOf[family]}, or set \`families: [${family === 'ipv4' ? 'ipv6' : 'ipv4'}]\` in profile ${profileName}`,
@@ -194,7 +194,7 @@ function lackingNeeds({ profile }: ResolvedFiles, facts: NodeFacts): Problem[] {
     profile.families
       .filter((family) => facts.tools[family] !== undefined && !isAtLeast(facts.tools[family] ?? '', [1, 6, 2]))
       .map((family) =>
-        errorProblem(
+        refusal(
           'NODE_LACKS_NEED',
           `Cannot apply the bundle: it needs ${needs[need].what}, the node has ${facts.tools[family]}`,
           `Install a newer one, or ${needs[need].option}`,
@@ -226,7 +226,7 @@ function readSysctls(
     const setting = readSysctlLine(line);
     if (typeof setting === 'string') {
       const hint = 'Remove the line from the profile; bundles set only keys of a closed list';
-      problems.push(errorProblem('SYSCTL_NOT_ALLOWED', setting, hint));
+      problems.push(refusal('SYSCTL_NOT_ALLOWED', setting, hint));
     } else if (!facts.sysctlTakes(setting.key, setting.value)) {
       problems.push(fixedSysctl(setting.key, setting.value));
     } else {
@@ -240,7 +240,7 @@ function fixedSysctl(key: SysctlKey, value: number): Problem {
   const module = key.startsWith('net.ipv4.vs.') ? 'ip_vs' : key.startsWith('net.netfilter.') ? 'nf_conntrack' : '';
   const load = module === '' ? '' : `load ${module}, `;
   const option = key === 'net.netfilter.nf_conntrack_max' ? 'set `conntrack.maxPerCore: 0` in' : `take ${key} out of`;
-  return errorProblem(
+  return refusal(
     'NODE_SYSCTL_FIXED',
     `Cannot set sysctl ${key} to ${value}: it has another value and is read-only here`,
     `On the node: ${load}let sluiced write /proc/sys (not possible inside most containers), or ${option} the profile`,
@@ -266,7 +266,7 @@ function readVirtual({ ipvs, profile }: ResolvedFiles, facts: NodeFacts): ReadVi
 function missingIpvsTool(tool: string): Problem {
   const message = `Cannot apply a profile in mode ipvs: the node has no ${tool}`;
   const hint = `Install ${tool === 'ip' ? 'iproute2' : tool}, or give the node a profile in mode iptables`;
-  return errorProblem('NODE_TOOL_MISSING', message, hint);
+  return refusal('NODE_TOOL_MISSING', message, hint);
 }
 
 /** Reads what the node runs in mode nftables. Endpoints keep the slots that they have in the active state. */

@@ -6,11 +6,11 @@ import {
   canonicalAddress,
   differing,
   embeddedIn,
-  errorProblem,
   forbiddenEndpoint,
   inOnePiece,
   neighbourhoodOf,
   type Problem,
+  refusal,
   withEmbedded,
 } from '@sluice/netfilter';
 import { familyNames, type NodeState, tableOf } from '../../ports/node-state.ts';
@@ -40,7 +40,7 @@ export class EndpointAddresses {
     const named = bad.slice(0, namedMax).join(', ');
     const more = bad.length > namedMax ? `, ${bad.length - namedMax} more` : '';
     const hint = 'Remove these endpoints, or give them the addresses of pods';
-    return [errorProblem('ADDRESS_FORBIDDEN', `Cannot send packets to ${named}${more}`, hint)];
+    return [refusal('ADDRESS_FORBIDDEN', `Cannot send packets to ${named}${more}`, hint)];
   }
 }
 

@@ -1,4 +1,4 @@
-import { errorProblem, type Family, markingChain, marksLate, type Problem } from '@sluice/netfilter';
+import { type Family, markingChain, marksLate, type Problem, refusal } from '@sluice/netfilter';
 import type { NftLack } from '../../ports/nftables/ports.ts';
 import type { Kernel } from '../../ports/kernel.ts';
 import type { Ports } from '../../ports/ports.ts';
@@ -49,7 +49,7 @@ export function lacksModule({ code, message }: Problem): boolean {
 }
 
 export const withoutIpvs = (because: string): Problem =>
-  errorProblem(
+  refusal(
     'NODE_LACKS_NEED',
     `Cannot apply a profile in mode ipvs: the node's kernel does not support it: ${because}`,
     'Load the module (`modprobe ip_vs`), or give the node a profile in mode iptables',
@@ -63,5 +63,5 @@ const noNft: NftLack = {
 /** Why a node cannot run mode nftables. @returns undefined if it can */
 export async function nftProblem({ nft }: Pick<Kernel, 'nft'>): Promise<Problem | undefined> {
   const lack = nft ? await nft.lack() : noNft;
-  return lack && errorProblem('NODE_TOOL_MISSING', `Cannot apply a profile in mode nftables: ${lack.why}`, lack.hint);
+  return lack && refusal('NODE_TOOL_MISSING', `Cannot apply a profile in mode nftables: ${lack.why}`, lack.hint);
 }

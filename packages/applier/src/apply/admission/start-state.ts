@@ -1,4 +1,4 @@
-import { errorProblem, type Family, isTreeChain, type Problem } from '@sluice/netfilter';
+import { type Family, isTreeChain, type Problem, refusal } from '@sluice/netfilter';
 import type { ObservedIpvs, NodeIpvs } from '../../ports/ipvs/values.ts';
 import { countNames, foreignSluiceChains, ownState, foreignProxyChains, withoutCounters } from '../plan/ownership.ts';
 import { nodePlaneOf } from '../planes/planes.ts';
@@ -70,8 +70,8 @@ export async function readStartState(
     (isTree(desired) || beneath) && !takeOver
       ? foreignSluiceChains(observed, owned)
       : foreignProxyChains(observed, owned);
-  const refusal = refuseForeign(foreign, takeOver, facts);
-  if (refusal) return refusal;
+  const refusedAsForeign = refuseForeign(foreign, takeOver, facts);
+  if (refusedAsForeign) return refusedAsForeign;
   // Also where an earlier attempt was rolled back: kube-proxy may run in another mode now.
   const refused = beneath && !hasOwnGeneration(active) ? await refuseBeneath(kernel, desired) : undefined;
   if (refused) return refused;
@@ -116,7 +116,7 @@ function notOurs(foreign: OwnedNames, count: number, running: readonly number[])
   if (ofSluice !== undefined) return unknownSluice(count, ofSluice);
   const [example = ''] = names;
   const processes = running.join(', ');
-  return errorProblem(
+  return refusal(
     'NODE_CHAINS_NOT_OURS',
     `Cannot apply the bundle: ${count} chains such as ${example} (${family}) belong to another program`,
     running.length > 0
@@ -138,7 +138,7 @@ export async function refuseForeignTable(
 }
 
 const foreignTable = (): Problem =>
-  errorProblem(
+  refusal(
     'NODE_CHAINS_NOT_OURS',
     'Cannot apply the bundle: there is a table inet sluice, and it was not made with this state directory',
     recoverHint,
@@ -150,7 +150,7 @@ export const recoverHint =
 
 /** No other program uses the names of layout `tree`. */
 const unknownSluice = (count: number, example: string): Problem =>
-  errorProblem(
+  refusal(
     'NODE_CHAINS_NOT_OURS',
     `Cannot apply the bundle: ${count} chains such as ${example} were made by Sluice, but not with this state directory`,
     recoverHint,
@@ -195,14 +195,14 @@ async function refuseBeneath(
 
 /** Its table serves until Sluice does, whether it still runs or not. */
 const nftablesLeft = (): Problem =>
-  errorProblem(
+  refusal(
     'NODE_CHAINS_NOT_OURS',
     'Cannot apply the bundle: a kube-proxy in mode nftables has its table kube-proxy, which translates the same packets',
     'Stop sluiced and run `sluiced adopt` (with --daemonset where kube-proxy has stopped already): Sluice serves before it removes that table. The profile must be in mode nftables; mode iptables can follow later',
   );
 
 const ipvsLeft = (running: readonly number[]): Problem =>
-  errorProblem(
+  refusal(
     'NODE_SERVERS_NOT_OURS',
     'Cannot apply the bundle: a kube-proxy in mode ipvs left its interface kube-ipvs0, with addresses and virtual servers',
     running.length > 0
@@ -218,7 +218,7 @@ const toolsMissingBeneath = (): Problem => ({
 });
 
 const toolsMissing = (): Problem =>
-  errorProblem(
+  refusal(
     'NODE_TOOL_MISSING',
     'Cannot take over the state of a kube-proxy in mode ipvs: the node lacks ipvsadm, ipset or ip',
     'Install ipvsadm, ipset and iproute2, with which it is taken over',

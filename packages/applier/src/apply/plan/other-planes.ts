@@ -1,6 +1,5 @@
-import { type KnownIpvs } from '../../ports/ipvs/values.ts';
+import type { IpvsPlan, KnownIpvs } from '../../ports/ipvs/values.ts';
 import { type NftState, isFilterOfIpvs } from '@sluice/netfilter';
-import type { IpvsPlan } from '../../ports/ipvs/values.ts';
 import { type KnownTable, readTable } from './nftables.ts';
 import { type NftTable, planNftInPlace, planNftRemoval } from '../../ports/nftables/plan.ts';
 import type { Step } from '../../ports/kernel.ts';

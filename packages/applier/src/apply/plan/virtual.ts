@@ -1,4 +1,4 @@
-import type { IpvsState, IpvsTimeouts, Problem } from '@sluice/netfilter';
+import { type IpvsState, type IpvsTimeouts, type Problem, refusal } from '@sluice/netfilter';
 import { continueDrains } from '../../ports/ipvs/drain.ts';
 import { ipvsSteps, planIpvs } from '../../ports/ipvs/plan.ts';
 import {
@@ -132,11 +132,10 @@ function refuse(what: string, names: readonly string[]): readonly Problem[] {
   if (names.length === 0) return [];
   const some = names.slice(0, 3).join(', ') + (names.length > 3 ? `, … (${names.length} in all)` : '');
   return [
-    {
-      code: 'NODE_SERVERS_NOT_OURS',
-      level: 'error',
-      message: `Cannot apply the bundle: ${what} of its names belong to another program: ${some}`,
-      hint: 'If kube-proxy made them, stop it and set `takeOver: kube-proxy` in sluiced.yaml, or run `sluiced adopt`; else take the addresses out of the bundle, or out of the other program',
-    },
+    refusal(
+      'NODE_SERVERS_NOT_OURS',
+      `Cannot apply the bundle: ${what} of its names belong to another program: ${some}`,
+      'If kube-proxy made them, stop it and set `takeOver: kube-proxy` in sluiced.yaml, or run `sluiced adopt`; else take the addresses out of the bundle, or out of the other program',
+    ),
   ];
 }

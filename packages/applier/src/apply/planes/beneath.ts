@@ -1,8 +1,8 @@
-import { errorProblem, type Mode, type Problem } from '@sluice/netfilter';
+import { type Mode, type Problem, refusal } from '@sluice/netfilter';
 
 /** A data plane cannot go in front of a kube-proxy in some mode. */
 export const notBeneath = (proxy: Mode, hint: string): Problem =>
-  errorProblem(
+  refusal(
     'NODE_CANNOT_ADOPT',
     `Cannot put the bundle in front of this kube-proxy, which runs in mode ${proxy}: packets could meet its rules first`,
     hint,

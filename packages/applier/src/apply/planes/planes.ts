@@ -1,12 +1,4 @@
-import {
-  errorProblem,
-  isBySwitch,
-  type PlaneName,
-  planeNameOf,
-  printNft,
-  printServers,
-  printSets,
-} from '@sluice/netfilter';
+import { isBySwitch, type PlaneName, planeNameOf, printNft, printServers, printSets, refusal } from '@sluice/netfilter';
 import { printAddresses } from '../../ports/ipvs/text.ts';
 import { planNftInPlace, planNftProbation } from '../../ports/nftables/plan.ts';
 import { holdsByDefault } from '../../ports/nftables/repair.ts';
@@ -131,7 +123,7 @@ const flatPlane: NodePlane = {
   observeOwn: async () => ({}),
   nativeFiles: () => ({}),
   refusesBeneath: () =>
-    errorProblem(
+    refusal(
       'NODE_CANNOT_ADOPT',
       "Cannot put the bundle in front of this kube-proxy: in layout flat its chains have the names of kube-proxy's",
       'Set `layout: tree` in sluiced.yaml',

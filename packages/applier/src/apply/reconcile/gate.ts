@@ -1,5 +1,5 @@
 import { onlyEndpoints } from '@sluice/bundle';
-import { compareText, errorProblem, serviceChanges } from '@sluice/netfilter';
+import { compareText, refusal, serviceChanges } from '@sluice/netfilter';
 import { limits } from '../../limits.ts';
 import type { VersionedState } from '../../ports/journal.ts';
 import type { Ports } from '../../ports/ports.ts';
@@ -15,7 +15,7 @@ export function whyQuarantined(
 }
 
 export function quarantined(version: string, because: string): Refusal {
-  const problem = errorProblem(
+  const problem = refusal(
     'BUNDLE_QUARANTINED',
     `Cannot apply version ${version} again: ${because}`,
     'Publish another version, or retry this one with `sluiced apply DIR --node NAME`',
@@ -84,7 +84,7 @@ function changedServices(from: VersionedState, to: VersionedState): string {
 
 function tooEarly(version: string, untilMs: number, services: string): Refusal {
   const until = new Date(untilMs).toISOString().replace(/\.\d+Z$/, 'Z');
-  const problem = errorProblem(
+  const problem = refusal(
     'BUNDLE_QUARANTINED',
     `Cannot apply version ${version}${services} yet: more than ${limits.failuresAtOnce} releases in a row failed; back-off until ${until}`,
     'To try it now, run `sluiced apply DIR --node NAME`, or sign the release as urgent (`sluice release --urgent`). Endpoint updates are not delayed',
@@ -93,7 +93,7 @@ function tooEarly(version: string, untilMs: number, services: string): Refusal {
 }
 
 function tooMany(version: string, most: number, services: string): Refusal {
-  const problem = errorProblem(
+  const problem = refusal(
     'RELEASES_TOO_MANY',
     `Cannot apply version ${version}${services} yet: ${most} releases failed within an hour, the limit of this node`,
     'The newest release is tried when the hour is over; endpoint updates are not delayed. Read why releases fail in `sluiced history`. Raise `releases.perHour` in sluiced.yaml, or run `sluiced apply DIR --node NAME`',

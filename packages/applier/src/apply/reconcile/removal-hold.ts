@@ -1,7 +1,7 @@
 import {
-  errorProblem,
   printRemoval,
   type Problem,
+  refusal,
   type Removal,
   removalBetween,
   type RemovalBound,
@@ -75,7 +75,7 @@ export class RemovalHold {
 
 function removalHeld(version: string, removal: Removal, untilMs: number): Problem {
   const until = new Date(untilMs).toISOString().replace(/\.\d+Z$/, 'Z');
-  return errorProblem(
+  return refusal(
     'REMOVAL_HELD',
     `Cannot apply version ${version} yet: it takes away ${printRemoval(removal, 'Service addresses')}; held until ${until}, these Services stay as they are`,
     'Find out whether the source of the bundle sees the whole cluster. If the removal is meant, run `sluiced apply DIR --node NAME`, or release it with `sluice release --accept-removal`; `removals` in sluiced.yaml has the bounds',

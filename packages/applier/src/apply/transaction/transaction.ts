@@ -1,4 +1,4 @@
-import { errorProblem } from '@sluice/netfilter';
+import { refusal } from '@sluice/netfilter';
 import { isOfSurroundings, RehearsalError } from '../../ports/failure.ts';
 import {
   firstDifference,
@@ -82,8 +82,8 @@ async function inPhases(
   const { journal, probes, report } = ports;
   const { bundle, plan, changeKind } = decided;
   enter('rehearse', ports);
-  const refusal = await rehearse(decided, ports);
-  if (refusal) return { outcome: { kind: 'refused', refusal } };
+  const refused = await rehearse(decided, ports);
+  if (refused) return { outcome: { kind: 'refused', refusal: refused } };
   enter('baseline', ports);
   const baseline = changeKind === 'release' ? (given?.before ?? allPass(probes)) : [];
   const good = changeKind === 'endpoints' ? ((await ports.updates?.before()) ?? []) : [];
@@ -278,12 +278,12 @@ export async function rehearse(
     if (isOfSurroundings(error)) {
       const message = messageOf(error);
       const hint = error instanceof RehearsalError ? error.hint : 'Nothing was touched; it is tried again by itself';
-      return { problems: [errorProblem('NODE_CANNOT_REHEARSE', message, hint)] };
+      return { problems: [refusal('NODE_CANNOT_REHEARSE', message, hint)] };
     }
     const hint =
       'If the kernel lacks an extension, load its module or change the option of the profile that needs it; nothing was touched';
     const message = `Cannot load the rules in a scratch namespace: ${messageOf(error)}`;
-    return { problems: [errorProblem('NODE_REFUSES_RULES', message, hint)] };
+    return { problems: [refusal('NODE_REFUSES_RULES', message, hint)] };
   }
 }
 
@@ -291,7 +291,7 @@ function notWritten(error: unknown): Refusal {
   const message = `Cannot write the change to the journal: ${messageOf(error)}`;
   const known = error instanceof Error && 'hint' in error && typeof error.hint === 'string' ? error.hint : undefined;
   const hint = known ?? 'Nothing was touched. Make the state directory writable, or free space on its disk';
-  return { problems: [errorProblem('NODE_STATE_INVALID', message, hint)] };
+  return { problems: [refusal('NODE_STATE_INVALID', message, hint)] };
 }
 
 /** How packets come to the new rules, as a sentence for a printed plan. */

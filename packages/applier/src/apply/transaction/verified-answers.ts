@@ -1,4 +1,4 @@
-import { errorProblem } from '@sluice/netfilter';
+import { refusal } from '@sluice/netfilter';
 import { limits } from '../../limits.ts';
 import { messageOf } from '../../message.ts';
 import type { EarlierRules } from '../plan/ownership.ts';
@@ -115,7 +115,7 @@ export class VerifiedAnswers {
 function notNow(why: string): Refusal {
   return {
     problems: [
-      errorProblem(
+      refusal(
         'NODE_RULES_UNSTEADY',
         `Cannot learn which probes pass before the release: another program changes the rules while they run: ${why}`,
         'Nothing of the release was touched; it is tried again by itself. Stop the program that changes the rules, or make it leave them alone; the log has the repairs before this release',

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { BundleFiles } from '@sluice/bundle';
-import { errorProblem, plural, type Problem } from '@sluice/netfilter';
+import { plural, type Problem, refusal } from '@sluice/netfilter';
 import { adopt, type AdoptEnding, type AdoptionDependencies, type Putter } from '../../move/adoption/adopt.ts';
 import { undo, type UndoEnding } from '../../move/adoption/undo.ts';
 import { CommandError, commandError } from '../../command-error.ts';
@@ -264,7 +264,7 @@ function unmovable(left: Extract<Outcome, { kind: 'held' | 'pending' }>): Proble
           'Give the node the tool or the resource that is missing, and try again',
         ];
   const because = left.kind === 'held' ? left.because : `${left.because} (${left.rollback})`;
-  return errorProblem('NODE_HELD', `Cannot move this node: ${why}: ${because}`, hint);
+  return refusal('NODE_HELD', `Cannot move this node: ${why}: ${because}`, hint);
 }
 
 /** Prints how a move ended. @returns the exit code */

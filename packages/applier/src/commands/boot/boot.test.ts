@@ -9,8 +9,7 @@ import type { Probes } from '../../ports/probes.ts';
 import { StateError } from '../../state/state-error.ts';
 import { sampleBundle } from '../../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../../testing/scene.fixture.ts';
-import { bootAsUsual, bootFrozen, bootConfig, type BootNode, type BootTime, fallbacksMs } from './boot.ts';
-import type { Time } from './boot.ts';
+import { bootAsUsual, bootConfig, bootFrozen, type BootNode, type BootTime, fallbacksMs, type Time } from './boot.ts';
 
 const bundleOf = (...endpoints: readonly number[]): ReadonlyMap<string, string> =>
   sampleBundle({ services: { 'shop/web': endpoints } });

@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { gzipSync } from 'node:zlib';
 import { printTar } from '@sluice/bundle';
 import { type FindingsFormat, printFindings, version } from '@sluice/cli';
-import { diagnosisFindings, errorProblem, type ExaminedTarget, printDiagnosis, readTarget } from '@sluice/netfilter';
+import { diagnosisFindings, type ExaminedTarget, printDiagnosis, readTarget, refusal } from '@sluice/netfilter';
 import { commandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
 import { diagnoseNode, unsent } from '../../diagnose/doctor/checks/diagnose-node.ts';
@@ -108,7 +108,7 @@ async function bundleOf(config: SluicedConfig): Promise<Arrival> {
   } catch (error) {
     return {
       kind: 'refused',
-      problems: [errorProblem('BUNDLE_INVALID', messageOf(error), 'Check the path and its permissions')],
+      problems: [refusal('BUNDLE_INVALID', messageOf(error), 'Check the path and its permissions')],
     };
   }
 }

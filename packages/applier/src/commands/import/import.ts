@@ -1,5 +1,5 @@
 import { isProblem, layOver } from '@sluice/bundle';
-import { errorProblem, type Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { type Checked, checkRelease } from '../../inbox/archive/check.ts';
 import { makeStore, mayPlace, place, type Placed, releasesPath } from '../../inbox/archive/place.ts';
 import { readArchiveFile, readPlaced } from '../../inbox/archive/read.ts';
@@ -87,7 +87,7 @@ async function writing<T>(bundle: string, work: () => Promise<T>): Promise<T> {
 }
 
 const unwritable = (bundle: string, why: string): Problem =>
-  errorProblem(
+  refusal(
     'OUTPUT_UNWRITABLE',
     `Cannot place the release at ${bundle}: ${why}`,
     'Check its permissions and the free space, then run the command again; the previous release is still in place',

@@ -1,4 +1,4 @@
-import { errorProblem } from '@sluice/netfilter';
+import { refusal } from '@sluice/netfilter';
 import { linkSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { reasonOf } from '@sluice/cli';
@@ -40,7 +40,7 @@ function writeWhole(path: string, text: string, force: boolean): void {
 const alreadyThere = 'it already exists';
 
 const unwritable = (path: string, why: string) =>
-  errorProblem(
+  refusal(
     'OUTPUT_UNWRITABLE',
     `Cannot write ${path}: ${why}`,
     why === alreadyThere

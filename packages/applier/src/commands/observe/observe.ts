@@ -16,7 +16,7 @@ import {
   textsOf,
 } from '@sluice/bundle';
 import { type Format, reasonOf } from '@sluice/cli';
-import { errorProblem, type Problem, terminalText } from '@sluice/netfilter';
+import { type Problem, refusal, terminalText } from '@sluice/netfilter';
 import { linksWithBpf, providesKubeChains } from '../../apply/admission/kernel-context.ts';
 import { CommandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
@@ -82,7 +82,7 @@ function reading<T>(path: string, read: () => T): T {
 }
 
 const unreadable = (path: string, why: string): Problem =>
-  errorProblem(
+  refusal(
     'INPUT_UNREADABLE',
     `Cannot read ${path}: ${why}`,
     'Save `iptables-save` as iptables-save.txt, `ip6tables-save` as ip6tables-save.txt, `nft list ruleset` as nft.txt; the page of the bundle format names all files',

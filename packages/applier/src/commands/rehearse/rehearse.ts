@@ -1,5 +1,5 @@
 import { Socket } from 'node:net';
-import { errorProblem, type Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { rehearsalServer, serveRehearsal } from '../../kernel/scratch/serve.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { exitCodes } from '../../ports/outcome.ts';
@@ -35,7 +35,7 @@ export async function rehearse(options: CommonOptions, terminal: Terminal): Prom
 }
 
 const notRehearsed = (how: string, why: string): Problem =>
-  errorProblem(
+  refusal(
     'NODE_CANNOT_REHEARSE',
     `Cannot rehearse (${how}): ${why}`,
     'Run `sluiced preflight` to see what is missing on this node',

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { errorProblem, printProblem, type Problem } from '@sluice/netfilter';
+import { printProblem, type Problem, refusal } from '@sluice/netfilter';
 import { document, reasonOf } from '@sluice/cli';
 import type { AdjustableLog, LogFormat, LogLevel, LogSettings } from '@sluice/cli/log';
 import { CommandError, commandError } from '../../command-error.ts';
@@ -108,7 +108,7 @@ function readText(
     if (error instanceof InboxError) {
       const { message, hint } = error;
       if (error.code !== 'BUNDLE_UNTRUSTED') throw configError(message, hint);
-      const problem = errorProblem('NODE_CONFIG_UNTRUSTED', message, hint);
+      const problem = refusal('NODE_CONFIG_UNTRUSTED', message, hint);
       if (!untrusted) throw new CommandError([problem]);
       untrusted(problem);
       return read(undefined);
@@ -188,11 +188,11 @@ export function printFailure(error: unknown, terminal: Terminal): number {
     return error.exitCode;
   }
   if (error instanceof StateError) {
-    printProblems([errorProblem(error.code, error.message, error.hint)], terminal);
+    printProblems([refusal(error.code, error.message, error.hint)], terminal);
     return exitCodes.refused;
   }
   const message = error instanceof Error ? error.message : String(error);
-  terminal.problems?.push(errorProblem('INTERNAL', message, 'Standard error says what was done before'));
+  terminal.problems?.push(refusal('INTERNAL', message, 'Standard error says what was done before'));
   terminal.err(`error: ${message}\n`);
   return exitCodes.problem;
 }

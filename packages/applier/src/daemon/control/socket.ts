@@ -1,7 +1,7 @@
 import { chmodSync, rmSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { parsedJson } from '@sluice/bundle';
-import { errorProblem, type Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import * as v from 'valibot';
 import { CommandError } from '../../command-error.ts';
 import { limits, serverTimes } from '../../limits.ts';
@@ -119,9 +119,9 @@ function refusedAnswer(error: unknown): RefusedAnswer {
   if (error instanceof CommandError) return { problems: error.problems, exitCode: error.exitCode };
   if (error instanceof StateError) {
     const { code, message, hint } = error;
-    return { problems: [errorProblem(code, message, hint)], exitCode: exitCodes.refused };
+    return { problems: [refusal(code, message, hint)], exitCode: exitCodes.refused };
   }
   const message = `Cannot carry out the request: ${messageOf(error)}`;
   const hint = 'See the log of sluiced: journalctl -u sluiced';
-  return { problems: [errorProblem('NODE_STATE_INVALID', message, hint)], exitCode: exitCodes.problem };
+  return { problems: [refusal('NODE_STATE_INVALID', message, hint)], exitCode: exitCodes.problem };
 }

@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { reasonOf } from '@sluice/cli';
 import { fileDigest, readReceiptName, type Receipt, receiptFile, receiptLimits, releaseLimits } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { RegistryFailure } from '@sluice/transport/http/failure.ts';
 import { type CarriedReceipt, packReceipts } from '@sluice/transport/receipts/archive.ts';
 import { receiptTransportLimits } from '@sluice/transport/receipts/limits.ts';
@@ -111,12 +111,10 @@ const namesIn = (directory: string): readonly string[] => unlessMissing(() => re
 /** @param name of the store; empty: it was not opened */
 function problemOf(error: unknown, name: string): Problem {
   if (error instanceof RegistryFailure || error instanceof SourceFailure) return error.problem;
-  if (error instanceof InboxError)
-    return { code: 'RECEIPT_INVALID', level: 'error', message: error.message, hint: error.hint };
-  return {
-    code: 'OUTPUT_UNWRITABLE',
-    level: 'error',
-    message: `Cannot send receipts${name === '' ? '' : ` to ${name}`}: ${reasonOf(error)}`,
-    hint: 'Check the path, its permissions and the free space; the same receipts are sent again later',
-  };
+  if (error instanceof InboxError) return refusal('RECEIPT_INVALID', error.message, error.hint);
+  return refusal(
+    'OUTPUT_UNWRITABLE',
+    `Cannot send receipts${name === '' ? '' : ` to ${name}`}: ${reasonOf(error)}`,
+    'Check the path, its permissions and the free space; the same receipts are sent again later',
+  );
 }

@@ -11,7 +11,7 @@ import {
   sumsFile,
   treeDigest,
 } from '@sluice/bundle';
-import { errorProblem, type Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { checkSeal, sealOf, type Tree } from '../files.ts';
 import type { ReleaseGate } from '../release-gate.ts';
 import { InboxError } from '../trust.ts';
@@ -75,14 +75,14 @@ function wrongForNode(files: ReadonlyMap<string, string>, release: Release, node
 }
 
 const elsewhere = (serial: number, node: string): Problem =>
-  errorProblem(
+  refusal(
     'RELEASE_ELSEWHERE',
     `Cannot use the archive of release ${serial}: it has no rules for ${node}`,
     `Pack it for this node: sluice pack DIR --node ${node}`,
   );
 
 const invalid = (why: string): Problem =>
-  errorProblem(
+  refusal(
     'RELEASE_INVALID',
     `Cannot use the archive: ${why}`,
     'Fetch it again, and compare its digest with the original',

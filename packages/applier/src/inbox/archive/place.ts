@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { compareText, errorProblem, type Problem } from '@sluice/netfilter';
+import { compareText, type Problem, refusal } from '@sluice/netfilter';
 import { sumsFile } from '@sluice/bundle';
 import type { Run } from '../../kernel/command.ts';
 import { findTool } from '../../kernel/tools.ts';
@@ -135,7 +135,7 @@ export async function syncFileSystem(directory: string, run: Run): Promise<Probl
   const file = findTool('sync');
   const ran = file && (await run({ file, args: ['-f', directory] }));
   if (ran && ran.exitCode === 0) return undefined;
-  return errorProblem(
+  return refusal(
     'OUTPUT_UNWRITABLE',
     `Cannot sync ${directory} to the disk: ${ran ? ran.why : 'sync is not installed'}`,
     'Check the disk, and that coreutils is installed; then run the command again',
@@ -169,5 +169,5 @@ function prune(store: string, keep: ReadonlySet<string | undefined>): void {
 
 function occupied(bundle: string, why: string, hint: string): Problem {
   const message = `Cannot install the release at ${bundle}: ${why}`;
-  return errorProblem('OUTPUT_NOT_A_BUNDLE', message, `${hint}, or set \`bundle\` in sluiced.yaml to another path`);
+  return refusal('OUTPUT_NOT_A_BUNDLE', message, `${hint}, or set \`bundle\` in sluiced.yaml to another path`);
 }

@@ -1,7 +1,7 @@
 import { constants, fstatSync } from 'node:fs';
 import { type Archive, archiveLimits, readArchive } from '@sluice/bundle';
 import { reasonOf } from '@sluice/cli';
-import { errorProblem, type Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { openFile, readUpTo } from '../../kernel/open-file.ts';
 import { descend } from '../descend.ts';
 import { walk } from '../walk.ts';
@@ -43,4 +43,4 @@ export function readPlaced(path: string): ReadonlyMap<string, string> | undefine
 }
 
 const unreadable = (path: string, why: string): Problem =>
-  errorProblem('INPUT_UNREADABLE', `Cannot read the archive ${path}: ${why}`, 'Pass a file that `sluice pack` wrote');
+  refusal('INPUT_UNREADABLE', `Cannot read the archive ${path}: ${why}`, 'Pass a file that `sluice pack` wrote');

@@ -1,9 +1,8 @@
 import { printNft } from '@sluice/netfilter';
 import { describe, expect, test } from 'vitest';
 import type { NodeState } from '../../ports/node-state.ts';
-import type { RehearsalLoad } from './load.ts';
+import { loadOf, type RehearsalLoad } from './load.ts';
 import { RequestError } from './lines.ts';
-import { loadOf } from './load.ts';
 import { printRequest, readRequest } from './request.ts';
 
 const rules = '*nat\n:KUBE-A - [0:0]\n-A KUBE-A -j RETURN\n-I OUTPUT 1 -m comment --comment "a b" -j KUBE-A\nCOMMIT\n';

@@ -1,5 +1,5 @@
 import { certificateMisfit, parityNamespace, readCertificate } from '@sluice/bundle';
-import { errorProblem, type Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { loadSigners, type SignatureChecker, whoSigned } from '../../inbox/release-signatures.ts';
 import type { Trust } from '../../inbox/trust.ts';
 import { messageOf } from '../../message.ts';
@@ -66,7 +66,7 @@ async function misfit(
 }
 
 const no = (why: string): Problem =>
-  errorProblem(
+  refusal(
     'NODE_PARITY_MISSING',
     `Cannot take over the Service rules of this node: requireParity is set, and ${why}`,
     'Nothing was touched. Observe the node, compare and certify again: `sluiced observe -o F`, `sluice parity F BUNDLE --node N -o json`, `sluice certify`; /usr/share/doc/sluice/adopt.md has the steps',

@@ -8,7 +8,7 @@ import {
   printObservation,
   readParityReport,
 } from '@sluice/bundle';
-import { errorProblem, type Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { messageOf } from '../../message.ts';
 import type { ParityGate } from '../../ports/parity.ts';
 
@@ -88,7 +88,7 @@ const restless = (compared: Observation, after: Observation): string | undefined
     : `rules of another program changed during the last of ${comparisonsMax} comparisons; run the same command again`;
 
 const notEquivalent = (why: string): Problem =>
-  errorProblem(
+  refusal(
     'NODE_PARITY_MISSING',
     `Cannot take over the Service rules of this node: ${why}`,
     'Nothing was touched. `sluice parity` shows each difference with a packet; mend it, or accept it by its id: --accept ID',

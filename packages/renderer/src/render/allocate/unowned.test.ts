@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest';
 import { endpoints, object, service, slice } from '../builders.fixture.ts';
 import type { KubeObject } from '../model/kube.ts';
-import { serviceName } from './request.ts';
-import { unownedAllocations } from './request.ts';
+import { serviceName, unownedAllocations } from './request.ts';
 
 const allocations = ['default/web', 'shop/api', 'shop/web'].map((key) => {
   const [namespace = '', name = ''] = key.split('/');
