@@ -25,7 +25,7 @@ export type Step =
   | IpvsStep
   | NftStep;
 
-/** The kernel. kernel/linux.ts and kernel/fake.ts pass the same contract suite. */
+/** The kernel. kernel/linux and kernel/fake pass the same contract suite. */
 export interface Kernel {
   /** True if one payload must not create many chains (`limits.chainsPerPayloadMax`). */
   readonly slowWithManyChains: boolean;

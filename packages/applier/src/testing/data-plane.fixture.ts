@@ -1,4 +1,4 @@
-import type { FakeKernel } from '../kernel/fake/fake.ts';
+import type { FakeKernel } from '../kernel/fake/fake.fixture.ts';
 import type { ObservedNft } from '../ports/nftables/observed.ts';
 import { servedBy } from './nftables.fixture.ts';
 

@@ -1,5 +1,5 @@
 import { readSave } from '../kernel/save.ts';
-import type { FakeKernel } from '../kernel/fake/fake.ts';
+import type { FakeKernel } from '../kernel/fake/fake.fixture.ts';
 
 /** For tests only: how another program removes rules. `empties`: `iptables -F; iptables -t nat -F`; `removes`: `nft flush ruleset`; `clears`: `ipvsadm -C`. */
 export type Flush = 'empties' | 'removes' | 'clears';

@@ -1,6 +1,6 @@
 import { allElements, type Placement, readFrontend, settingsElements, settledPlacement } from '@sluice/netfilter';
 import { nftBundle, nftServices } from '../../../bundle/src/virtual/nft.fixture.ts';
-import type { FakeKernel } from '../kernel/fake/fake.ts';
+import type { FakeKernel } from '../kernel/fake/fake.fixture.ts';
 import type { ObservedNft } from '../ports/nftables/observed.ts';
 import type { Kernel } from '../ports/kernel.ts';
 import type { NodeState } from '../ports/node-state.ts';

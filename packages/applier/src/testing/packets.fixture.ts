@@ -1,5 +1,5 @@
 import { emptyProgram, LiveTables, type Packet, readIptables, trace, traceNotes, type World } from '@sluice/netfilter';
-import type { FakeKernel } from '../kernel/fake/fake.ts';
+import type { FakeKernel } from '../kernel/fake/fake.fixture.ts';
 import { servedBy } from './nftables.fixture.ts';
 
 /** For tests only: where a packet of a pod to port 80 of an address ends on a fake kernel: endpoints, sorted, or `pass`, `reject` … */

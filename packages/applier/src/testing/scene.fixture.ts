@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { sysctlKeys } from '@sluice/netfilter';
 import { DiskJournal } from '../state/journal.ts';
-import { FakeKernel, type FakeStart } from '../kernel/fake/fake.ts';
+import { FakeKernel, type FakeStart } from '../kernel/fake/fake.fixture.ts';
 import { sampleNode } from './bundle.fixture.ts';
 import { Reconciler, type ReconcilerOptions } from '../apply/reconcile/reconciler.ts';
 import type { Clock } from '../ports/clock.ts';

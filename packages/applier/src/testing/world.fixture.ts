@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { type Family, type NftState, readFrontend, switches, sysctlKeys, type TableName } from '@sluice/netfilter';
 import { DiskJournal } from '../state/journal.ts';
-import { FakeKernel } from '../kernel/fake/fake.ts';
+import { FakeKernel } from '../kernel/fake/fake.fixture.ts';
 import { KnownForms } from '../apply/transaction/known-forms.ts';
 import type { EndpointUpdate, Journal, TransactionIntent } from '../ports/journal.ts';
 import type { Kernel } from '../ports/kernel.ts';

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { changeTable, emptyTable, printChange, type TableProgram } from '@sluice/netfilter';
 import { runs } from '@sluice/testing';
 import { expect, test } from 'vitest';
-import { FakeKernel } from '../../kernel/fake/fake.ts';
+import { FakeKernel } from '../../kernel/fake/fake.fixture.ts';
 import { plan } from './plan.ts';
 import { printStaged, stages } from './stages.ts';
 

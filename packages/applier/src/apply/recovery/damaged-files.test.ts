@@ -5,7 +5,7 @@ import { fileDigest } from '@sluice/bundle';
 import { sysctlKeys } from '@sluice/netfilter';
 import { atTier, randomOf, seed } from '@sluice/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { FakeKernel } from '../../kernel/fake/fake.ts';
+import { FakeKernel } from '../../kernel/fake/fake.fixture.ts';
 import { sampleBundle } from '../../testing/bundle.fixture.ts';
 import { damages } from '../../testing/damages.fixture.ts';
 import { endpointNumbers } from '../../testing/data-plane.fixture.ts';

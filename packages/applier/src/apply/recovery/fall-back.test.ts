@@ -2,7 +2,7 @@ import { appendFileSync, rmSync } from 'node:fs';
 import { sysctlKeys } from '@sluice/netfilter';
 import { afterEach, describe, expect, test } from 'vitest';
 import { peek } from '../../state/peek.ts';
-import { FakeKernel } from '../../kernel/fake/fake.ts';
+import { FakeKernel } from '../../kernel/fake/fake.fixture.ts';
 import { sampleBundle } from '../../testing/bundle.fixture.ts';
 import { dataPlanes, endpointNumbers, kernelText } from '../../testing/data-plane.fixture.ts';
 import { type Scene, scene } from '../../testing/scene.fixture.ts';

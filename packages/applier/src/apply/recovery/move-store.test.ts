@@ -1,7 +1,7 @@
 import { KernelError } from '../../ports/failure.ts';
 import { sysctlKeys } from '@sluice/netfilter';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { FakeKernel } from '../../kernel/fake/fake.ts';
+import { FakeKernel } from '../../kernel/fake/fake.fixture.ts';
 import { sampleBundle } from '../../testing/bundle.fixture.ts';
 import { type Scene, scene, steppingClock } from '../../testing/scene.fixture.ts';
 import { moveStore, type StorePorts } from './move-store.ts';

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { sysctlKeys } from '@sluice/netfilter';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { slotBytes } from '../../state/slots.ts';
-import { FakeKernel } from '../../kernel/fake/fake.ts';
+import { FakeKernel } from '../../kernel/fake/fake.fixture.ts';
 import type { Probes } from '../../ports/probes.ts';
 import { sampleBundle } from '../../testing/bundle.fixture.ts';
 import { dataPlanes, kernelText } from '../../testing/data-plane.fixture.ts';

@@ -1,6 +1,6 @@
 import { KernelError, RehearsalError } from '../../ports/failure.ts';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { FakeKernel } from '../../kernel/fake/fake.ts';
+import { FakeKernel } from '../../kernel/fake/fake.fixture.ts';
 import { sampleBundle } from '../../testing/bundle.fixture.ts';
 import { cartBundle } from '../../testing/nftables.fixture.ts';
 import { type Scene, scene } from '../../testing/scene.fixture.ts';

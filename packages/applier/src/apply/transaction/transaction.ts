@@ -48,7 +48,7 @@ import type { VerifiedAnswers } from './verified-answers.ts';
  * program's chains removed. Nothing of the old program is removed before the commit record. Where a layout or a node has no switch,
  * the tables change in order (`TransactionPlan.cutOver`); then no dead-man switch exists, and `describeFlip` says so in the plan.
  *
- * The ports: `kernel` (kernel/linux.ts, kernel/fake.ts) takes a whole step, or throws and takes nothing of it; `journal`
+ * The ports: `kernel` (kernel/linux, kernel/fake) takes a whole step, or throws and takes nothing of it; `journal`
  * (state/journal.ts) is durable when a call returns, but for the beginning of an endpoint update; `clock` is CLOCK_BOOTTIME; `probes` open
  * new connections; `operator` passes decisions on. The process may end at any call of a port: `resume` then continues from the journal and
  * the observed state.

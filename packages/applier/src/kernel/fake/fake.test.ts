@@ -1,6 +1,6 @@
 import { switchContract } from '../../../../../test/netns/switch.contract.ts';
 import { kernelContract } from '../../../../../test/netns/kernel.contract.ts';
-import { FakeKernel } from './fake.ts';
+import { FakeKernel } from './fake.fixture.ts';
 
 kernelContract('fake', async () => {
   const kernel = new FakeKernel();

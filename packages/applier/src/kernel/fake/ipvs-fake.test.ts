@@ -1,4 +1,4 @@
 import { ipvsContract } from '../../../../../test/vm/ipvs.contract.ts';
-import { FakeIpvs } from './ipvs-fake.ts';
+import { FakeIpvs } from './ipvs-fake.fixture.ts';
 
 ipvsContract('fake', async () => new FakeIpvs());

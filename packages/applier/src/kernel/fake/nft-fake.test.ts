@@ -1,5 +1,5 @@
 import { nftContract } from '../../../../../test/netns/nftables.contract.ts';
-import { FakeKernel } from './fake.ts';
+import { FakeKernel } from './fake.fixture.ts';
 
 nftContract('fake', async () => {
   let nowMs = 0;

@@ -1,7 +1,7 @@
 import type { Hold } from '../../ports/adoption.ts';
 import type { IpvsKernel } from '../../ports/ipvs/ports.ts';
 import type { IpvsStep } from '../../ports/ipvs/values.ts';
-import type { FakeKernel } from '../../kernel/fake/fake.ts';
+import type { FakeKernel } from '../../kernel/fake/fake.fixture.ts';
 import type { Journal } from '../../ports/journal.ts';
 import type { Kernel } from '../../ports/kernel.ts';
 import { sampleBundle } from '../../testing/bundle.fixture.ts';

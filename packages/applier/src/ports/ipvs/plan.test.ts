@@ -2,7 +2,7 @@ import { compareText, type IpvsState, virtualKey } from '@sluice/netfilter';
 import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { FakeIpvs } from '../../kernel/fake/ipvs-fake.ts';
+import { FakeIpvs } from '../../kernel/fake/ipvs-fake.fixture.ts';
 import { limits } from '../../limits.ts';
 import { ipvsConflicts } from '../../apply/plan/virtual.ts';
 import { ipvsSteps, planIpvs } from './plan.ts';

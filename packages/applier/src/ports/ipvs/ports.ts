@@ -1,7 +1,7 @@
 import type { Connections } from './drain.ts';
 import type { KnownIpvs, ObservedIpvs, IpvsStep } from './values.ts';
 
-/** The kernel's part of mode ipvs. kernel/ipvs/ipvs-linux.ts and kernel/ipvs-fake.ts pass the same contract suite. */
+/** The kernel's part of mode ipvs. kernel/ipvs/ipvs-linux.ts and kernel/fake pass the same contract suite. */
 export interface IpvsKernel {
   /**
    * Reads the whole state, with foreign parts.

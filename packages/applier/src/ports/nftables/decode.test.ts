@@ -2,7 +2,7 @@ import { frontendLines, type NftState, readFrontend } from '@sluice/netfilter';
 import { runs } from '@sluice/testing';
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { FakeKernel } from '../../kernel/fake/fake.ts';
+import { FakeKernel } from '../../kernel/fake/fake.fixture.ts';
 import { decodeTable } from './decode.ts';
 import { planNftInPlace, planNftProbation } from './plan.ts';
 import { holdsByDefault } from './repair.ts';

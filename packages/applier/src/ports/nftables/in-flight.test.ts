@@ -10,7 +10,7 @@ import {
 import { runs } from '@sluice/testing';
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { FakeKernel } from '../../kernel/fake/fake.ts';
+import { FakeKernel } from '../../kernel/fake/fake.fixture.ts';
 import { limits } from '../../limits.ts';
 import type { ObservedNft } from './observed.ts';
 import { planNftInPlace, planNftProbation, stepsOfChange } from './plan.ts';

@@ -8,7 +8,7 @@ import {
   settledPlacement,
 } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
-import { FakeKernel } from '../../kernel/fake/fake.ts';
+import { FakeKernel } from '../../kernel/fake/fake.fixture.ts';
 import { decodeTable } from './decode.ts';
 import type { ObservedNft } from './observed.ts';
 import { planNftInPlace } from './plan.ts';

@@ -13,7 +13,7 @@ export type NftProtection =
   /** Every program with CAP_NET_ADMIN can; drift repair puts it back. */
   | { readonly kind: 'open'; readonly why: string };
 
-/** The kernel's part of mode nftables. kernel/nft/nft-linux.ts and kernel/fake/nft-fake.ts pass the same contract suite. */
+/** The kernel's part of mode nftables. kernel/nft/nft-linux.ts and kernel/fake pass the same contract suite. */
 export interface NftKernel {
   /**
    * Reads the table.

@@ -22,8 +22,8 @@ import { Interrupted } from '../../apply/transaction/restore.ts';
 import { EitherSwitch } from '../either-switch.ts';
 import { NftSwitch } from '../nft/nft-switch.ts';
 import { readSave } from '../save.ts';
-import { FakeIpvs } from './ipvs-fake.ts';
-import { FakeNft } from './nft-fake.ts';
+import { FakeIpvs } from './ipvs-fake.fixture.ts';
+import { FakeNft } from './nft-fake.fixture.ts';
 
 /** The sets of a kernel in memory, with their timeouts. */
 class FakeSwitch implements Switch {
