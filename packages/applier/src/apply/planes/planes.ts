@@ -1,19 +1,55 @@
 import { isBySwitch, type PlaneName, planeNameOf, printNft, printServers, printSets, refusal } from '@sluice/netfilter';
-import { printAddresses } from '../../ports/ipvs/text.ts';
-import { planNftInPlace, planNftProbation } from '../../ports/nftables/plan.ts';
-import { holdsByDefault } from '../../ports/nftables/repair.ts';
-import type { OtherPlanes } from '../plan/other-planes.ts';
-import { type PlanOptions, sysctlSteps } from '../plan/plan.ts';
-import { planInPlace, type TransactionPlan, withSteps } from '../plan/transaction-plan.ts';
-import { noTimeouts } from '../plan/virtual.ts';
 import { KernelError } from '../../ports/failure.ts';
+import { printAddresses } from '../../ports/ipvs/text.ts';
 import type { ChangeKind, Flip } from '../../ports/journal.ts';
 import type { Kernel, Switch } from '../../ports/kernel.ts';
-import type { NodeState } from '../../ports/node-state.ts';
+import { planNftInPlace, planNftProbation } from '../../ports/nftables/plan.ts';
+import { holdsByDefault } from '../../ports/nftables/repair.ts';
+import { chainNames, familyNames, type NodeState, type Observed, tableOf } from '../../ports/node-state.ts';
+import type { Ports } from '../../ports/ports.ts';
+import { hasServers, type OtherPlanes, readOtherPlanes } from '../plan/other-planes.ts';
+import { adaptDesired, ownState } from '../plan/ownership.ts';
+import { plan, planCutOver, type PlanOptions, sysctlSteps } from '../plan/plan.ts';
+import { planInPlace, type TransactionPlan, withSteps } from '../plan/transaction-plan.ts';
+import { noTimeouts } from '../plan/virtual.ts';
 import { notBeneath } from './beneath.ts';
-import { inPlace, showsExactly } from './in-place.ts';
 import type { NodePlane, ObservedOtherPlanes, PlannedStates } from './plane.ts';
 import { treePlane } from './tree.ts';
+
+/** What data planes share in which the kernel holds one release at a time, and no name identifies a content. */
+const inPlace: Pick<
+  NodePlane,
+  | 'hasSwitch'
+  | 'hasOwnTable'
+  | 'failsHarmlessly'
+  | 'flipOf'
+  | 'planRelease'
+  | 'planUpdate'
+  | 'planNewerEndpoints'
+  | 'missing'
+> = {
+  hasSwitch: false,
+  hasOwnTable: false,
+  failsHarmlessly: false,
+  flipOf: () => 'ordered',
+  planRelease: ({ now, desired }, _flip, options, otherPlanes) => planInPlace(now, desired, options, otherPlanes),
+  planUpdate: ({ now, desired }, options, otherPlanes) => planInPlace(now, desired, options, otherPlanes),
+  planNewerEndpoints: ({ afterCutOver: before }, { afterCutOver: after }, options, { virtual, ...others }) =>
+    // Virtual servers that are to go are left as they are until then.
+    planCutOver(before, after, options, virtual && hasServers(after) ? { ...others, virtual } : others),
+  missing: async () => undefined,
+};
+
+/** Whether the kernel holds a whole state, except sysctls. */
+async function showsExactly(observed: Observed, state: NodeState, ports: Ports): Promise<boolean> {
+  // A state without rules would match any kernel.
+  if (familyNames.every((family) => tableOf(state, family, 'nat').chains.size === 0)) return false;
+  const owned = chainNames(state);
+  const desired = adaptDesired(state, observed, owned, ports.kernel);
+  const otherPlanes = await readOtherPlanes(desired, owned, ports, desired.nft);
+  const now: NodeState = { ...desired, families: ownState(observed, owned, desired) };
+  return plan(now, desired, ports.kernel, otherPlanes).steps.length === 0;
+}
 
 /**
  * Mode nftables: one table. A release lies beside the active one, then the switch is set; if the table or the profile's sets change, all

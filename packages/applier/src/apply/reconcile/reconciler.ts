@@ -1,33 +1,35 @@
 import type { BundleFiles } from '@sluice/bundle';
-import { isRefusal } from '../admission/admit.ts';
-import { familiesWithTools } from '../admission/start-state.ts';
-import { LastEndpointDelay } from '../endpoints/last-endpoint-delay.ts';
-import { RemovalHold, type RemovalRules } from './removal-hold.ts';
 import type { Generation } from '../../ports/journal.ts';
 import type { TrackedFlow } from '../../ports/kernel.ts';
 import type { NodeFacts } from '../../ports/node-facts.ts';
 import { describe, type Outcome } from '../../ports/outcome.ts';
 import type { Ports } from '../../ports/ports.ts';
 import type { Refusal } from '../../ports/refusal.ts';
-import { fallBack } from '../recovery/fall-back.ts';
-import { isBare, rescue, resume } from '../recovery/recover.ts';
-import { load } from '../recovery/load-generation.ts';
-import { offerNewest } from './offer-newest.ts';
-import { recognise } from '../recovery/recognise.ts';
+import { isRefusal } from '../admission/admit.ts';
+import { familiesWithTools } from '../admission/start-state.ts';
+import { LastEndpointDelay } from '../endpoints/last-endpoint-delay.ts';
 import { staleFlows, decidedAt, udpFamilies } from '../plan/flows.ts';
-import { cleanUp } from '../transaction/clean-up.ts';
+import { fallBack } from '../recovery/fall-back.ts';
+import { recognise } from '../recovery/recognise.ts';
+import { isBare, rescue, resume } from '../recovery/recover.ts';
+import { orReport } from '../report-failure.ts';
+import { cleanUp, ownedNow } from '../transaction/clean-up.ts';
 import { forgetAfter } from '../transaction/forgetting.ts';
 import { noOffers } from '../transaction/offers.ts';
-import { type RollBackOptions, rollBackTo } from '../transaction/roll-back-to.ts';
 import type { PlannedChange } from '../transaction/planned-change.ts';
+import { restore, withDropped } from '../transaction/restore.ts';
+import { type RollBackOptions, rollBackTo } from '../transaction/roll-back-to.ts';
+import { ownedNames, switchOff, rollbackState } from '../transaction/roll-back.ts';
 import { rehearse } from '../transaction/transaction.ts';
 import { type ChangeOptions, Changes, KernelMemory } from './changes.ts';
 import { EarlyEndpoints } from './early-endpoints.ts';
 import { EndpointBounds } from './endpoint-bounds.ts';
 import { beyondEndpoints, isMore, quarantined, whyQuarantined } from './gate.ts';
-import { reconcile } from './reconcile.ts';
 import { LiveEndpoints, LiveMemory } from './live-endpoints.ts';
+import { offerNewest } from './offer-newest.ts';
 import type { ReconcileDependencies, SaidByRelease } from './parts.ts';
+import { reconcile } from './reconcile.ts';
+import { RemovalHold, type RemovalRules } from './removal-hold.ts';
 import { DriftRepair, type RepairOptions } from './repair.ts';
 
 /** The settings of a reconciler in the node's config. */
@@ -282,4 +284,19 @@ export class Reconciler {
     this.#memory.remember(ending);
     return ending.outcome;
   }
+}
+
+/**
+ * Makes the kernel hold a generation without writing to the disk: for a read-only or full disk, and for a node that stays halted. An open
+ * transaction is removed from the kernel; the next process that can write closes it in the journal.
+ * @throws KernelError, StillDiffers if the kernel does not take it
+ */
+export async function load(target: Generation, ports: Ports): Promise<void> {
+  const { active, originals } = ports.journal;
+  const state = active ? withDropped(target.state, active.state, originals) : target.state;
+  // Outside of probation no rule uses a set, so a failing ipset must not prevent the rules from being loaded.
+  await orReport('switch-not-off', ports, () => switchOff(ports));
+  const owned = target === active ? await ownedNames(target, ports) : await ownedNow(ports);
+  await restore(rollbackState(state, ports), owned, ports);
+  await orReport('switch-not-off', ports, () => ports.kernel.switch?.remove());
 }

@@ -1,20 +1,22 @@
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, linkSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
-import { CommandError } from '../../command-error.ts';
+import { basename, dirname, join, resolve } from 'node:path';
+import { readSigners, releaseLimits, releaseNamespace } from '@sluice/bundle';
+import { reasonOf } from '@sluice/cli';
+import { refusal } from '@sluice/netfilter';
+import { CommandError, commandError } from '../../command-error.ts';
 import { nodeMisfit, readConfig } from '../../config.ts';
+import { linksMax, readTrusted } from '../../inbox/descend.ts';
 import type { Run } from '../../kernel/command.ts';
 import { programsNamed } from '../../kernel/facts.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { detectTools, findTool } from '../../kernel/tools.ts';
 import { kubeProxyOf } from '../../move/kube-proxy/kube-proxy.ts';
 import { exitCodes } from '../../ports/outcome.ts';
+import { isThere, readIfThere, syncPath } from '../../state/files.ts';
 import { answer, configError, type Terminal } from '../terminal/terminal.ts';
-import { readKeys, type SignerKeys } from './keys.ts';
 import { readSourceUrl } from './source.ts';
 import { configText, type InitSource, type NodeFindings } from './text.ts';
-import { missingUnits } from './units.ts';
-import { writeFiles } from './write.ts';
 
 interface InitOptions {
   readonly node?: string;
@@ -140,3 +142,115 @@ function kubeletName(): string | undefined {
 
 /** The user who owns a file or directory; undefined where it is not there. */
 const ownerOf = (path: string): number | undefined => statSync(path, { throwIfNoEntry: false })?.uid;
+
+/** Where systemd finds units, below `/`: systemd.unit(5). The first one is the administrator's. */
+const unitFolders = ['etc', 'run', 'usr/local/lib', 'usr/lib', 'lib'].map((folder) => `${folder}/systemd/system`);
+
+/**
+ * The units that this machine lacks: a package installs them, an archive that was unpacked elsewhere has them beside its programs.
+ * @param bin the folder of the running program; units name it in the place of /usr/bin
+ * @param root of the machine
+ * @returns path → text; empty where systemd does not run, and where no unit is beside the program
+ */
+function missingUnits(bin: string, root = '/'): ReadonlyMap<string, string> {
+  const shipped = join(bin, '../lib/systemd/system');
+  const isUsable = existsSync(join(root, 'run/systemd/system')) && existsSync(shipped) && /^[\w./+-]+$/.test(bin);
+  const names = isUsable
+    ? readdirSync(shipped)
+        .filter((name) => name.startsWith('sluiced'))
+        .toSorted()
+    : [];
+  const missing = names.filter((name) => !unitFolders.some((folder) => existsSync(join(root, folder, name))));
+  return new Map(
+    missing.map((name) => [
+      join(root, unitFolders[0] ?? '', name),
+      readFileSync(join(shipped, name), 'utf8').replaceAll('/usr/bin/sluiced', join(bin, 'sluiced')),
+    ]),
+  );
+}
+
+/** The public keys of those who sign releases. */
+interface SignerKeys {
+  /** For allowed_signers, byte for byte the file that was given. */
+  readonly text: string;
+  /** Of keys that may sign releases, each once. */
+  readonly principals: readonly string[];
+}
+
+/**
+ * Reads and checks a file of public keys before it becomes allowed_signers.
+ * @throws CommandError with every problem of it (`SIGNERS_INVALID`); no line of a private key is printed
+ */
+function readKeys(path: string): SignerKeys {
+  const text = readText(path);
+  if (/PRIVATE KEY/.test(text))
+    throw refused(
+      path,
+      'it has a private key',
+      'A node needs public keys alone: the `.pub` files, in lines of allowed_signers',
+    );
+  const signers = readSigners(path, text);
+  if ('problems' in signers) throw new CommandError(signers.problems);
+  const principals = signers.filter(({ namespaces }) => namespaces.includes(releaseNamespace));
+  if (principals.length === 0)
+    throw refused(
+      path,
+      `none of its ${signers.length} keys may sign releases`,
+      `Give a key namespaces="${releaseNamespace}"`,
+    );
+  return { text, principals: [...new Set(principals.map(({ principal }) => principal))] };
+}
+
+function readText(path: string): string {
+  try {
+    return readTrusted(path, undefined, releaseLimits.signersBytesMax, linksMax).toString('latin1');
+  } catch (error) {
+    throw refused(path, reasonOf(error), 'Pass --keys with the file that lists who may sign releases');
+  }
+}
+
+const refused = (path: string, why: string, hint: string): CommandError =>
+  commandError('SIGNERS_INVALID', `Cannot use the keys in ${path}: ${why}`, hint);
+
+/**
+ * Writes files in order, each whole or not at all. Nothing is written where one of them is there with another text.
+ * @param files path → text; they name no secret, so all users may read them, and only root can write them afterwards
+ * @param force overwrites them
+ * @returns the paths that were written; a file that has its text already is left alone
+ * @throws CommandError (`OUTPUT_UNWRITABLE`)
+ */
+function writeFiles(files: ReadonlyMap<string, string>, force: boolean): readonly string[] {
+  const changed = [...files].filter(([path, text]) => readIfThere(path) !== text);
+  const existing = force ? [] : changed.filter(([path]) => isThere(path));
+  if (existing.length > 0) throw new CommandError(existing.map(([path]) => unwritable(path, alreadyThere)));
+  for (const [path, text] of changed) writeWhole(path, text, force);
+  return changed.map(([path]) => path);
+}
+
+function writeWhole(path: string, text: string, force: boolean): void {
+  const temporary = join(dirname(path), `.${basename(path)}.${process.pid}`);
+  try {
+    writeFileSync(temporary, text, { flag: 'wx', mode: 0o644, flush: true });
+    // A link, other than a rename, fails where the file is there.
+    if (force) renameSync(temporary, path);
+    else linkSync(temporary, path);
+  } catch (error) {
+    const isTaken = (error as NodeJS.ErrnoException).code === 'EEXIST';
+    const why = isTaken ? alreadyThere : reasonOf(Object.assign(error as Error, { path }));
+    throw new CommandError([unwritable(path, why)]);
+  } finally {
+    rmSync(temporary, { force: true });
+  }
+  syncPath(dirname(path));
+}
+
+const alreadyThere = 'it already exists';
+
+const unwritable = (path: string, why: string) =>
+  refusal(
+    'OUTPUT_UNWRITABLE',
+    `Cannot write ${path}: ${why}`,
+    why === alreadyThere
+      ? 'Print a new one with `sluiced init -`, or overwrite this one with --force'
+      : `Make ${dirname(path)} as root, or pass another file`,
+  );

@@ -11,8 +11,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { hasListener, removeDropIn } from './kube-proxy.ts';
-import { heldPath, holdManifest, refuseManifest, releaseManifest } from './manifest.ts';
+import { hasListener, heldPath, holdManifest, refuseManifest, releaseManifest, removeDropIn } from './kube-proxy.ts';
 
 describe('the manifest of a static pod', () => {
   let folder: string;

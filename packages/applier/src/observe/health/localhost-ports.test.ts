@@ -3,8 +3,7 @@ import { frontendLines, type NftState, printNftTable } from '@sluice/netfilter';
 import { afterEach, describe, expect, test } from 'vitest';
 import { limits } from '../../limits.ts';
 import type { ProbeResult } from '../../ports/probes.ts';
-import { EndpointChoice, LocalhostPorts, Relays } from './localhost-ports.ts';
-import { listenedPorts } from './localhost-listed.ts';
+import { EndpointChoice, listenedPorts, LocalhostPorts, Relays } from './localhost-ports.ts';
 import { cartBundle } from '../../testing/nftables.fixture.ts';
 import { scene, steppingClock } from '../../testing/scene.fixture.ts';
 
