@@ -49,6 +49,12 @@ const hangMs = 180_000;
  */
 const onKernel = { pool: 'forks', retry: 1, testTimeout: hangMs, hookTimeout: hangMs } as const;
 
+/**
+ * Node loads the sources itself, as it does outside of tests. Vite would transform each file, and turn each use of an import into a property
+ * that a getter reads. Nothing here mocks modules, which the loader of vitest is for.
+ */
+const natively = { experimental: { viteModuleRunner: false, nodeLoader: false } } as const;
+
 const kernelFiles = filesOf('kernel');
 const booters = [userModeBooter, emulatedBooter];
 const isInside = ({ path }: TestFile): boolean => path.startsWith('test/vm/inside/');
@@ -105,7 +111,7 @@ export default defineConfig({
       { name: 'alone', description: 'measures time: nothing else runs beside it' },
     ],
     projects: projects.map((test) => ({
-      test: { ...test, ...(profiled ? { runner: './tools/profile-runner.ts' } : {}) },
+      test: { ...test, ...natively, ...(profiled ? { runner: './tools/profile-runner.ts' } : {}) },
     })),
   },
 });
