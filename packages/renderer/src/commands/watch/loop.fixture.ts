@@ -174,9 +174,12 @@ export class TestLoop {
   }
 }
 
+/** For what hangs: a commit and a push are ten processes, and a busy machine is no fault. */
+const hangMs = 120_000;
+
 /** Waits for a condition, and fails with the last alarm. */
 export async function until(loop: TestLoop, isSo: () => boolean): Promise<void> {
-  for (const end = Date.now() + 15_000; !isSo(); await pause(20)) {
+  for (const end = Date.now() + hangMs; !isSo(); await pause(20)) {
     const { alarms } = loop;
     if (Date.now() > end) throw new Error(`Waited too long; there were ${alarms.length} alarms: ${alarms.at(-1)}`);
   }
