@@ -36,7 +36,17 @@ const guards: readonly (readonly [touched: RegExp, files: readonly string[]])[] 
   [/^packages\/(renderer\/src\/(render|load)|netfilter\/src)\/|^test\/parity\//, ['test/parity/parity']],
   [
     /^packages\/applier\/src\/(apply|kernel|state)\//,
-    ['test/netns/upgrade', 'test/faults/', 'test/netns/switch-', 'test/netns/sluiced-', 'test/netns/rehearsal-node'],
+    [
+      'test/netns/upgrade',
+      'test/faults/',
+      'test/netns/switch-',
+      'test/netns/sluiced-',
+      'test/netns/rehearsal-node',
+      'test/netns/boot',
+      'test/netns/drift',
+      'test/netns/takeover',
+      'test/netns/removal',
+    ],
   ],
   [/^packages\/(applier\/src\/inbox|bundle\/src\/(release|archive))\//, ['test/fuzz/', 'test/netns/release']],
   [/^packages\/netfilter\/src\//, ['test/netns/upgrade', 'test/netns/traffic', 'test/netns/switch-traffic']],
@@ -110,7 +120,7 @@ export function readPool(root: string, seconds: Readonly<Record<string, number>>
   const grows = (file: TestFile): boolean =>
     file.tier === 'all' ||
     hasTurns(file, seconds) ||
-    /\batTier(<[^(]*>)?\(\{[^}]*\ball: |\binTurn\(/.test(readFileSync(join(root, file.path), 'utf8'));
+    /\batTier(<[^(]*>)?\(\{[^}]*\ball: |\b(?:in|oneIn)Turn\(/.test(readFileSync(join(root, file.path), 'utf8'));
   return projectNames
     .flatMap((project) => testFiles(root, project))
     .filter((file) => ![userModeBooter, emulatedBooter].includes(file.path) && grows(file))

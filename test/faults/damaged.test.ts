@@ -1,12 +1,12 @@
 // @module-tag test
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { atTier, randomOf, replay, seed } from '@sluice/testing';
+import { atTier, oneInTurn, randomOf, replay, seed } from '@sluice/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { damages } from '../../packages/applier/src/testing/damages.fixture.ts';
 import { needBackend, needKernel } from '../netns/privileges.ts';
-import { type DataPlane, plainPlanes, SluicedNode, until } from '../netns/sluiced-node.ts';
+import { type DataPlane, modesOnNft, plainPlanes, SluicedNode, until } from '../netns/sluiced-node.ts';
 
 /**
  * One file of the state directory is damaged, and the node boots, or gets its next release: it ends with Services, and takes that release.
@@ -147,7 +147,7 @@ function cellsOf(files: readonly string[], random: () => number): readonly Cell[
 }
 
 describe('a node with a damaged state', { concurrent: true, timeout: 2_400_000 }, () => {
-  test.for(plainPlanes.filter(({ backend }) => atTier({ quick: backend === 'nft', all: true })))(
+  test.for(atTier({ quick: oneInTurn(modesOnNft, 'damaged'), all: plainPlanes }))(
     'ends with Services, and takes the next release, on $backend, mode $mode',
     async (plane, context) => {
       needBackend(context, plane.backend);

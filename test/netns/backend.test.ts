@@ -1,8 +1,9 @@
 // @module-tag test
+import { oneInTurn } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { limits } from '../../packages/applier/src/limits.ts';
 import { needBackend, needKernel } from './privileges.ts';
-import { SluicedNode, until } from './sluiced-node.ts';
+import { SluicedNode, stores, until } from './sluiced-node.ts';
 import { confirmFirst, missedDuring, publishRelease, reached } from './sluiced-probation.ts';
 
 /** In which of the two rule stores the rules are, and how they move to the other one. */
@@ -24,7 +25,7 @@ async function foreignRules(backend: string, count: number): Promise<void> {
   await node.tool([`iptables-${backend}-restore`, '--noflush'], `*nat\n${lines.join('\n')}\nCOMMIT\n`);
 }
 
-describe.each(['nft', 'legacy'] as const)('rules in %s', (from) => {
+describe.each(oneInTurn(stores, 'backend'))('rules in %s', (from) => {
   const to = other[from];
   const plane = { backend: from, mode: 'iptables' } as const;
 

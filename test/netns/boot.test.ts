@@ -1,5 +1,6 @@
 // @module-tag test
 import { copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { oneInTurn } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { DiskJournal } from '../../packages/applier/src/state/journal.ts';
 import {
@@ -21,7 +22,7 @@ beforeEach(async () => {
 });
 afterEach(() => node.remove());
 
-describe.each(plainPlanes)('after a boot, on $backend, mode $mode', ({ backend, mode }) => {
+describe.each(oneInTurn(plainPlanes, 'boot'))('after a boot, on $backend, mode $mode', ({ backend, mode }) => {
   const plane = { backend, mode };
   beforeEach((context) => needBackend(context, backend));
 

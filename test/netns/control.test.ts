@@ -1,10 +1,11 @@
 // @module-tag test
 import { rmSync } from 'node:fs';
 import { request } from 'node:http';
+import { oneInTurn } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, type SampleServices, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
-import { plainPlanes, SluicedNode, until } from './sluiced-node.ts';
+import { modesOnNft, SluicedNode, until } from './sluiced-node.ts';
 import { reached, startProbation } from './sluiced-probation.ts';
 
 /** Commands of an operator to a running daemon, through its socket. */
@@ -16,7 +17,7 @@ beforeEach(async () => {
 });
 afterEach(() => node.remove());
 
-describe.each(plainPlanes.filter(({ backend }) => backend === 'nft'))('in mode $mode', ({ backend, mode }) => {
+describe.each(oneInTurn(modesOnNft, 'control'))('in mode $mode', ({ backend, mode }) => {
   const plane = { backend, mode };
   /** The names of Services in a plan: the table of mode nftables knows addresses. */
   const names =

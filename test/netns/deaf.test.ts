@@ -1,5 +1,6 @@
 // @module-tag test
 import { readFileSync, writeFileSync } from 'node:fs';
+import { oneInTurn } from '@sluice/testing';
 import { execa } from 'execa';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -90,7 +91,7 @@ async function away(plane: DataPlane, good: string): Promise<Away> {
 
 const askHealth = ['curl', '-s', '-o', '/dev/null', '-m', '2', '-w', '%{http_code}', 'http://127.0.0.1:10276/healthz'];
 
-describe.each(planes)('on $backend, mode $mode', { timeout: 240_000 }, (plane) => {
+describe.each(oneInTurn(planes, 'deaf'))('on $backend, mode $mode', { timeout: 240_000 }, (plane) => {
   const { backend, mode } = plane;
   beforeEach((context) => needBackend(context, backend));
 

@@ -1,5 +1,6 @@
 // @module-tag test
 import { readFileSync, writeFileSync } from 'node:fs';
+import { oneInTurn } from '@sluice/testing';
 import { execa } from 'execa';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -7,7 +8,7 @@ import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bu
 import { limits, paces } from '../../packages/applier/src/limits.ts';
 import type { RepairAt } from '../../packages/applier/src/observe/status/repairs.ts';
 import { needBackend, needKernel } from './privileges.ts';
-import { type DataPlane, plainPlanes, SluicedNode, until } from './sluiced-node.ts';
+import { type DataPlane, modesOnNft, plainPlanes, SluicedNode, stores, until } from './sluiced-node.ts';
 
 /** Foreign changes to our rules are detected within seconds, though the next scan is an hour away, and repaired. */
 
@@ -78,7 +79,7 @@ async function tamperings({ backend, mode }: DataPlane): Promise<readonly (reado
 /** The program in a report. */
 const programs = { iptables: /^ip6?tables(-nft)? \(process \d+\)$/, nftables: /^nft \(process \d+\)$/ };
 
-describe.each(plainPlanes)('on $backend, mode $mode', { timeout: 240_000 }, ({ backend, mode }) => {
+describe.each(oneInTurn(plainPlanes, 'drift'))('on $backend, mode $mode', { timeout: 240_000 }, ({ backend, mode }) => {
   const plane = { backend, mode };
   beforeEach((context) => needBackend(context, backend));
 
@@ -107,7 +108,9 @@ describe.each(plainPlanes)('on $backend, mode $mode', { timeout: 240_000 }, ({ b
   });
 });
 
-describe.each(['nft', 'legacy'] as const)('a foreign rule before our jump on %s', { timeout: 120_000 }, (backend) => {
+const foreignStores = oneInTurn(stores, 'foreign rules');
+
+describe.each(foreignStores)('a foreign rule before our jump on %s', { timeout: 120_000 }, (backend) => {
   beforeEach((context) => needBackend(context, backend));
   const insert = [`iptables-${backend}`, '-t', 'nat', '-I', 'PREROUTING'];
   const status = async (): Promise<{
@@ -144,7 +147,7 @@ describe.each(['nft', 'legacy'] as const)('a foreign rule before our jump on %s'
   });
 });
 
-describe.each(plainPlanes.filter(({ backend }) => backend === 'nft'))('in mode $mode', ({ backend, mode }) => {
+describe.each(oneInTurn(modesOnNft, 'events'))('in mode $mode', ({ backend, mode }) => {
   const plane = { backend, mode };
   beforeEach((context) => needBackend(context, backend));
 

@@ -1,6 +1,6 @@
 // @module-tag test
 import { writeFileSync } from 'node:fs';
-import { atTier } from '@sluice/testing';
+import { atTier, oneInTurn } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
@@ -23,7 +23,7 @@ const [nft, legacy, ...flat] = dataPlanes.filter(({ mode }) => mode === 'iptable
 const nftables = dataPlanes.filter(({ mode }) => mode === 'nftables');
 const chosen = [nft, ...nftables, legacy, ...flat].flatMap((one) => one ?? []);
 
-describe.each(chosen.slice(0, atTier({ quick: 2, test: 3, all: 5 })))(
+describe.each(oneInTurn(chosen.slice(0, atTier({ quick: 3, all: 5 })), 'early endpoints'))(
   'on $backend, layout $layout, mode $mode',
   ({ backend, layout, mode }) => {
     const publish = (services: EndpointsByService): void =>

@@ -1,10 +1,10 @@
 // @module-tag test
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { atTier } from '@sluice/testing';
+import { atTier, oneInTurn } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
-import { type DataPlane, layoutPlanes, plainPlanes, SluicedNode, until } from './sluiced-node.ts';
+import { type DataPlane, layoutPlanes, modesOnNft, plainPlanes, SluicedNode, until } from './sluiced-node.ts';
 
 /** UDP clients that keep their port, against the real program: they must not stay on removed endpoints. */
 
@@ -44,7 +44,7 @@ const program = (directory: string): string => `
   }
 `;
 
-describe.each(layoutPlanes)(
+describe.each(oneInTurn(layoutPlanes, 'flows'))(
   'connections of UDP on $backend, layout $layout, mode $mode',
   ({ backend, layout, mode }) => {
     beforeEach((context) => needBackend(context, backend));
@@ -93,7 +93,7 @@ describe.each(layoutPlanes)(
 );
 
 // The entries are the kernel's, whatever store has the rules.
-test.each(plainPlanes.filter(({ backend }) => atTier({ quick: backend === 'nft', all: true })))(
+test.each(atTier({ quick: oneInTurn(modesOnNft, 'missed deletion'), all: plainPlanes }))(
   'an entry whose deletion was missed goes within a minute; others stay (on $backend, mode $mode)',
   {
     timeout: 180_000,
@@ -192,10 +192,8 @@ const crowd = (directory: string, clients: number, services: number): string => 
 const nothingButSlow =
   /^(?:warning: connections to removed endpoints are not forgotten yet: it takes longer than .*)?$/;
 
-const crowds = plainPlanes.flatMap((plane) =>
-  plane.backend === 'nft'
-    ? atTier({ quick: [17, 600], all: [1, 17, 600, 5000] }).map((clients) => ({ clients, plane, mode: plane.mode }))
-    : [],
+const crowds = oneInTurn(modesOnNft, 'crowds').flatMap((plane) =>
+  atTier({ quick: [17, 600], all: [1, 17, 600, 5000] }).map((clients) => ({ clients, plane, mode: plane.mode })),
 );
 
 test.each(crowds)(

@@ -1,7 +1,7 @@
 // @module-tag test
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { atTier } from '@sluice/testing';
+import { atTier, oneInTurn } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
@@ -75,7 +75,9 @@ async function release(plane: DataPlane, endpoints: readonly number[], offsetMs:
   });
 }
 
-describe.each(plainPlanes)('on $backend, mode $mode', { timeout: 400_000 }, (plane) => {
+const planes = oneInTurn(plainPlanes, 'flush at a release');
+
+describe.each(planes)('on $backend, mode $mode', { timeout: 400_000 }, (plane) => {
   beforeEach((context) => needBackend(context, plane.backend));
 
   test('rolls bad releases back and confirms good ones, whenever another program flushes the rules', async () => {

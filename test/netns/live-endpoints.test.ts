@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { atTier, programPath } from '@sluice/testing';
+import { atTier, oneInTurn, programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type ApiObject, token } from '../cluster/apiserver.fixture.ts';
@@ -94,7 +94,10 @@ async function reached(n: number): Promise<readonly string[]> {
 }
 
 const planes = atTier({
-  quick: layoutPlanes.filter(({ backend, layout }) => backend === 'nft' && layout === 'tree'),
+  quick: oneInTurn(
+    layoutPlanes.filter(({ backend, layout }) => backend === 'nft' && layout === 'tree'),
+    'live endpoints',
+  ),
   all: layoutPlanes,
 });
 

@@ -1,6 +1,7 @@
 // @module-tag test
 import { readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { oneInTurn } from '@sluice/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { limits } from '../../packages/applier/src/limits.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
@@ -22,7 +23,9 @@ beforeEach(needKernel);
 const service = (n: number): string => `shop/s${String(n).padStart(3, '0')}`;
 const endpoint = (n: number): string => `10.244.0.${n + 2}:8080`;
 
-describe.concurrent.each(plainPlanes)('on $backend, mode $mode', { timeout: 180_000 }, (plane) => {
+const planes = oneInTurn(plainPlanes, 'many Services');
+
+describe.concurrent.each(planes)('on $backend, mode $mode', { timeout: 180_000 }, (plane) => {
   const { backend, mode } = plane;
 
   test(`${count} Services that are made within ${seconds} s wait for one probation at most`, async (context) => {

@@ -1,4 +1,5 @@
 // @module-tag test
+import { oneInTurn } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
@@ -18,11 +19,12 @@ beforeEach(async () => {
 afterEach(() => node.remove());
 
 /** Layout flat, too, where mode iptables works. */
-const planes = planesHere.flatMap((plane) =>
+const all = planesHere.flatMap((plane) =>
   (plane.mode === 'iptables' && plane.backend === 'nft' ? (['tree', 'flat'] as const) : (['tree'] as const)).map(
     (layout) => ({ ...plane, layout }),
   ),
 );
+const planes = oneInTurn(all, 'promises');
 
 describe.each(planes)('sluiced in mode $mode, $backend, layout $layout', { timeout: 300_000 }, (plane) => {
   const { backend, mode, layout } = plane;

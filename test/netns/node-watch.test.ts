@@ -1,6 +1,6 @@
 // @module-tag test
 import { rmSync, writeFileSync } from 'node:fs';
-import { atTier, programPath } from '@sluice/testing';
+import { atTier, oneInTurn, programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type ApiObject, token } from '../cluster/apiserver.fixture.ts';
@@ -60,7 +60,10 @@ async function reboot(backend: string): Promise<void> {
 }
 
 const planes = atTier({
-  quick: layoutPlanes.filter(({ backend, layout }) => backend === 'nft' && layout === 'tree'),
+  quick: oneInTurn(
+    layoutPlanes.filter(({ backend, layout }) => backend === 'nft' && layout === 'tree'),
+    'node watch',
+  ),
   all: layoutPlanes,
 });
 

@@ -1,7 +1,8 @@
 // @module-tag test
+import { oneInTurn } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { needBackend, needKernel } from './privileges.ts';
-import { plainPlanes, SluicedNode, until } from './sluiced-node.ts';
+import { modesOnNft, plainPlanes, SluicedNode, until } from './sluiced-node.ts';
 import { publish, publishRelease, reached, startProbation } from './sluiced-probation.ts';
 
 /** A release on probation: endpoints that change meanwhile, and the commands of an operator. */
@@ -16,7 +17,7 @@ afterEach(() => node.remove());
 const addresses = (...last: readonly number[]): string => last.map((n) => `10.244.0.${n}:8080`).join(' ');
 
 describe('a release on probation', { timeout: 60_000 }, () => {
-  test.for(plainPlanes)(
+  test.for(oneInTurn(plainPlanes, 'probation'))(
     'on $backend, mode $mode, an endpoint that is added meanwhile is applied at once, and stays when the release is rolled back',
     async (plane, context) => {
       needBackend(context, plane.backend);
@@ -36,9 +37,7 @@ describe('a release on probation', { timeout: 60_000 }, () => {
     },
   );
 
-  const modes = plainPlanes.filter(({ backend }) => backend === 'nft');
-
-  test.for(modes)(
+  test.for(oneInTurn(modesOnNft, 'sources'))(
     'in mode $mode, for some sources includes packets of the node itself, so that its probes reach the release',
     async (plane, context) => {
       needBackend(context, plane.backend);
@@ -48,7 +47,7 @@ describe('a release on probation', { timeout: 60_000 }, () => {
     },
   );
 
-  test.for(modes)(
+  test.for(oneInTurn(modesOnNft, 'operator'))(
     'in mode $mode, an operator confirms it, in manual mode after good probes, or cancels it, at once',
     async (plane, context) => {
       needBackend(context, plane.backend);

@@ -1,5 +1,6 @@
 // @module-tag test
 import { rmSync } from 'node:fs';
+import { oneInTurn } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { needBackend, needKernel } from './privileges.ts';
 import { plainPlanes, SluicedNode, until } from './sluiced-node.ts';
@@ -14,7 +15,7 @@ beforeEach(async () => {
 });
 afterEach(() => node.remove());
 
-describe.each(plainPlanes)('on $backend, mode $mode', ({ backend, mode }) => {
+describe.each(oneInTurn(plainPlanes, 'recover'))('on $backend, mode $mode', ({ backend, mode }) => {
   const plane = { backend, mode };
   beforeEach((context) => needBackend(context, backend));
 

@@ -1,4 +1,5 @@
 // @module-tag test
+import { oneInTurn } from '@sluice/testing';
 import { KernelError, RehearsalError } from '../../packages/applier/src/ports/failure.ts';
 import { execaSync } from 'execa';
 import { beforeEach, describe, expect, test } from 'vitest';
@@ -19,7 +20,7 @@ const stateOf = (rule: string): NodeState => ({
   sysctls: new Map(),
 });
 
-describe.each(['nft', 'legacy'] as const)('on %s', (backend) => {
+describe.each(oneInTurn(['nft', 'legacy'] as const, 'rehearsal'))('on %s', (backend) => {
   beforeEach((context) => needBackend(context, backend));
 
   test.each(['tree', 'flat'] as const)(

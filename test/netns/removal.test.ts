@@ -1,6 +1,7 @@
 // @module-tag test
 import { appendFileSync, renameSync, rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { oneInTurn } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, type SampleServices, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
@@ -32,7 +33,9 @@ const alarms = async (): Promise<Readonly<Record<string, string>>> =>
   (JSON.parse((await node.get()) ?? '{"alarms":{}}') as { alarms: Readonly<Record<string, string>> }).alarms;
 const number = (): number | undefined => (node.journal()?.open === null ? node.journal()?.current?.number : undefined);
 
-describe.each(plainPlanes)('on $backend, mode $mode', { timeout: 120_000 }, ({ backend, mode }) => {
+const planes = oneInTurn(plainPlanes, 'removal');
+
+describe.each(planes)('on $backend, mode $mode', { timeout: 120_000 }, ({ backend, mode }) => {
   const plane = { backend, mode };
   beforeEach((context) => needBackend(context, backend));
 

@@ -5,8 +5,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { RuleStore } from '../../packages/applier/src/kernel/tools.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
-import { programPath } from '@sluice/testing';
-import { type DataPlane, plainPlanes, SluicedNode, until } from './sluiced-node.ts';
+import { oneInTurn, programPath } from '@sluice/testing';
+import { type DataPlane, modesOnNft, plainPlanes, SluicedNode, stores, until } from './sluiced-node.ts';
 
 /** The real program on the real kernel, when a tool, the rollback or the disk fails, and when no event announces a new bundle. */
 
@@ -75,7 +75,7 @@ const breakHalfWay = async (mode: DataPlane['mode'], flag: string, mended: strin
 const applyAfter = (before: string): ReturnType<SluicedNode['sluiced']> =>
   node.sluicedAfter(before, 'apply', `${directory}/rendered`);
 
-describe.each(['nft', 'legacy'] as const)('sluiced on %s', (backend) => {
+describe.each(oneInTurn(stores, 'both families'))('sluiced on %s', (backend) => {
   beforeEach((context) => needBackend(context, backend));
 
   test('restores both families when ip6tables refuses after IPv4 was changed', async () => {
@@ -96,7 +96,7 @@ describe.each(['nft', 'legacy'] as const)('sluiced on %s', (backend) => {
   });
 });
 
-describe.each(plainPlanes)('sluiced on $backend, mode $mode', ({ backend, mode }) => {
+describe.each(oneInTurn(plainPlanes, 'full disk'))('sluiced on $backend, mode $mode', ({ backend, mode }) => {
   const plane = { backend, mode };
   beforeEach((context) => needBackend(context, backend));
 
@@ -116,7 +116,7 @@ describe.each(plainPlanes)('sluiced on $backend, mode $mode', ({ backend, mode }
   });
 });
 
-describe.each(plainPlanes.filter(({ backend }) => backend === 'nft'))('sluiced in mode $mode', ({ backend, mode }) => {
+describe.each(oneInTurn(modesOnNft, 'failing rollback'))('sluiced in mode $mode', ({ backend, mode }) => {
   const plane = { backend, mode };
   const dual = (...endpoints: readonly number[]): ReadonlyMap<string, string> => dualIn(mode, ...endpoints);
   beforeEach((context) => needBackend(context, backend));
@@ -205,7 +205,7 @@ const listOf = { iptables: 'iptables-nft-save -t nat', nftables: 'nft -n list ta
 
 describe.each(
   disks.flatMap(([kind, options, spoil]) =>
-    (['iptables', 'nftables'] as const).map((mode) => ({ kind, options, spoil, mode })),
+    oneInTurn(['iptables', 'nftables'] as const, kind).map((mode) => ({ kind, options, spoil, mode })),
   ),
 )('with a state directory that is $kind, in mode $mode', ({ kind, options, spoil, mode }) => {
   const list = listOf[mode];

@@ -40,6 +40,11 @@ export const plainPlanes = [
   { backend: 'nft', mode: 'nftables' },
 ] as const satisfies readonly DataPlane[];
 
+/** Both modes on nf_tables. */
+export const modesOnNft = plainPlanes.filter(({ backend }) => backend === 'nft');
+
+export const stores = ['nft', 'legacy'] as const;
+
 /** Those of this kernel: mode ipvs has one of its own, in user mode (`test/vm`). */
 export const planesHere: readonly DataPlane[] = isInGuest ? [{ backend: 'legacy', mode: 'ipvs' }] : plainPlanes;
 

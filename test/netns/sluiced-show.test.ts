@@ -1,4 +1,5 @@
 // @module-tag test
+import { oneInTurn } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
@@ -30,7 +31,7 @@ const shown = async (): Promise<ShowDocument> =>
 const linesIn = ({ rules }: ShowDocument): readonly string[] =>
   rules.flatMap(({ lines }) => lines.map(({ text }) => text));
 
-describe.each(kinds)('on $backend in layout $layout', ({ backend, layout }) => {
+describe.each(oneInTurn(kinds, 'show'))('on $backend in layout $layout', ({ backend, layout }) => {
   beforeEach((context) => needBackend(context, backend));
   beforeEach(async () => {
     node.writeConfig(backend, `layout: ${layout}\n`);

@@ -1,11 +1,11 @@
 // @module-tag test
 import { rmSync } from 'node:fs';
-import { atTier } from '@sluice/testing';
+import { atTier, oneInTurn } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { addPods, Clients } from './clients.ts';
 import { needBackend, needKernel } from './privileges.ts';
-import { type DataPlane, plainPlanes, SluicedNode, until } from './sluiced-node.ts';
+import { type DataPlane, plainPlanes, SluicedNode, stores, until } from './sluiced-node.ts';
 
 /** New connections all the time while programs are switched: none is lost or misdirected, of changed and of unchanged Services. */
 
@@ -35,7 +35,9 @@ const confirmed = (): number => {
   return open === null && current ? current.number * 1e6 + (current.revision ?? 0) : 0;
 };
 
-describe.each(plainPlanes)('traffic under $backend, mode $mode', { timeout: 1_800_000 }, ({ backend, mode }) => {
+const planes = oneInTurn(plainPlanes, 'traffic');
+
+describe.each(planes)('traffic under $backend, mode $mode', { timeout: 1_800_000 }, ({ backend, mode }) => {
   beforeEach((context) => needBackend(context, backend));
 
   test(`${applies} changes lose and misdirect no connection`, async () => {
@@ -57,7 +59,9 @@ describe.each(plainPlanes)('traffic under $backend, mode $mode', { timeout: 1_80
 
 const changesOfMode = atTier({ quick: 2, all: 10, soak: 200 });
 
-describe.each(['nft', 'legacy'] as const)('a change of mode on %s', { timeout: 1_800_000 }, (backend) => {
+const changing = oneInTurn(stores, 'change of mode');
+
+describe.each(changing)('a change of mode on %s', { timeout: 1_800_000 }, (backend) => {
   beforeEach((context) => needBackend(context, backend));
 
   test(`${changesOfMode} times to mode nftables and back, by a release or a rollback, loses and misdirects no connection`, async () => {

@@ -1,5 +1,6 @@
 // @module-tag test
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
+import { oneInTurn } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { needBackend, needKernel } from './privileges.ts';
 import { plainPlanes, SluicedNode } from './sluiced-node.ts';
@@ -72,7 +73,9 @@ let before: string;
 
 beforeEach(needKernel);
 
-describe.each(plainPlanes)('a node that kube-proxy served, on $backend, in mode $mode', ({ backend, mode }) => {
+const planes = oneInTurn(plainPlanes, 'takeover');
+
+describe.each(planes)('a node that kube-proxy served, on $backend, in mode $mode', ({ backend, mode }) => {
   /** The rules, and what the table of mode nftables serves. */
   const everything = async (): Promise<string> => `${await node.rules(backend)}${await node.frontends()}`;
   beforeEach((context) => needBackend(context, backend));

@@ -1,6 +1,6 @@
 // @module-tag test
 import { appendFileSync, writeFileSync } from 'node:fs';
-import { atTier, programPath } from '@sluice/testing';
+import { atTier, oneInTurn, programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type ApiObject, token } from '../cluster/apiserver.fixture.ts';
@@ -64,7 +64,10 @@ const alarm = async (): Promise<string | undefined> =>
 
 /** Those of mode iptables on nf_tables and of mode nftables alone, unless there is time. */
 const planes = atTier({
-  quick: layoutPlanes.filter(({ backend, layout }) => backend === 'nft' && layout === 'tree'),
+  quick: oneInTurn(
+    layoutPlanes.filter(({ backend, layout }) => backend === 'nft' && layout === 'tree'),
+    'watch removal',
+  ),
   all: layoutPlanes,
 });
 

@@ -1,7 +1,7 @@
 // @module-tag test
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { atTier, randomOf, replay, seed } from '@sluice/testing';
+import { atTier, oneInTurn, randomOf, replay, seed } from '@sluice/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from '../netns/privileges.ts';
@@ -109,7 +109,7 @@ async function run(node: SluicedNode, plane: DataPlane): Promise<readonly string
 }
 
 describe('sluiced', { concurrent: true, timeout: 1_800_000 }, () => {
-  test.for(plainPlanes)(
+  test.for(oneInTurn(plainPlanes, 'flushes'))(
     'rolls bad releases back and confirms good ones, flushed before a call of a tool, on $backend, mode $mode',
     async (plane, context) => {
       needBackend(context, plane.backend);
