@@ -3,7 +3,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { atTier } from '@sluice/testing';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { needBackend, needKernel } from './privileges.ts';
 import { plainPlanes, SluicedNode, until } from './sluiced-node.ts';
 import { deadmanSeconds, publishRelease, reached, startProbation } from './sluiced-probation.ts';
@@ -13,23 +13,16 @@ import { deadmanSeconds, publishRelease, reached, startProbation } from './sluic
 /** The allowance for a busy machine. */
 const slackSeconds = 4;
 
-let node: SluicedNode;
 beforeEach(needKernel);
-beforeEach(async () => {
-  node = await SluicedNode.make();
-});
-afterEach(() => node.remove());
-
-const version = (): string | undefined => node.journal()?.current?.version;
 
 /** Resumes a stopped daemon, which must not turn the switch on again. @returns why it rolled the release back */
-async function wakeUp(daemon: ChildProcess): Promise<string | undefined> {
+async function wakeUp(node: SluicedNode, daemon: ChildProcess): Promise<string | undefined> {
   daemon.kill('SIGCONT');
   return until('the probation has ended', async () => node.journal()?.history.at(-1)?.because);
 }
 
 /** @returns why the next process rolled the release back; it leaves nothing of the release */
-async function startAgain(): Promise<string | undefined> {
+async function startAgain(node: SluicedNode): Promise<string | undefined> {
   expect(await node.apply()).toMatchObject({ exitCode: 0 });
   expect(await node.tool(['ipset', 'list', '-n'])).toBe('');
   return node.journal()?.history.flatMap(({ because }) => because ?? [])[0];
@@ -45,28 +38,35 @@ const losses = [
   { ...legacy, signal: 'SIGKILL' },
 ] as const;
 
-describe('a release on probation', { timeout: 60_000 }, () => {
+// Together, each on a node of its own: most of the time they wait.
+describe('a release on probation', { timeout: 60_000, concurrent: true }, () => {
   test.for(losses.slice(0, atTier({ quick: 2, test: 3, all: 4, soak: 6 })))(
     'on $backend, mode $mode, $signal of sluiced: the old rules serve again without it, and a restart reports why',
     async ({ signal, ...plane }, context) => {
       needBackend(context, plane.backend);
-      const daemon = await startProbation(node, plane);
-      const before = version();
-      await sleep((deadmanSeconds + 2) * 1000);
-      expect(await reached(node), 'it was renewed').toBe('2');
-      daemon.kill(signal);
-      const killedMs = performance.now();
-      await until('the kernel rolls back', async () => (await reached(node)) === '1');
-      expect(performance.now() - killedMs).toBeLessThan((deadmanSeconds + slackSeconds) * 1000);
-      expect([version(), node.journal()?.open?.phase]).toEqual([before, 'open']);
-      if (signal === 'SIGKILL') publishRelease(node, plane, 1);
-      const because = signal === 'SIGSTOP' ? await wakeUp(daemon) : await startAgain();
-      expect(because).toContain(
-        signal === 'SIGSTOP'
-          ? 'the dead-man switch expired'
-          : 'the process ended in the middle of the change; the kernel uses the old rules',
-      );
-      expect(await reached(node)).toBe('1');
+      const node = await SluicedNode.make();
+      try {
+        const version = (): string | undefined => node.journal()?.current?.version;
+        const daemon = await startProbation(node, plane);
+        const before = version();
+        await sleep((deadmanSeconds + 2) * 1000);
+        expect(await reached(node), 'it was renewed').toBe('2');
+        daemon.kill(signal);
+        const killedMs = performance.now();
+        await until('the kernel rolls back', async () => (await reached(node)) === '1');
+        expect(performance.now() - killedMs).toBeLessThan((deadmanSeconds + slackSeconds) * 1000);
+        expect([version(), node.journal()?.open?.phase]).toEqual([before, 'open']);
+        if (signal === 'SIGKILL') publishRelease(node, plane, 1);
+        const because = signal === 'SIGSTOP' ? await wakeUp(node, daemon) : await startAgain(node);
+        expect(because).toContain(
+          signal === 'SIGSTOP'
+            ? 'the dead-man switch expired'
+            : 'the process ended in the middle of the change; the kernel uses the old rules',
+        );
+        expect(await reached(node)).toBe('1');
+      } finally {
+        await node.remove();
+      }
     },
   );
 });
