@@ -1,5 +1,6 @@
 import { reaches } from '@sluice/testing';
 import { defineConfig } from 'vitest/config';
+import { endKeptForks, keptForks } from './tools/kept-forks.ts';
 import { ProfileReporter } from './tools/profile-reporter.ts';
 import { knownSeconds, LongestFirst } from './tools/longest-first.ts';
 import {
@@ -43,8 +44,11 @@ const alone = { sequence: { groupOrder: 1 }, maxWorkers: 1, fileParallelism: fal
 /** For what hangs; a machine that is busy is no fault. */
 const hangMs = 180_000;
 
+/** Files one after the other in a process, which keeps the modules that they import. No file changes anything for the next one. */
+const shared = { isolate: false, pool: keptForks } as const;
+
 /**
- * Tests that touch a kernel: each file in a process of its own. A machine that is busy may fail one: it is tried once more, with the
+ * Tests that touch a kernel. A machine that is busy may fail one: it is tried once more, with the
  * same random input, and is named at the end (`summary-reporter.ts`). Unit tests have one try.
  */
 const onKernel = { pool: 'forks', retry: 1, testTimeout: hangMs, hookTimeout: hangMs } as const;
@@ -69,7 +73,7 @@ const projects = [
   {
     name: 'unit',
     include: paths(filesOf('unit')),
-    isolate: false,
+    ...shared,
     setupFiles: ['packages/testing/src/properties.setup.ts', 'tools/background.setup.ts'],
     testTimeout: hangMs,
     hookTimeout: hangMs,
@@ -85,7 +89,13 @@ const projects = [
     ...onKernel,
     ...together,
   },
-  { name: 'kernel', include: paths(kernelFiles.filter(({ isAlone }) => !isAlone)), ...onKernel, ...together },
+  {
+    name: 'kernel',
+    include: paths(kernelFiles.filter(({ isAlone }) => !isAlone)),
+    ...onKernel,
+    ...shared,
+    ...together,
+  },
   {
     name: 'package',
     include: paths(filesOf('package')),
@@ -102,7 +112,12 @@ if (named.length > 0 && projects.length === 0) throw new Error(`No test file beg
 export default defineConfig({
   test: {
     sequence: { sequencer: LongestFirst },
-    reporters: ['default', ...(profiled ? [new ProfileReporter()] : []), new SummaryReporter()],
+    reporters: [
+      'default',
+      ...(profiled ? [new ProfileReporter()] : []),
+      new SummaryReporter(),
+      { onTestRunEnd: endKeptForks },
+    ],
     coverage: { provider: 'v8', include: ['packages/*/src/**'], reporter: ['text', 'json-summary'] },
     tags: [
       { name: 'quick', description: 'runs in ./dev test --quick and all larger tiers' },

@@ -1,15 +1,13 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 
 /** The chart as helm renders it, and the objects of manifests. */
 
 export const deploy = join(import.meta.dirname, '..', '..', 'deploy');
 export const folder = mkdtempSync(join(tmpdir(), 'sluice-chart-'));
-afterEach(() => rmSync(join(folder, 'values.yaml'), { force: true }));
 
 interface Metadata {
   readonly name: string;
@@ -31,7 +29,6 @@ export const byKey = (objects: readonly Manifest[]): ReadonlyMap<string, Manifes
 
 /** `helm template` with these values. */
 export function rendered(helm: string, values = ''): string {
-  writeFileSync(join(folder, 'values.yaml'), values);
   const args = [
     'template',
     'sluice',
@@ -41,9 +38,14 @@ export function rendered(helm: string, values = ''): string {
     '--namespace',
     'sluice',
     '-f',
-    join(folder, 'values.yaml'),
+    '-',
   ];
-  return execFileSync(helm, args, { encoding: 'utf8', stdio: 'pipe', env: { PATH: '/usr/bin', HOME: folder } });
+  return execFileSync(helm, args, {
+    input: values,
+    encoding: 'utf8',
+    stdio: 'pipe',
+    env: { PATH: '/usr/bin', HOME: folder },
+  });
 }
 
 /** The pod of the DaemonSet in a plain manifest, and its ConfigMap. */
