@@ -1,46 +1,71 @@
 // @module-tag all
 // @module-tag alone
-import { join } from 'node:path';
 import { reaches } from '@sluice/testing';
 import { describe, expect, test } from 'vitest';
+import { askAll, shareOf, spreadOf } from './askers.ts';
 import type { Delivered } from './inside/delivery.ts';
+import { startWeb } from './operations/web.ts';
 import { useRig } from './rig.ts';
-import { kubeProxySystem, sluiceSystem } from './systems.ts';
+import { kubeProxySystem, sideBySide, sluiceSystem, type System } from './systems.ts';
+import { gitSystem, servedSystem } from './ways.ts';
 
 const withCluster = useRig();
 
 /** Services beside those that change: `SLUICE_SERVICES=1000`. */
-const more = process.env['SLUICE_SERVICES'] ?? '0';
-const setting = { mode: 'nftables', layout: 'tree' } as const;
+const services = Number(process.env['SLUICE_SERVICES'] ?? '0');
+const own = sluiceSystem({ mode: 'nftables', layout: 'tree', watch: 'node' });
+const beside = kubeProxySystem('nftables');
 
-describe.each([
-  sluiceSystem({ ...setting, watch: 'node' }),
-  ...(reaches('soak') ? [sluiceSystem(setting), kubeProxySystem('nftables')] : []),
-])('$title', (system) => {
-  test('a packet meets a change of the API soon', { timeout: 1_200_000 }, async () => {
+/** What serves each node, and how long the median of a change may take: a loop that sleeps 30 s lies between Git and its node. */
+type Parts = readonly (readonly [system: System, nodes: readonly string[], medianMs: number])[];
+const cases: readonly { readonly title: string; readonly parts: Parts }[] = [
+  {
+    title: 'a watch on each node',
+    parts: [
+      [own, ['node-1'], 5_000],
+      [beside, ['node-2'], 5_000],
+      [kubeProxySystem('iptables'), ['node-3'], 5_000],
+    ],
+  },
+  ...(reaches('soak')
+    ? [
+        {
+          title: 'one watch for all nodes',
+          parts: [
+            [servedSystem, ['node-1'], 5_000],
+            [beside, ['node-2'], 5_000],
+            [gitSystem, ['node-3'], 60_000],
+          ] as const,
+        },
+      ]
+    : []),
+];
+
+describe.each(cases)('$title', ({ title, parts }) => {
+  test('a packet of each node meets a change of the API soon, beside kube-proxy', { timeout: 1_200_000 }, async () => {
+    const system = sideBySide(
+      title,
+      parts.map(([one, nodes]) => [one, nodes] as const),
+    );
     await withCluster(
       system,
-      async ({ nodes, plane }) => {
-        const script = join(import.meta.dirname, 'inside/delivery.ts');
-        const argv = [process.execPath, script, plane.kubeconfig, '20', more];
-        const text = await nodes.get('node-1')?.run(argv, { timeoutMs: 900_000 });
-        const { added, replaced, residentKb } = JSON.parse(text ?? '') as Delivered;
-        const told = { system: system.title, more, added: spreadOf(added), replaced: spreadOf(replaced), residentKb };
-        process.stdout.write(`${JSON.stringify(told)}\n`);
-        // A loop that sleeps between the API server and the node took 28 to 56 s.
-        expect(spreadOf(added).median).toBeLessThan(5_000);
-        expect(spreadOf(replaced).median).toBeLessThan(5_000);
+      async (cluster) => {
+        const steady = await startWeb(cluster, 'steady', 2);
+        const scaled = (await startWeb(cluster, 'scaled', 2)).name;
+        const delivered = await askAll<Delivered>(cluster, 'delivery.ts', steady, { scaled, services });
+        const { load, used } = delivered;
+        for (const [{ title: name }, nodes, medianMs] of parts)
+          for (const node of nodes) {
+            const of = (kind: 'added' | 'replaced' | 'scaled') => delivered[kind][node] ?? [];
+            const [added, replaced, more] = [of('added'), of('replaced'), of('scaled')];
+            const told = { added: spreadOf(added), replaced: spreadOf(replaced), scaled: spreadOf(more) };
+            process.stdout.write(`${JSON.stringify({ name, load, services, ...told, used: used[node] })}\n`);
+            expect([added.length, replaced.length]).toEqual([15, 15]);
+            expect(more.length).toBeGreaterThan(3);
+            for (const values of [added, replaced, more]) expect(shareOf(values, 0.5)).toBeLessThan(medianMs);
+          }
       },
-      `delivery ${system.title}`,
+      `delivery ${title}`,
     );
   });
 });
-
-function spreadOf(values: readonly number[]): {
-  readonly median: number;
-  readonly most: number;
-  readonly least: number;
-} {
-  const sorted = values.toSorted((a, b) => a - b).map(Math.round);
-  return { least: sorted[0] ?? 0, median: sorted[sorted.length >> 1] ?? 0, most: sorted.at(-1) ?? 0 };
-}

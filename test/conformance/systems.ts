@@ -102,6 +102,21 @@ export const sluiceSystem = (setting: SluiceSetting): System => {
   };
 };
 
+/** Nodes with a system each: all meet the same changes at the same load. @param title of the whole */
+export const sideBySide = (title: string, parts: readonly (readonly [System, readonly string[]])[]): System => ({
+  title,
+  mode: parts[0]?.[0].mode ?? 'nftables',
+  version: commit,
+  start: async (place) => {
+    const daemons = new Map<string, LoggedDaemon>();
+    for (const [system, names] of parts) {
+      const nodes = new Map([...place.nodes].filter(([name]) => names.includes(name)));
+      for (const [key, daemon] of await system.start({ ...place, nodes })) daemons.set(key, daemon);
+    }
+    return daemons;
+  },
+});
+
 /** The commit of Sluice. */
 export const commit = (): string =>
   execaSync('git', ['rev-parse', '--short=8', 'HEAD'], { cwd: import.meta.dirname }).stdout;

@@ -2,6 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { get } from 'node:http';
 import { request } from 'node:https';
+import { connect } from 'node:net';
+import { createInterface } from 'node:readline';
 
 /** Asks the API server that a kubeconfig with a token names. */
 export type Send = (method: string, path: string, body?: unknown) => Promise<unknown>;
@@ -13,15 +15,19 @@ interface TokenConfig {
   readonly users: readonly [{ readonly user: { readonly token: string } }];
 }
 
-/** @returns a function whose result is the answer, and which throws where that is an error */
-export function senderOf(kubeconfig: string): Send {
+function accessOf(kubeconfig: string) {
   const config = JSON.parse(readFileSync(kubeconfig, 'utf8')) as TokenConfig;
   const [{ cluster }] = config.clusters;
-  const ca = readFileSync(cluster['certificate-authority']);
   const headers = { authorization: `Bearer ${config.users[0].user.token}`, 'content-type': 'application/json' };
+  return { server: cluster.server, options: { ca: readFileSync(cluster['certificate-authority']), headers } };
+}
+
+/** @returns a function whose result is the answer, and which throws where that is an error */
+export function senderOf(kubeconfig: string): Send {
+  const { server, options } = accessOf(kubeconfig);
   return (method, path, body) => {
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    const asked = request(`${cluster.server}${path}`, { method, ca, headers }, (response) => {
+    const asked = request(`${server}${path}`, { method, ...options }, (response) => {
       let text = '';
       response.setEncoding('utf8').on('data', (part: string) => (text += part));
       response.on('end', () => {
@@ -33,6 +39,17 @@ export function senderOf(kubeconfig: string): Send {
     asked.end(body === undefined ? undefined : JSON.stringify(body));
     return promise;
   };
+}
+
+/** Takes each object of a list, and each that changes, as long as the process lives. @param path of the list, with a query */
+export function follow<T>(kubeconfig: string, path: string, take: (object: T) => void): void {
+  const { server, options } = accessOf(kubeconfig);
+  const asked = request(`${server}${path}&watch=true`, options, (response) => {
+    createInterface({ input: response }).on('line', (line) =>
+      take((JSON.parse(line) as { readonly object: T }).object),
+    );
+  });
+  asked.end();
 }
 
 export const services = '/api/v1/namespaces/default/services';
@@ -75,5 +92,15 @@ export function ask(address: string, timeoutMs: number): Promise<Answer> {
   // Not the option `timeout`: that one counts from the last byte.
   const late = setTimeout(() => asked.destroy(new Error('no answer')), timeoutMs);
   asked.on('error', (error: NodeJS.ErrnoException) => resolve({ lost: error.code ?? error.message }));
+  return promise.finally(() => clearTimeout(late));
+}
+
+/** Whether a new connection to port 80 of an address is taken. */
+export function opens(address: string, timeoutMs: number): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const socket = connect({ host: address, port: 80 });
+  const late = setTimeout(() => socket.destroy(), timeoutMs);
+  socket.once('connect', () => resolve(true)).once('connect', () => socket.destroy());
+  socket.on('error', () => undefined).once('close', () => resolve(false));
   return promise.finally(() => clearTimeout(late));
 }

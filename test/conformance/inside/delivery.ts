@@ -1,77 +1,105 @@
-// Runs on a node of the rig: how long after the API server's answer a packet of this node meets a change. Prints JSON.
-import { execFileSync } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
-import { connect, createServer } from 'node:net';
+// Runs on the machine of the API server: how long after its answer a packet of each node meets a change. Prints JSON.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { senderOf, services, serviceOf, sliceOf, slices } from './api.ts';
+import type { Asking } from '../askers.ts';
+import { follow, senderOf, services, serviceOf, sliceOf, slices } from './api.ts';
+import { type ByNode, Measured, notice, nowMs, type Used, usedOn } from './nodes.ts';
 
-/** Milliseconds of each change, and kilobytes resident of the programs that serve Services, with this many Services more. */
+/** Milliseconds of each change on each node, and what the programs that serve Services use there. */
 export interface Delivered {
-  readonly added: readonly number[];
-  readonly replaced: readonly number[];
-  readonly residentKb: Readonly<Record<string, number>>;
+  readonly added: ByNode<readonly number[]>;
+  readonly replaced: ByNode<readonly number[]>;
+  /** Of each new pod, from its event. */
+  readonly scaled: ByNode<readonly number[]>;
+  readonly used: ByNode<Readonly<Record<string, Used>>>;
 }
 
-const [kubeconfig = '', rounds = '10', more = '0'] = process.argv.slice(2);
+const [kubeconfig = '', asking = ''] = process.argv.slice(2);
+const { nodes, pods, scaled: deployment, services: more = 0 } = JSON.parse(asking) as Asking;
+const [[before, beforeAddress] = ['', ''], [after, afterAddress] = ['', '']] = pods;
 const send = senderOf(kubeconfig);
-/** Addresses of pods of this node that no pod has. */
-const pods = ['10.244.1.250', '10.244.1.251'] as const;
+const everyMs = 10;
+/** A way that is slow meets the next changes before it has answered these. */
+const [rounds, pauseMs] = [15, 2_000];
+const names = Array.from({ length: rounds }, (_, n) => `delivered-${n}`);
 
-/** Milliseconds until a new connection to an address is answered by a pod. A SYN without an answer is repeated late: each attempt is a new one. */
-async function answeredBy(pod: string, address: string): Promise<number> {
-  const startMs = performance.now();
-  const { promise, resolve } = Promise.withResolvers<number>();
-  const timer = setInterval(() => {
-    const socket = connect({ host: address, port: 80 });
-    socket.setTimeout(300, () => socket.destroy());
-    socket.on('error', () => socket.destroy());
-    socket.on('data', (data) => data.toString() === pod && resolve(performance.now() - startMs));
-  }, 3);
-  const late = setTimeout(() => resolve(120_000), 120_000);
-  try {
-    return await promise;
-  } finally {
-    clearInterval(timer);
-    clearTimeout(late);
+/** Begins to ask each node, makes a change, and measures from the API server's answer. */
+async function measure(into: Measured, address: string, wanted: string, change: () => Promise<unknown>): Promise<void> {
+  const { times } = await notice(nodes, { address, wanted, everyMs });
+  await change();
+  const sinceMs = nowMs();
+  into.add(await times, sinceMs);
+}
+
+/** One change after the other, some time apart. */
+async function each(act: (name: string) => Promise<void>): Promise<void> {
+  const acts: Promise<void>[] = [];
+  for (const name of names) {
+    acts.push(act(name));
+    await sleep(pauseMs);
+  }
+  await Promise.all(acts);
+}
+
+interface Slice {
+  readonly endpoints?: readonly {
+    readonly conditions: { readonly ready?: boolean };
+    readonly targetRef?: { readonly name: string };
+  }[];
+}
+
+/** Scales a Deployment from two to four pods and back. */
+async function scale(into: Measured, name: string): Promise<void> {
+  const { spec } = (await send('GET', `${services}/${name}`)) as { readonly spec: { readonly clusterIP: string } };
+  const measured: Promise<void>[] = [];
+  let [ready, known] = [new Set<string>(), new Set<string>()];
+  let isFirst = true;
+  follow<Slice>(kubeconfig, `${slices}?labelSelector=kubernetes.io/service-name=${name}`, ({ endpoints }) => {
+    const sinceMs = nowMs();
+    const served = (endpoints ?? []).filter(({ conditions }) => conditions.ready === true);
+    ready = new Set(served.map(({ targetRef }) => targetRef?.name ?? ''));
+    for (const pod of isFirst ? [] : [...ready].filter((one) => !known.has(one)))
+      measured.push(
+        notice(nodes, { address: spec.clusterIP, wanted: pod, everyMs }).then(async ({ times }) =>
+          into.add(await times, sinceMs),
+        ),
+      );
+    known = new Set([...known, ...ready]);
+    isFirst = false;
+  });
+  const path = `/apis/apps/v1/namespaces/default/deployments/${name}/scale`;
+  for (const replicas of [2, 4, 2, 4, 2, 4, 2, 4]) {
+    const metadata = { name, namespace: 'default' };
+    await send('PUT', path, { apiVersion: 'autoscaling/v1', kind: 'Scale', metadata, spec: { replicas } });
+    for (const endMs = nowMs() + 120_000; ready.size !== replicas && nowMs() < endMs; ) await sleep(100);
+    await sleep(pauseMs);
+    await Promise.all(measured);
   }
 }
 
-/** Resident memory of the programs, by the number of the process and their name. */
-function residentKb(): Record<string, number> {
-  const found: Record<string, number> = {};
-  for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
-    try {
-      const name = /(?:kube-proxy|sluiced|sluice)(?=[^/\0]*\0)/.exec(readFileSync(`/proc/${pid}/cmdline`, 'utf8'))?.[0];
-      const resident = /^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
-      const isOwn = pid === String(process.pid);
-      if (name !== undefined && resident !== undefined && !isOwn) found[`${name} ${pid}`] = Number(resident);
-    } catch {
-      // It has ended.
-    }
-  }
-  return found;
+for (let at = 0; at < more; at += 20) {
+  const some = Array.from({ length: 20 }, (_, n) => `more-${at + n}`);
+  await Promise.all(some.map((name) => send('POST', services, serviceOf(name))));
+  await Promise.all(some.map((name) => send('POST', slices, sliceOf(name, beforeAddress, afterAddress))));
 }
-
-for (const pod of pods) {
-  execFileSync('ip', ['address', 'add', `${pod}/32`, 'dev', 'lo']);
-  createServer((socket) => socket.on('error', () => socket.destroy()).end(pod)).listen(8080, pod);
-}
-for (let at = 0; at < Number(more); at += 20) {
-  const names = Array.from({ length: 20 }, (_, n) => `more-${at + n}`);
-  await Promise.all(names.map((name) => send('POST', services, serviceOf(name))));
-  await Promise.all(names.map((name) => send('POST', slices, sliceOf(name, ...pods))));
-}
-if (Number(more) > 0) await sleep(15_000);
-const [added, replaced]: [number[], number[]] = [[], []];
-for (let round = 1; round <= Number(rounds); round++) {
-  const [name, address] = [`delivered-${round}`, `10.96.200.${round}`];
-  await send('POST', services, serviceOf(name, address));
-  await send('POST', slices, sliceOf(name, pods[0]));
-  added.push(await answeredBy(pods[0], address));
-  await sleep(700);
-  await send('PUT', `${slices}/${name}`, sliceOf(name, pods[1]));
-  replaced.push(await answeredBy(pods[1], address));
-  await sleep(700);
-}
-process.stdout.write(JSON.stringify({ added, replaced, residentKb: residentKb() } satisfies Delivered));
-process.exit(0);
+if (more > 0) await sleep(15_000);
+const [added, replaced, scaled] = [new Measured(), new Measured(), new Measured()];
+const addresses = new Map<string, string>();
+await each(async (name) => {
+  const { spec } = (await send('POST', services, serviceOf(name))) as { readonly spec: { readonly clusterIP: string } };
+  addresses.set(name, spec.clusterIP);
+  await measure(added, spec.clusterIP, before, () => send('POST', slices, sliceOf(name, beforeAddress)));
+});
+await each((name) =>
+  measure(replaced, addresses.get(name) ?? '', after, () =>
+    send('PUT', `${slices}/${name}`, sliceOf(name, afterAddress)),
+  ),
+);
+if (deployment !== undefined) await scale(scaled, deployment);
+const delivered: Delivered = {
+  added: added.values,
+  replaced: replaced.values,
+  scaled: scaled.values,
+  used: await usedOn(nodes),
+};
+// What follows the slices does not end.
+process.stdout.write(JSON.stringify(delivered), () => process.exit(0));

@@ -6,7 +6,7 @@ import type { Met } from '../inside/clients.ts';
 
 type ByAddress = Readonly<Record<string, Met>>;
 
-/** New connections from a node to Services, all the time. They end with the node. */
+/** Connections from a node to Services, all the time: new ones, and to `kept:ADDRESS` one that stays. They end with the node. */
 export class Clients {
   readonly #file: string;
 
@@ -40,6 +40,11 @@ export class Clients {
     return Object.entries(this.#met()).flatMap(([address, { lost }]) =>
       Object.entries(lost).map(([code, count]) => `${address}: ${code}, ${count} times`),
     );
+  }
+
+  /** The pods that have answered at an address. */
+  pods(address: string): readonly string[] {
+    return Object.keys(this.#met()[address]?.pods ?? {});
   }
 
   /** Waits until each address has answered some more times: a connection that is lost until then is counted. */

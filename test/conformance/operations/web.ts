@@ -1,6 +1,7 @@
 import type { Host } from '../../netns/cluster-host.ts';
 import { until } from '../../netns/until.ts';
 import type { RealCluster } from '../cluster.ts';
+import type { ControlPlane } from '../control-plane.ts';
 
 /** A Deployment of web servers that end as clients need it: not ready first, and serving for some seconds more. */
 export interface Web {
@@ -12,12 +13,14 @@ export interface Web {
 /**
  * Makes a Deployment with a Service of that name, and waits until its pods are ready.
  * @param nodes where its pods may run; all without it
+ * @param surge how many pods more than that there may be while it is rolled
  */
 export async function startWeb(
   { plane: { kubectl }, images }: RealCluster,
   name: string,
   replicas: number,
   nodes: readonly string[] = [],
+  surge = 2,
 ): Promise<Web> {
   const labels = { app: name };
   const terms = [{ matchExpressions: [{ key: 'kubernetes.io/hostname', operator: 'In', values: nodes }] }];
@@ -45,7 +48,7 @@ export async function startWeb(
     spec: {
       replicas,
       selector: { matchLabels: labels },
-      strategy: { rollingUpdate: { maxUnavailable: 0, maxSurge: 2 } },
+      strategy: { rollingUpdate: { maxUnavailable: 0, maxSurge: surge } },
       template: { metadata: { labels }, spec: pod },
     },
   };
@@ -56,8 +59,20 @@ export async function startWeb(
     spec: { selector: labels, ports: [{ port: 80, targetPort: 8080 }] },
   };
   await kubectl(['apply', '-f', '-'], [deployment, service].map((one) => JSON.stringify(one)).join('\n---\n'));
-  await kubectl(['rollout', 'status', `deployment/${name}`, '--timeout=110s']);
+  await rolledOut(kubectl, name, replicas);
   return { name, address: await kubectl(['get', 'service', name, '-o', 'jsonpath={.spec.clusterIP}']) };
+}
+
+/** Waits until all pods of a Deployment are ready. @throws Error after a time by their number */
+export async function rolledOut(kubectl: ControlPlane['kubectl'], name: string, replicas: number): Promise<void> {
+  const status = ['rollout', 'status', `deployment/${name}`, '--timeout=110s'];
+  // One process waits for two minutes at most.
+  for (let more = Math.floor(replicas / 10); ; more--)
+    try {
+      return void (await kubectl(status));
+    } catch (error) {
+      if (more <= 0) throw error;
+    }
 }
 
 /** Waits until a Service answers on each node. @throws Error after a minute */

@@ -56,15 +56,19 @@ test('publishes a burst that does not end after the maximum delay', () => {
   expect(pacer.dueMs).toBe(6000);
 });
 
-test('publishes endpoints that never stop to change at the minimum interval, and waits longer for a Service among them', () => {
+test('publishes endpoints that never stop to change at the minimum interval, and a Service among them as soon', () => {
   const pacer = new Pacer(pace);
   pacer.changed(5000, true);
   pacer.published(5001);
   for (let now = 5010; now < 5300; now += 10) pacer.changed(now, true);
   expect(pacer.dueMs).toBe(5210);
   pacer.changed(5300, false);
-  for (let now = 5310; now < 6200; now += 10) pacer.changed(now, true);
-  expect(pacer.dueMs).toBe(6010);
+  expect(pacer.dueMs).toBe(5320);
+  pacer.published(5320);
+  pacer.changed(5330, true);
+  pacer.changed(5340, false);
+  for (let now = 5350; now < 6200; now += 10) pacer.changed(now, true);
+  expect(pacer.dueMs).toBe(5530);
 });
 
 test('with a change every 10 ms, keeps the minimum interval and the maximum delay', () => {

@@ -14,17 +14,17 @@ const retryMs = 5_000;
 /**
  * Decides when changes are published: when a burst is over, within the minimum interval and the maximum delay. The first change after a
  * quiet period is published at once if it is one of endpoints, as by kube-proxy (`BoundedFrequencyRunner`), and collecting begins behind
- * it. Other objects wait for the rest of their burst: a node shall take a Service with its endpoints as one release. Endpoints alone
- * wait no longer than the minimum interval: in a busy cluster a burst of them does not end.
+ * it. Other objects wait for the rest of their burst: a node shall take a Service with its endpoints as one release. Endpoints prolong a
+ * burst no longer than the minimum interval, also that of a Service among them: in a busy cluster they change all the time.
  */
 export class Pacer {
   readonly #pace: Pace;
   #firstMs: number | undefined;
   /** The first change is published without waiting for others. */
   #isAtOnce = false;
-  /** Only endpoints changed since the last publication. */
-  #isEndpoints = true;
-  #lastMs = 0;
+  /** The last change of endpoints, and of other objects, since the last publication. */
+  #endpointsMs = -Infinity;
+  #othersMs = -Infinity;
   #publishedMs = Number.NEGATIVE_INFINITY;
   #retryMs: number | undefined;
 
@@ -39,13 +39,13 @@ export class Pacer {
       this.#isAtOnce = isEndpoints && isQuiet && this.#retryMs === undefined;
     }
     this.#firstMs ??= nowMs;
-    this.#lastMs = nowMs;
-    this.#isEndpoints &&= isEndpoints;
+    if (isEndpoints) this.#endpointsMs = nowMs;
+    else this.#othersMs = nowMs;
   }
 
   published(nowMs: number): void {
     this.#firstMs = undefined;
-    this.#isEndpoints = true;
+    [this.#endpointsMs, this.#othersMs] = [-Infinity, -Infinity];
     this.#publishedMs = nowMs;
     this.#retryMs = undefined;
   }
@@ -67,8 +67,8 @@ export class Pacer {
     if (this.#firstMs === undefined) return this.#retryMs;
     if (this.#isAtOnce) return this.#firstMs;
     const { minIntervalMs, maxDelayMs } = this.#pace;
-    const delayMs = this.#isEndpoints ? Math.min(minIntervalMs, maxDelayMs) : maxDelayMs;
-    const burst = Math.min(this.#lastMs + settleMs, this.#firstMs + delayMs);
-    return Math.min(burst, this.#retryMs ?? Number.POSITIVE_INFINITY);
+    const endpoints = Math.min(this.#endpointsMs + settleMs, this.#firstMs + minIntervalMs);
+    const burst = Math.max(endpoints, this.#othersMs + settleMs);
+    return Math.min(burst, this.#firstMs + maxDelayMs, this.#retryMs ?? Number.POSITIVE_INFINITY);
   }
 }
