@@ -258,7 +258,7 @@ test.each([
 
 test.each([
   ['sluiced.yaml', { signatures: { policy: 'required' } }],
-  ['node-watch.yaml', { signatures: { policy: 'none' }, bundleOwner: 65_532 }],
+  ['node-watch.yaml', { signatures: { policy: 'none' }, bundleOwner: 65_532, removals: { holdSeconds: 0 } }],
   ['node-fetch.yaml', { signatures: { policy: 'required' }, bundle: '/var/lib/sluice-fetch/own/release' }],
 ])('sluiced reads the config that a container of %s writes', (name, fields) => {
   const text = `${daemonSetIn(name).config['sluiced.yaml']}node: "123"\n`;
