@@ -12,8 +12,8 @@ import { get, type Patience } from './request.ts';
 // would lose fields of a newer API server: client-node.test.ts, "list.ts". client-node-equal.test.ts compares the lists of both.
 
 /** All objects of a kind at one resource version. */
-interface ObjectList {
-  readonly items: readonly JsonObject[];
+interface ObjectList<T> {
+  readonly items: readonly T[];
   readonly resourceVersion: string;
 }
 
@@ -28,19 +28,28 @@ export interface KindListOptions {
   readonly onPage?: (objects: number) => void;
 }
 
-/**
- * Lists a kind page by page. After 410 Gone (the continue token expired) the list restarts: pages of two resource versions could repeat
- * or miss objects.
- * @returns undefined when the server does not have the kind
- * @throws ClusterFailure for a refusal, an unreachable server, or a response that is not a list
- */
-export async function list(
+/** Lists a kind with all fields of its objects, as `listAs`. */
+export const list = (
   access: Access,
   kind: ListKind,
   options: KindListOptions = {},
-): Promise<ObjectList | undefined> {
+): Promise<ObjectList<JsonObject> | undefined> => listAs(access, kind, (object) => object, options);
+
+/**
+ * Lists a kind page by page. After 410 Gone (the continue token expired) the list restarts: pages of two resource versions could repeat
+ * or miss objects.
+ * @param read what is kept of an object: the rest of a page is freed before the next one is read
+ * @returns undefined when the server does not have the kind
+ * @throws ClusterFailure for a refusal, an unreachable server, or a response that is not a list
+ */
+export async function listAs<T>(
+  access: Access,
+  kind: ListKind,
+  read: (object: JsonObject) => T,
+  options: KindListOptions = {},
+): Promise<ObjectList<T> | undefined> {
   for (let restart = 0; restart <= clusterLimits.restartsMax; restart++) {
-    const listed = await listOnce(access, kind, options);
+    const listed = await listOnce(access, kind, read, options);
     if (listed !== 'gone') return listed;
   }
   throw new ClusterFailure(
@@ -50,12 +59,13 @@ export async function list(
   );
 }
 
-async function listOnce(
+async function listOnce<T>(
   access: Access,
   kind: ListKind,
+  read: (object: JsonObject) => T,
   options: KindListOptions,
-): Promise<ObjectList | undefined | 'gone'> {
-  const items: JsonObject[] = [];
+): Promise<ObjectList<T> | undefined | 'gone'> {
+  const items: T[] = [];
   let next = '';
   for (let pages = 1; ; pages++) {
     const answer = await get(access, pagePath(kind, options, next), options.patience);
@@ -63,7 +73,7 @@ async function listOnce(
     if (answer.status === 404 && next === '') return undefined;
     if (answer.status !== 200) throw refusedList(access, kind, answer.status, options.namespace);
     const page = readPage(access, kind, answer.body);
-    addAll(items, page.items);
+    addAll(items, page.items.map(read));
     if (items.length > clusterLimits.objectsMax) throw tooMany(access, kind);
     options.onPage?.(items.length);
     if (page.next === '' || pages === options.pagesMax) return { items, resourceVersion: page.resourceVersion };
@@ -81,7 +91,7 @@ function pagePath(kind: ListKind, options: KindListOptions, next: string): strin
   return `${listPath(kind, options.namespace)}?${query.toString()}`;
 }
 
-interface Page extends ObjectList {
+interface Page extends ObjectList<JsonObject> {
   readonly next: string;
 }
 

@@ -6,7 +6,7 @@ import { ClusterFailure } from './failure.ts';
 import { readConfigMaps } from './configmap.ts';
 import { keep } from './keep.ts';
 import { type ListedKind, listedKinds } from './kinds.ts';
-import { list, type KindListOptions } from './list.ts';
+import { listAs, type KindListOptions } from './list.ts';
 import { unreadServiceCIDRs } from './refusal.ts';
 
 /** The scope of a snapshot. */
@@ -65,15 +65,13 @@ class Reader {
     const namespaces = everywhere ? [undefined] : [...new Set(this.asked.namespaces)].toSorted(compareText);
     const found: JsonObject[] = [];
     for (const namespace of namespaces) {
-      const listed = await list(this.access, kind, this.listOptions(kind, namespace));
+      const kept = (object: JsonObject): JsonObject => keep(kind, object);
+      const listed = await listAs(this.access, kind, kept, this.listOptions(kind, namespace));
       if (listed === undefined) {
         if (mayLack) return false;
         throw noSuchKind(this.access, kind);
       }
-      addAll(
-        found,
-        listed.items.map((item) => keep(kind, item)),
-      );
+      addAll(found, listed.items);
       this.versions[namespace === undefined ? kind.resource : `${kind.resource}/${namespace}`] = listed.resourceVersion;
     }
     this.parts.set(kind.resource, found.toSorted(byName));

@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util';
 import { Layered } from '@sluice/netfilter';
 import type { JsonObject, KubeObject, Origin } from '../../render/model/kube.ts';
 import type { Access } from '../access.ts';
@@ -48,7 +47,6 @@ export class Feed {
   readonly #patience: WatchPatience;
   /** UIDs by title, for Events. */
   readonly #uids = new Map<string, string>();
-  readonly #unpacked = new Set<PackedObject>();
   readonly #synced = new Set<string>();
   readonly #listed: ListedKinds;
   readonly #node: string | undefined;
@@ -78,12 +76,6 @@ export class Feed {
     this.#objects = this.#objects.with(this.#changed);
     this.#changed.clear();
     return this.#objects;
-  }
-
-  /** Keeps the current objects as text. To be called when they were rendered. */
-  pack(): void {
-    for (const object of this.#unpacked) object.pack();
-    this.#unpacked.clear();
   }
 
   /** The UID of an object, such as `Service shop/web`. */
@@ -139,21 +131,22 @@ export class Feed {
   }
 
   readonly #sink = {
-    replaced: (kind: ListedKind, objects: readonly JsonObject[]): void => {
+    read: readObject,
+    replaced: (kind: ListedKind, objects: readonly FeedObject[]): void => {
       const prefix = pathOf(kind, '');
       const gone = new Set([...this.objects().keys()].filter((path) => path.startsWith(prefix)));
       for (const object of objects) {
-        gone.delete(pathOf(kind, keyOf(object)));
+        gone.delete(pathOf(kind, object.key));
         this.#put(kind, object);
       }
       for (const path of gone) this.#remove(kind, path.slice(prefix.length));
       this.#synced.add(kind.kind);
       this.#listener.current(kind);
     },
-    changed: (kind: ListedKind, object: JsonObject): void => this.#put(kind, object),
+    changed: (kind: ListedKind, object: JsonObject): void => this.#put(kind, readObject(kind, object)),
     deleted: (kind: ListedKind, object: JsonObject): void => {
       // The node of `--node` serves on until it is gone: like kube-proxy it only asks load balancers to send elsewhere.
-      if (kind.kind === 'Node' && this.#node !== undefined) this.#put(kind, ended(object));
+      if (kind.kind === 'Node' && this.#node !== undefined) this.#put(kind, readObject(kind, ended(object)));
       else this.#remove(kind, keyOf(object), kind.kind === 'Service');
     },
     current: (kind: ListedKind): void => this.#listener.current(kind),
@@ -172,21 +165,11 @@ export class Feed {
   }
 
   /** Ignores changes of other fields, such as heartbeats. */
-  #put(kind: ListedKind, raw: JsonObject): void {
-    const key = keyOf(raw);
-    const value = keep(kind, raw);
-    const path = pathOf(kind, key);
-    const before = this.#at(path);
-    if (before !== undefined && isDeepStrictEqual(before.value, value)) return;
-    const object = new PackedObject(kind, path, value);
-    if (kind.kind === 'Service' || kind.kind === 'Node') {
-      this.#uids.set(`${kind.kind} ${key}`, textAt(mapAt(raw, 'metadata'), 'uid'));
-    }
-    this.#unpacked.add(object);
-    if (before !== undefined) this.#unpacked.delete(before);
-    this.#set(path, object);
-    const triggered = Date.parse(textAt(mapAt(mapAt(raw, 'metadata'), 'annotations'), triggerKey));
-    this.#listener.changed({ ...changeOf(object), ...(Number.isNaN(triggered) ? {} : { triggeredMs: triggered }) });
+  #put(kind: ListedKind, { key, uid, triggeredMs, object }: FeedObject): void {
+    if (this.#at(object.path)?.text === object.text) return;
+    if (kind.kind === 'Service' || kind.kind === 'Node') this.#uids.set(`${kind.kind} ${key}`, uid);
+    this.#set(object.path, object);
+    this.#listener.changed({ ...changeOf(object), ...(Number.isNaN(triggeredMs) ? {} : { triggeredMs }) });
   }
 
   #remove(kind: ListedKind, key: string, isDeleted = false): void {
@@ -195,7 +178,6 @@ export class Feed {
     const before = this.#at(path);
     if (before === undefined) return;
     this.#set(path, undefined);
-    this.#unpacked.delete(before);
     this.#listener.changed({ ...changeOf(before), ...(isDeleted ? { isDeleted } : {}) });
   }
 }
@@ -231,34 +213,56 @@ function aboutOf({ kind, value }: KubeObject): string {
   return `${kind === 'Endpoints' ? 'Service' : kind} ${keyOf(value)}`;
 }
 
+/** What a list or an event says of an object. */
+interface FeedObject {
+  /** `shop/web` */
+  readonly key: string;
+  readonly uid: string;
+  /** @see ObjectChange.triggeredMs; NaN: the object does not tell */
+  readonly triggeredMs: number;
+  readonly object: PackedObject;
+}
+
+function readObject(kind: ListedKind, raw: JsonObject): FeedObject {
+  const key = keyOf(raw);
+  const metadata = mapAt(raw, 'metadata');
+  return {
+    key,
+    uid: textAt(metadata, 'uid'),
+    triggeredMs: Date.parse(textAt(mapAt(metadata, 'annotations'), triggerKey)),
+    object: new PackedObject(kind, pathOf(kind, key), keep(kind, raw)),
+  };
+}
+
 /**
- * An object of a running cluster. After it was rendered hardly anything reads it until it changes, so that it can be kept as text: 20,000
- * objects of 10,000 Services with 5 endpoints take 12 MB, and 45 MB as values.
+ * An object of a running cluster, kept as text. It is read when it is rendered, and hardly ever again until it changes: 20,000 objects of
+ * 10,000 Services with 5 endpoints take 12 MB, and 45 MB as values.
  */
 class PackedObject implements KubeObject {
   readonly kind: ListedKind['kind'];
   readonly apiVersion: string;
-  readonly #place: string;
-  #held: JsonObject | string;
+  /** JSON: equal objects have equal texts, as a server prints fields in one order. */
+  readonly text: string;
+  /** In the API: it has no line. */
+  readonly path: string;
 
-  /** @param place its path in the API: it has no line */
-  constructor({ kind, apiVersion }: ListedKind, place: string, value: JsonObject) {
+  constructor({ kind, apiVersion }: ListedKind, path: string, value: JsonObject) {
     this.kind = kind;
     this.apiVersion = apiVersion;
-    this.#place = place;
-    this.#held = value;
+    this.text = JSON.stringify(value);
+    this.path = path;
   }
 
-  /** A packed object is a new, equal value each time. */
+  /** Parsed again where another object was read meanwhile. */
   get value(): JsonObject {
-    return typeof this.#held === 'string' ? (JSON.parse(this.#held) as JsonObject) : this.#held;
+    if (lastRead?.object !== this) lastRead = { object: this, value: JSON.parse(this.text) as JsonObject };
+    return lastRead.value;
   }
 
   get origin(): Origin {
-    return { place: () => ({ file: this.#place, line: 1, column: 1 }) };
-  }
-
-  pack(): void {
-    if (typeof this.#held !== 'string') this.#held = JSON.stringify(this.#held);
+    return { place: () => ({ file: this.path, line: 1, column: 1 }) };
   }
 }
+
+/** The reader of an object asks for its value about ten times. */
+let lastRead: { readonly object: PackedObject; readonly value: JsonObject } | undefined;

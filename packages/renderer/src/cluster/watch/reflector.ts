@@ -3,7 +3,7 @@ import type { Access } from '../access.ts';
 import { ClusterFailure } from '../failure.ts';
 import { mapAt, textAt } from '../json.ts';
 import { grantingRule, type ListedKind, listPath } from '../kinds.ts';
-import { list } from '../list.ts';
+import { listAs } from '../list.ts';
 import { refused } from '../refusal.ts';
 import type { Patience } from '../request.ts';
 import { readStream, type StreamEnd } from './stream.ts';
@@ -13,9 +13,11 @@ import { sleep } from '../sleep.ts';
 // events ends the process: client-node.test.ts, "watch/reflector.ts".
 
 /** Callbacks of a reflector. */
-interface Sink {
+interface Sink<T> {
+  /** What is kept of an object of a list until all of them are there. */
+  readonly read: (kind: ListedKind, object: JsonObject) => T;
   /** The complete list of objects; all others are deleted. */
-  readonly replaced: (kind: ListedKind, objects: readonly JsonObject[]) => void;
+  readonly replaced: (kind: ListedKind, objects: readonly T[]) => void;
   readonly changed: (kind: ListedKind, object: JsonObject) => void;
   readonly deleted: (kind: ListedKind, object: JsonObject) => void;
   /** The watch is up to date. */
@@ -37,10 +39,10 @@ export interface WatchPatience extends Patience {
  * Watches all objects of one kind: lists them, then watches from the version of the list. Resumes a watch that ends, and lists again after
  * 410 Gone. Only the signal stops it.
  */
-export class Reflector {
+export class Reflector<T> {
   readonly #access: Access;
   readonly #kind: ListedKind;
-  readonly #sink: Sink;
+  readonly #sink: Sink<T>;
   readonly #patience: WatchPatience;
   /** The version to watch from; undefined: list first. */
   #version: string | undefined;
@@ -52,7 +54,7 @@ export class Reflector {
   /** `current` was called for this stream. */
   #isCurrent = false;
 
-  constructor(access: Access, kind: ListedKind, sink: Sink, patience: WatchPatience) {
+  constructor(access: Access, kind: ListedKind, sink: Sink<T>, patience: WatchPatience) {
     this.#access = access;
     this.#kind = kind;
     this.#sink = sink;
@@ -75,7 +77,8 @@ export class Reflector {
   }
 
   async #list(signal: AbortSignal): Promise<void> {
-    const listed = await list(this.#access, this.#kind, { patience: { ...this.#patience, signal } });
+    const read = (object: JsonObject): T => this.#sink.read(this.#kind, object);
+    const listed = await listAs(this.#access, this.#kind, read, { patience: { ...this.#patience, signal } });
     if (listed === undefined) {
       this.#fail(`${this.#access.server} does not have ${this.#kind.resource}`);
       return;

@@ -230,7 +230,8 @@ class WatchSession {
     const clock = { now: () => Date.now(), monotonic: () => performance.now() };
     const memory = new MemoryReturn(
       () => {
-        this.#feed.pack();
+        // Where a cluster has many Nodes, their changes render everything, and often.
+        if (node !== undefined) live.forget();
         heap.collect();
       },
       clock.monotonic,
@@ -265,8 +266,6 @@ class WatchSession {
         published: (isWhole) => {
           memory.published(isWhole);
           this.#reportRelease();
-          // A few objects. After a render of everything all of them wait for the pause.
-          if (!memory.isPending) this.#feed.pack();
         },
       }),
       pace: { minIntervalMs: options.minInterval, maxDelayMs: options.maxDelay },
