@@ -105,18 +105,17 @@ export function renderChangedServices(
   memo: Memo,
 ): LastRender | undefined {
   const difference = readDifference(changedObjects(last.objects, objects), memo);
-  if (difference === undefined || memo.names !== last.names || !rendersSingly(last.basis, last.basis.config))
-    return undefined;
+  const known = indexed(last, memo);
+  if (difference === undefined || known === undefined) return undefined;
   const { slices, services } = difference;
   if (weightLabels(services.removed) !== weightLabels(services.added)) return undefined;
-  const index = last.index ?? indexOf(last, memo);
-  if (!index?.cluster.hasNodes) return undefined;
+  const { index } = known;
   const keys = new Set([
     ...[...slices.removed, ...slices.added].map(({ service }) => service),
     ...[...services.removed, ...services.added].map(({ key }) => key),
   ]);
   const before = renderServices(keys, index.cluster, last.basis, memo);
-  if (!index.cluster.replaceSlices(slices) || !index.cluster.replaceServices(services, memo)) return undefined;
+  if (!index.cluster.replaceSlices(slices) || !index.cluster.replaceServices(services)) return undefined;
   if ([...keys].some((key) => isTooLarge(key, index.cluster))) return undefined;
   const after = renderServices(keys, index.cluster, last.basis, memo);
   // What this part makes of the last objects is what they were rendered to: the part misses nothing.
@@ -128,6 +127,17 @@ export function renderChangedServices(
   if (hasProblem(after, index.cluster, last.basis, memo)) return undefined;
   memo.tidy();
   return { ...last, objects, files, index: { cluster: index.cluster, bytes } };
+}
+
+/**
+ * The render with its index.
+ * @param memo of that render
+ * @returns undefined where no change can be rendered alone
+ */
+export function indexed(last: LastRender, memo: Memo): Required<LastRender> | undefined {
+  if (memo.names !== last.names || !rendersSingly(last.basis, last.basis.config)) return undefined;
+  const index = last.index ?? indexOf(last, memo);
+  return index?.cluster.hasNodes ? { ...last, index } : undefined;
 }
 
 function changedObjects(

@@ -19,22 +19,28 @@ interface IndexedService {
   readonly numbers: Allocation;
 }
 
-/** Services and slices of a cluster, found by the Service's key. */
+/** Services and slices of a cluster, found by the Service's key. It keeps the objects, which are read again where the memo forgot them. */
 export class ClusterIndex {
   /** Services with rules, by `namespace/name`. */
-  readonly #services = new Map<string, IndexedService>();
+  readonly #services = new Map<string, KubeObject>();
   /** EndpointSlices and Endpoints by the key of their Service, then by kind and key. */
-  readonly #slices = new Map<string, Map<string, ReadSlice>>();
+  readonly #slices = new Map<string, Map<string, KubeObject>>();
   /** Of all Services. */
   readonly #keys = new Set<string>();
   /** Whether there is a Node: otherwise nodes are those that endpoints name. */
   hasNodes = false;
   /** The Service with rules of each address and node port; `shared`: of several, now or before. */
   readonly #owners = new Map<string | number, string>();
+  /** ClusterIPs, each with the number of Services with rules that have it. */
+  readonly #clusterIPs = new Map<string, number>();
   /** Of endpoints, also of those that left: `10.244.1.`. */
   readonly #neighbourhoods = new Set<string>();
 
-  private constructor() {}
+  readonly #memo: Memo;
+
+  private constructor(memo: Memo) {
+    this.#memo = memo;
+  }
 
   /**
    * @param objects all of a cluster
@@ -42,28 +48,26 @@ export class ClusterIndex {
    * @returns undefined where a Service or its endpoints have an error, or there are two of one key
    */
   static of(objects: Iterable<KubeObject>, memo: Memo): ClusterIndex | undefined {
-    const index = new ClusterIndex();
-    for (const object of objects) if (!index.#add(object, memo)) return undefined;
+    const index = new ClusterIndex(memo);
+    for (const object of objects) if (!index.#add(object)) return undefined;
     return index;
   }
 
   /** A Service with rules. */
   service(key: string): IndexedService | undefined {
-    return this.#services.get(key);
+    const object = this.#services.get(key);
+    const service = object && readServiceOnce(object, this.#memo);
+    return service && { service, numbers: numbersOf(service, this.#memo) };
   }
 
   /** The slices and Endpoints of a Service. */
   slicesOf(key: string): readonly ReadSlice[] {
-    return [...(this.#slices.get(key)?.values() ?? [])];
+    return [...(this.#slices.get(key)?.values() ?? [])].flatMap((object) => readSliceOnce(object, this.#memo) ?? []);
   }
 
   /** Whether a Service with rules has a ClusterIP to which packets to an address lead: no endpoint may have it. */
   hasClusterIP(address: string): boolean {
-    return withEmbedded(address).some((one) => {
-      const owner = this.#owners.get(one);
-      const owners = owner === shared ? [...this.#services.values()] : [this.#services.get(owner ?? '')];
-      return owners.some((found) => found?.numbers.clusterIPs.includes(one));
-    });
+    return withEmbedded(address).some((one) => this.#clusterIPs.has(one));
   }
 
   /**
@@ -84,12 +88,12 @@ export class ClusterIndex {
    * @returns false where one may have an effect on others: it has a key, an address or a node port of another one, or a new ClusterIP near
    * an endpoint. Then the index must not be used any more
    */
-  replaceServices({ removed, added }: ListDifference<ReadService>, memo: Memo): boolean {
-    const known = new Set(removed.flatMap((service) => numbersOf(service, memo).clusterIPs));
+  replaceServices({ removed, added }: ListDifference<ReadService>): boolean {
+    const known = new Set(removed.flatMap((service) => numbersOf(service, this.#memo).clusterIPs));
     for (const { key } of removed) this.#removeService(key);
     return added.every((service) => {
-      if (!this.#addService(service, memo)) return false;
-      const own = this.#services.get(service.key);
+      if (!this.#addService(service)) return false;
+      const own = this.service(service.key);
       return (
         own === undefined ||
         (claimsOf(own).every((claim) => this.#owners.get(claim) === service.key) &&
@@ -101,40 +105,51 @@ export class ClusterIndex {
   }
 
   /** @returns false where the object is invalid, or another one has its key */
-  #add(object: KubeObject, memo: Memo): boolean {
-    if (object.kind === 'Service') return this.#addService(readServiceOnce(object, memo), memo);
+  #add(object: KubeObject): boolean {
+    if (object.kind === 'Service') return this.#addService(readServiceOnce(object, this.#memo));
     if (object.kind === 'EndpointSlice' || object.kind === 'Endpoints')
-      return this.#addSlice(readSliceOnce(object, memo));
+      return this.#addSlice(readSliceOnce(object, this.#memo));
     this.hasNodes ||= object.kind === 'Node';
     return true;
   }
 
-  #addService(service: ReadService | undefined, memo: Memo): boolean {
+  #addService(service: ReadService | undefined): boolean {
     if (service === undefined || this.#keys.has(service.key)) return false;
     this.#keys.add(service.key);
     if (!hasRules(service)) return true;
-    const own = { service, numbers: numbersOf(service, memo) };
-    this.#services.set(service.key, own);
+    this.#services.set(service.key, service.object);
+    const own = { service, numbers: numbersOf(service, this.#memo) };
+    this.#count(own, 1);
     for (const claim of claimsOf(own))
       this.#owners.set(claim, (this.#owners.get(claim) ?? service.key) === service.key ? service.key : shared);
     return true;
   }
 
   #removeService(key: string): void {
-    const own = this.#services.get(key);
+    const own = this.service(key);
     this.#services.delete(key);
     this.#keys.delete(key);
+    if (own) this.#count(own, -1);
     // What was shared stays so: the next Service there is rendered with all others.
     for (const claim of own ? claimsOf(own) : []) if (this.#owners.get(claim) === key) this.#owners.delete(claim);
   }
 
+  /** Counts its ClusterIPs. */
+  #count({ numbers }: IndexedService, by: 1 | -1): void {
+    for (const address of numbers.clusterIPs) {
+      const left = (this.#clusterIPs.get(address) ?? 0) + by;
+      if (left > 0) this.#clusterIPs.set(address, left);
+      else this.#clusterIPs.delete(address);
+    }
+  }
+
   #addSlice(slice: ReadSlice | undefined): boolean {
     if (slice === undefined) return false;
-    const ofService = this.#slices.get(slice.service) ?? new Map<string, ReadSlice>();
+    const ofService = this.#slices.get(slice.service) ?? new Map<string, KubeObject>();
     this.#slices.set(slice.service, ofService);
     const key = keyOf(slice);
     if (ofService.has(key)) return false;
-    ofService.set(key, slice);
+    ofService.set(key, slice.object);
     for (const { endpoints } of slice.parts)
       for (const { address } of endpoints)
         for (const one of withEmbedded(address)) this.#neighbourhoods.add(neighbourhoodOf(one));

@@ -216,7 +216,7 @@ test.each(modes)(
     const of = configOf(mode);
     let [parts, all, services] = [0, 0, 0];
     fc.assert(
-      fc.property(historyOf(6), fc.boolean(), (steps, hasNodes) => {
+      fc.property(historyOf(6), fc.boolean(), fc.boolean(), (steps, hasNodes, forgets) => {
         const cluster = new Cluster(hasNodes ? start : start.slice(2));
         const live = new LiveRender(of);
         let last: ReadonlyMap<string, string> = new Map();
@@ -225,6 +225,7 @@ test.each(modes)(
           const { isPart, ...rendered } = live.render(cluster.objects, (path) => last.get(path));
           const { files, ...rest } = renderAgain([...cluster.objects.values()], of, last);
           expect({ ...rendered, files: new Map(rendered.files) }).toEqual({ ...rest, files });
+          if (forgets) live.forget();
           last = files.size > 0 ? files : last;
           parts += Number(isPart);
           services += Number(isPart && events.some(({ object }) => object.kind === 'Service'));

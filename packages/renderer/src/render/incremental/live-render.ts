@@ -5,7 +5,7 @@ import { Memo } from '../model/memo.ts';
 import type { Quarantined } from '../quarantine/quarantine.ts';
 import { type LastText, renderWithQuarantine } from '../quarantine/with-quarantine.ts';
 import { isError } from '../render.ts';
-import { type LastRender, renderChangedServices } from './changed-services.ts';
+import { indexed, type LastRender, renderChangedServices } from './changed-services.ts';
 
 /** A cluster as rendered, with quarantine. */
 export interface LiveRendered {
@@ -42,6 +42,17 @@ export class LiveRender {
     this.#last = next;
     if (next === undefined) return this.#renderAll(objects, lastText);
     return { files: next.files, errors: [], ignored: this.#ignored, quarantine: [], isPart: true };
+  }
+
+  /**
+   * Where Services that change are rendered alone, drops what was read of all others. That is most of the memory of a cluster; the next
+   * render of everything takes as long as the first one.
+   */
+  forget(): void {
+    const last = this.#last && indexed(this.#last, this.#memo);
+    if (last === undefined) return;
+    this.#last = last;
+    this.#memo.forget();
   }
 
   #renderAll(objects: ReadonlyMap<string, KubeObject>, lastText: LastText): LiveRendered {

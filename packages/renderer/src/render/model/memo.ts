@@ -52,11 +52,16 @@ export class Memo {
     if (this.names.size > Math.max(namesKept, 2 * this.#namesOfAll)) this.clear();
   }
 
+  /** Drops the values: they are computed again where they are needed. Names stay. */
+  forget(): void {
+    this.#slots.clear();
+    this.#last.clear();
+  }
+
   /** Drops all values and names. */
   clear(): void {
     this.#namesOfAll = undefined;
-    this.#slots.clear();
-    this.#last.clear();
+    this.forget();
     this.names = chainNames();
   }
 }
