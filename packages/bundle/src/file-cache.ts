@@ -12,6 +12,8 @@ export interface FileFormat<File extends object, Resolved extends object, Scope 
   readonly resolve: (path: string, file: File, scope: Scope) => Made<Resolved>;
   /** What a resolved file may not hold. It is asked once: a file that is read again passed. */
   readonly refuse: (path: string, file: File, resolved: Resolved, scope: Scope) => readonly Problem[];
+  /** The resolved file of a packed text, which may be made again in parts. Left out: it is kept as it is. */
+  readonly released?: (resolved: Resolved, again: () => Resolved) => Resolved;
   readonly keysOf: (scope: Scope) => ScopeKeys;
   /** For the digest of a node's version; undefined for an empty result. */
   readonly digestOf: (resolved: Resolved) => string | undefined;
@@ -131,13 +133,19 @@ export class FileCache<File extends object, Resolved extends object, Scope exten
     const problems = this.#format.refuse(path, file, made.value, scope);
     if (problems.length > 0) return { problems };
     // A program that resolves many nodes needs a file again for each, unless it is the same for all.
-    if (cached.isSameEverywhere) cached.file = undefined;
+    if (cached.isSameEverywhere || source.isPacked === true) cached.file = undefined;
     cached.resolved = {
       scope: key,
-      file: made.value,
+      file: source.isPacked === true ? this.#released(path, source, scope, made.value) : made.value,
       line: digestLine(path, this.#format.digestOf(made.value)),
     };
     return { value: cached.resolved };
+  }
+
+  #released(path: string, source: TextSource, scope: Scope, resolved: Resolved): Resolved {
+    const format = this.#format;
+    const resolveAgain = (): Resolved => again(path, format.resolve(path, readAgain(format, path, source), scope));
+    return format.released?.(resolved, resolveAgain) ?? resolved;
   }
 
   #read(path: string, source: TextSource): Made<CachedFile<File, Resolved>> {

@@ -5,6 +5,8 @@ export interface TextSource {
   /** Equal for equal texts, such as a digest; compared instead of the text. */
   readonly key: string;
   readonly text: string;
+  /** It takes less memory than what is read of it, which need not be kept. */
+  readonly isPacked?: boolean;
 }
 
 /** Files whose texts are not all in memory: path → text, with keys to recognise unchanged texts. */

@@ -16,6 +16,21 @@ export function perObject<O extends object, T>(make: (owner: O) => T): (owner: O
   };
 }
 
+/**
+ * As `perObject`, for results that take as much memory as their objects: one that nothing uses is freed when garbage is collected, and made
+ * again when it is needed.
+ */
+export function perObjectInUse<O extends object, T extends object>(make: (owner: O) => T): (owner: O) => T {
+  const known = new WeakMap<O, WeakRef<T>>();
+  return (owner) => {
+    const found = known.get(owner)?.deref();
+    if (found !== undefined) return found;
+    const value = make(owner);
+    known.set(owner, new WeakRef(value));
+    return value;
+  };
+}
+
 /** Results per object and key: `make` is called for the first of equal pairs. */
 type PerKey<O extends object, T> = (owner: O, key: string, make: () => T) => T;
 

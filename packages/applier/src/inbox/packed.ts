@@ -62,6 +62,7 @@ let lastRead: { readonly block: Block; readonly bytes: Buffer } | undefined;
  */
 export class PackedText implements TextSource {
   readonly key: string;
+  readonly isPacked = true;
   #text: string | undefined;
   #block: Block | undefined;
   #from = 0;

@@ -1,6 +1,6 @@
 import type { Family } from '../family.ts';
 import { printEndpoint, type TransportProtocol } from '../rules/rule.ts';
-import { perObject } from '../per-object.ts';
+import { perObjectInUse } from '../per-object.ts';
 import { compareText } from '../problem.ts';
 import { type NftScheduler, readNftScheduler } from './scheduler.ts';
 
@@ -95,7 +95,7 @@ export function frontendLines(
 
 type FrontendBody = Omit<NftFrontend, 'key' | 'family' | 'protocol' | 'address' | 'port'>;
 
-const bodyOf = perObject((lines: readonly string[]): FrontendBody => {
+const bodyOf = perObjectInUse((lines: readonly string[]): FrontendBody => {
   const byWord = new Map<string, string[]>();
   for (const line of lines) {
     const end = line.indexOf(' ');

@@ -188,7 +188,8 @@ const fileOf = perObject((lines: readonly ResolvedLine[]): NftFile => {
   for (const [key, parts] of building.frontends) {
     const wrong = refuseFrontend(parts);
     if (wrong !== undefined) complain(parts.line, `frontend ${key} ${wrong}`);
-    else frontends.set(inOnePiece(key), linesOf(key, parts, building));
+    // In one piece: parts would keep the whole text of the file.
+    else frontends.set(inOnePiece(key), linesOf(key, parts, building).map(inOnePiece));
   }
   return { settings: building.settings, frontends, problems: found.isEmpty ? [] : found.all };
 });
