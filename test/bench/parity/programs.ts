@@ -1,3 +1,4 @@
+import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { kubeProxy } from '../../parity/binaries.ts';
 import { copyAsInstalled } from '../as-installed.ts';
@@ -23,9 +24,8 @@ export async function preparePrograms(root: string, dir: string): Promise<BenchP
   const lack = await buildHere(root, dir);
   if (lack !== undefined) return { lack };
   const install = (from: string, name: string): string => copyAsInstalled(from, join(dir, name));
-  return {
-    sluice: install(join(dir, 'bin/sluice'), 'sluice'),
-    sluiced: install(join(dir, 'bin/sluiced'), 'sluiced'),
-    kubeProxy: install(kube.path, 'kube-proxy'),
-  };
+  const [sluice, sluiced] = [install(join(dir, 'bin/sluice'), 'sluice'), join(dir, 'sluiced')];
+  // One file with two names, as in packages: both programs share its pages.
+  symlinkSync(sluice, sluiced);
+  return { sluice, sluiced, kubeProxy: install(kube.path, 'kube-proxy') };
 }

@@ -9,7 +9,7 @@ import { type ParityCluster, servers } from './cluster.ts';
 import { now, processNamespace, startNode, WitnessProcess } from './node.ts';
 import type { BenchPrograms } from './programs.ts';
 import type { BenchSubject } from './subjects.ts';
-import { type Usage, usageIn } from './usage.ts';
+import { proportionalMb, type Usage, usageIn } from './usage.ts';
 
 /** The figures of one start of a subject and some changes. Times are milliseconds. */
 export interface Round {
@@ -35,7 +35,9 @@ export interface Round {
 }
 
 /** By program. */
-type Memory = Readonly<Record<string, Pick<Usage, 'residentMb' | 'ownMb' | 'peakMb'>>>;
+type Memory = Readonly<
+  Record<string, Pick<Usage, 'residentMb' | 'ownMb' | 'peakMb'> & { readonly proportionalMb: number }>
+>;
 
 /** 100 changes a second: once a second the time to a packet is measured. */
 export interface Steady {
@@ -90,9 +92,11 @@ export async function runRound(subject: BenchSubject, options: RoundOptions): Pr
     const cold = (await witness.answered(cluster.asked, coldMs)) - started;
     await untilQuiet(look);
     const before = look();
+    const memoryBefore = memoryOf(before);
     await witness.count();
     const { latencies, changesCpu } = await change(options, witness, look);
     const after = look();
+    const memory = memoryOf(after);
     const { sent, lost } = await witness.count();
     const steady = options.steadySeconds > 0 ? await steadily(options, witness, look) : undefined;
     return {
@@ -101,8 +105,8 @@ export async function runRound(subject: BenchSubject, options: RoundOptions): Pr
       coldCpu: cpuSince(before),
       latencies,
       changesCpu,
-      before: memoryOf(before),
-      memory: memoryOf(after),
+      before: memoryBefore,
+      memory,
       mostMb,
       packets: { sent, lost },
       ...(steady && { steady }),
@@ -135,7 +139,12 @@ function cpuSince(
 }
 
 const memoryOf = (usage: ReadonlyMap<string, Usage>): Memory =>
-  Object.fromEntries([...usage].map(([name, { residentMb, ownMb, peakMb }]) => [name, { residentMb, ownMb, peakMb }]));
+  Object.fromEntries(
+    [...usage].map(([name, { pid, residentMb, ownMb, peakMb }]) => [
+      name,
+      { residentMb, ownMb, peakMb, proportionalMb: proportionalMb(pid) },
+    ]),
+  );
 
 /** The work after a start is done: for 3 s its programs take less than a twentieth of a processor. */
 async function untilQuiet(look: () => ReadonlyMap<string, Usage>): Promise<void> {

@@ -25,6 +25,7 @@ export interface BenchSubject {
 export const subjects = {
   'Sluice, nf_tables': sluice('nft'),
   'Sluice nftables': sluice('nft', 'nftables'),
+  "Sluice nftables, a node's own watch": sluice('nft', 'nftables', [`--node=${nodeName}`]),
   'kube-proxy iptables, nf_tables': kubeProxy('iptables', 'nft'),
   'kube-proxy nftables': kubeProxy('nftables', 'nft'),
   'Sluice, legacy': sluice('legacy'),
@@ -35,9 +36,14 @@ export const subjects = {
 export type SubjectName = keyof typeof subjects;
 export const subjectNames = Object.keys(subjects) as readonly SubjectName[];
 
-function sluice(backend: RuleStore, mode: 'iptables' | 'nftables' = 'iptables'): BenchSubject {
+/** @param ofNode for a watch of the node's own */
+function sluice(
+  backend: RuleStore,
+  mode: 'iptables' | 'nftables' = 'iptables',
+  ofNode: readonly string[] = [],
+): BenchSubject {
   return {
-    programs: ['sluiced run', 'sluice watch'],
+    programs: ['sluiced run', ['sluice watch', ...ofNode].join(' ')],
     setUp: (programs, { kubeconfig }, dir) => {
       const files = { bundle: join(dir, 'rendered'), state: join(dir, 'state') };
       mkdirSync(files.state, { mode: 0o700 });
@@ -51,7 +57,7 @@ function sluice(backend: RuleStore, mode: 'iptables' | 'nftables' = 'iptables'):
         layout: 'tree',
         signatures: { policy: 'none' },
       });
-      const watch = ['watch', '--kubeconfig', kubeconfig, '-c', watched, '-o', files.bundle];
+      const watch = ['watch', ...ofNode, '--kubeconfig', kubeconfig, '-c', watched, '-o', files.bundle];
       return [
         { argv: [programs.sluice, ...watch], env: allocator },
         {

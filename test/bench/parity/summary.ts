@@ -21,6 +21,8 @@ export interface BenchSummary {
   readonly residentMb: Readonly<Record<string, number>>;
   /** Of that, what is not of a file. */
   readonly ownMb: Readonly<Record<string, number>>;
+  /** Resident, with the program's part alone of pages that processes share: what they are together on a node. */
+  readonly proportionalMb: Readonly<Record<string, number>>;
   /** Before the changes. */
   readonly residentBeforeMb: Readonly<Record<string, number>>;
   readonly peakMb: Readonly<Record<string, number>>;
@@ -55,6 +57,7 @@ export function summarise(rounds: readonly Round[]): BenchSummary {
     coldCpu: byProgram(rounds, ({ coldCpu }) => coldCpu, median),
     residentMb: byProgram(rounds, ({ memory }) => memoryOf(memory, 'residentMb'), median),
     ownMb: byProgram(rounds, ({ memory }) => memoryOf(memory, 'ownMb'), median),
+    proportionalMb: byProgram(rounds, ({ memory }) => memoryOf(memory, 'proportionalMb'), median),
     residentBeforeMb: byProgram(rounds, ({ before }) => memoryOf(before, 'residentMb'), median),
     peakMb: byProgram(
       rounds,
@@ -113,7 +116,7 @@ function changeCpu(all: Round['changesCpu'], name: string, rounds: number): Chan
   return { usual, mean: sum(sorted) / sorted.length, once: (sum(sorted) - usual * sorted.length) / rounds };
 }
 
-const memoryOf = (memory: Round['memory'], key: 'residentMb' | 'ownMb' | 'peakMb'): Readonly<Record<string, number>> =>
+const memoryOf = (memory: Round['memory'], key: keyof Round['memory'][string]): Readonly<Record<string, number>> =>
   Object.fromEntries(Object.entries(memory).map(([name, values]) => [name, values[key]]));
 
 function byProgram<T>(

@@ -16,7 +16,7 @@ export function tableOf(summaries: ReadonlyMap<string, BenchSummary>): string {
 }
 
 const legend = `CPU a change: both programs and their tools, the mean of the middle half of the changes; node + cluster: the same for each of them; mean: of all; once: what all changes of a start took beyond that many usual ones
-resident, own (not of a file): of the program on the node; in the cluster: of sluice watch
+resident, own (not of a file), shared once (pages that processes share count once): of the programs on the node; in the cluster: of sluice watch for all nodes
 `;
 
 function diskLine(summaries: ReadonlyMap<string, BenchSummary>): string {
@@ -42,6 +42,7 @@ const titles = [
   'CPU of the start',
   'resident',
   'own',
+  'shared once',
   'in the cluster',
   'peak',
   'with tools',
@@ -51,7 +52,7 @@ const titles = [
 const sum = (values: Readonly<Record<string, number>>): number =>
   Object.values(values).reduce((total, one) => total + one, 0);
 
-/** Programs that run on each node; `sluice watch` runs once in a cluster. */
+/** Programs that run on each node; `sluice watch` without `--node` runs once in a cluster. */
 const isOfNode = (program: string): boolean => program !== 'sluice watch';
 
 function parts(values: Readonly<Record<string, number>>): { readonly node: number; readonly cluster: number } {
@@ -87,8 +88,9 @@ function cellsOf(own: BenchSummary, first: BenchSummary): readonly string[] {
     against(({ coldCpu }) => parts(coldCpu).node),
     against(({ residentMb }) => parts(residentMb).node),
     parts(own.ownMb).node.toFixed(0),
+    against(({ proportionalMb }) => parts(proportionalMb).node),
     parts(own.residentMb).cluster === 0 ? '-' : parts(own.residentMb).cluster.toFixed(0),
-    parts(own.peakMb).node.toFixed(0),
+    against(({ peakMb }) => parts(peakMb).node),
     own.mostMb.toFixed(0),
     `${own.packets.lost} of ${own.packets.sent}`,
   ];

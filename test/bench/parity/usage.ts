@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
 /** Processor time and memory of a program with its children, from /proc. */
 export interface Usage {
+  readonly pid: number;
   /** User and system time in milliseconds, including children that have exited and were waited for. */
   readonly cpuMs: number;
   /** Resident memory of the program alone, in MiB. */
@@ -58,6 +59,10 @@ function processesIn(namespace: string): readonly Process[] {
     });
 }
 
+/** Resident memory of a process, in MiB, with its part alone of pages that processes share. It walks through all of its pages. */
+export const proportionalMb = (pid: number): number =>
+  mebibytes(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'), 'Pss');
+
 /**
  * The usage of each program in a process namespace that was started from outside of it, by the first of these words in its command line.
  * @param words such as `kube-proxy`; programs without one are left out
@@ -76,10 +81,9 @@ export function usageIn(namespace: string, words: readonly string[]): ReadonlyMa
       if (word === undefined) return [];
       const all = tree(root);
       const sum = (of: (one: Process) => number): number => all.reduce((total, one) => total + of(one), 0);
-      const { residentMb, ownMb, peakMb } = root;
-      return [
-        [word, { cpuMs: sum((one) => one.cpuMs), residentMb, ownMb, peakMb, treeMb: sum((one) => one.residentMb) }],
-      ];
+      const { pid, residentMb, ownMb, peakMb } = root;
+      const [cpuMs, treeMb] = [sum((one) => one.cpuMs), sum((one) => one.residentMb)];
+      return [[word, { pid, cpuMs, residentMb, ownMb, peakMb, treeMb }]];
     }),
   );
 }
