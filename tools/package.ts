@@ -21,7 +21,7 @@ import { PackageError, requireTools, run } from './package/run.ts';
 import { billOfMaterials, type Native } from './package/sbom.ts';
 import { type Signer, signerOf } from './package/sign.ts';
 import { layOut, licences } from './package/tree.ts';
-import { nodePrograms } from './bundle.ts';
+import { nodeFlags, nodePrograms } from './bundle.ts';
 import { buildVersion } from './version.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -60,7 +60,7 @@ async function buildAll(options: Options, release: PackageRelease, work: string)
     if (options.cli) archives.push(...(await buildCliArchives(tree, arch, release, target)));
     if (options.images) {
       const ofNode = join(work, `${arch}.node`);
-      await buildExecutable(root, arch, ofNode, release.version, nodePrograms);
+      await buildExecutable(root, arch, ofNode, release.version, nodePrograms, nodeFlags);
       parts.push(layOutImages(tree, ofNode, arch, join(work, `${arch}.images`)));
     }
     rmSync(tree, { recursive: true });

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { programNames } from '../../tools/bundle.ts';
+import { programNames, type Programs } from '../../tools/bundle.ts';
 import { buildExecutable } from '../../tools/package/executable.ts';
 import { archNames } from '../../tools/package/node.ts';
 import { PackageError } from '../../tools/package/run.ts';
@@ -37,13 +37,18 @@ export async function executablesBench(root: string, folder: string, rounds: num
 
 /**
  * Builds the executables of this machine: `bin/sluice` and `bin/sluiced` below a folder.
+ * @param more of the executables of a node
  * @returns the reason why they cannot be built: a missing tool, or another architecture
  */
-export async function buildHere(root: string, folder: string): Promise<string | undefined> {
+export async function buildHere(
+  root: string,
+  folder: string,
+  ...more: readonly [entries?: Programs, flags?: readonly string[]]
+): Promise<string | undefined> {
   const arch = archNames.find((name) => name === process.arch);
   if (arch === undefined) return `they are built for ${archNames.join(' and ')}`;
   try {
-    await buildExecutable(root, arch, folder);
+    await buildExecutable(root, arch, folder, undefined, ...more);
     return undefined;
   } catch (error) {
     if (error instanceof PackageError) return `${error.message} (${error.hint})`;

@@ -16,6 +16,7 @@ const libraryPath = '$ORIGIN/../lib/sluice:/usr/lib/sluice';
  * Writes `bin/sluice` with its second name `bin/sluiced`, a link, and `lib/sluice/libatomic.so.1` below `prefix`.
  * @param version that the programs state; without one, that of the build
  * @param entries the first files of both programs
+ * @param flags of Node, for each start
  *
  * The order matters: a finished executable cannot be stripped, and injection into a patched Node fails.
  */
@@ -25,6 +26,7 @@ export async function buildExecutable(
   prefix: string,
   version?: string,
   entries: Programs = programs,
+  flags: readonly string[] = [],
 ): Promise<void> {
   const work = join(prefix, '.work');
   for (const folder of [work, join(prefix, 'bin'), join(prefix, 'lib/sluice')]) mkdirSync(folder, { recursive: true });
@@ -37,7 +39,7 @@ export async function buildExecutable(
   for (const name of programNames)
     await bundleProgram(root, name, join(work, `${name}.mjs`), false, { version: stated, entry: entries[name] });
   writeFileSync(join(work, 'version'), `${stated}\n`);
-  writeFileSync(join(work, 'injection.json'), JSON.stringify(injection));
+  writeFileSync(join(work, 'injection.json'), JSON.stringify(injection(flags)));
   run(process.execPath, ['--build-sea', 'injection.json'], { cwd: work });
   const [first, second] = programNames.map((name) => join(prefix, 'bin', name)) as [string, string];
   run('patchelf', ['--set-rpath', libraryPath, first]);
@@ -49,7 +51,7 @@ export async function buildExecutable(
 }
 
 /** Relative paths: the executable contains them, and must not depend on the build folder. */
-const injection = {
+const injection = (flags: readonly string[]): object => ({
   main: 'start.mjs',
   mainFormat: 'module',
   assets: { ...Object.fromEntries(programNames.map((name) => [name, `${name}.mjs`])), version: 'version' },
@@ -59,10 +61,10 @@ const injection = {
   useCodeCache: false,
   useSnapshot: false,
   disableExperimentalSEAWarning: true,
-  execArgv: ['--disable-warning=ExperimentalWarning', '--experimental-vm-modules'],
+  execArgv: ['--disable-warning=ExperimentalWarning', '--experimental-vm-modules', ...flags],
   // NODE_OPTIONS in the environment must not load code into a root daemon.
   execArgvExtension: 'none',
-};
+});
 
 /** The relative paths of all files below a folder, sorted by bytes. */
 export function filesBelow(folder: string): readonly string[] {

@@ -1,10 +1,11 @@
 import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
+import { nodeFlags, nodePrograms } from '../../../tools/bundle.ts';
 import { kubeProxy } from '../../parity/binaries.ts';
 import { copyAsInstalled } from '../as-installed.ts';
 import { buildHere } from '../executables.ts';
 
-/** Paths of the programs: Sluice's as its packages have them, executables that need no Node. */
+/** Paths of the programs: Sluice's as the image of a node has them, executables that need no Node. */
 export interface BenchPrograms {
   readonly sluice: string;
   readonly sluiced: string;
@@ -21,7 +22,7 @@ export async function preparePrograms(root: string, dir: string): Promise<BenchP
   if (process.getuid?.() !== 0) return { lack: 'it needs root' };
   const kube = await kubeProxy();
   if ('lack' in kube) return kube;
-  const lack = await buildHere(root, dir);
+  const lack = await buildHere(root, dir, nodePrograms, nodeFlags);
   if (lack !== undefined) return { lack };
   const install = (from: string, name: string): string => copyAsInstalled(from, join(dir, name));
   const [sluice, sluiced] = [install(join(dir, 'bin/sluice'), 'sluice'), join(dir, 'sluiced')];
