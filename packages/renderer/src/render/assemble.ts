@@ -2,13 +2,13 @@ import { clusterFile, gitFiles, nodeFile, profileFile, sysctlFile } from '@sluic
 import { addAll, compareText, type Family, type Problem, shortList } from '@sluice/netfilter';
 import { sizeProblems, slotProblems } from './assemble-limits.ts';
 import { clusterText, nodeText, profileText } from './compile/documents.ts';
-import { nodesByName } from './compile/service-files.ts';
+import { nodesByName, type SummedFiles } from './compile/service-files.ts';
 import { sysctlText } from './compile/sysctl.ts';
 import type { Profile, SluiceConfig } from './model/config.ts';
 import { Memo } from './model/memo.ts';
 import type { Model, Node } from './model/model.ts';
 import { profilesInUse } from './model/profiles-in-use.ts';
-import { profileCompiler, serviceCompiler } from './planes.ts';
+import { profileCompiler, serviceCompiler, summedFilesOf } from './planes.ts';
 import { familyWord } from './read/addresses.ts';
 import { fleetOf } from './select/guards.ts';
 import { servicesOf } from './versions/behaviour.ts';
@@ -63,6 +63,8 @@ function gap(profile: Profile, why: string, hint: string): Problem {
 export interface Assembled {
   /** Path → text, by path in byte order. */
   readonly files: ReadonlyMap<string, string>;
+  /** By the name of their profile. */
+  readonly sums: ReadonlyMap<string, SummedFiles>;
   /** `CHAIN_COLLISION`, `INPUT_TOO_LARGE`, `DETECTOR_MISSING`. */
   readonly problems: readonly Problem[];
 }
@@ -76,15 +78,21 @@ export function assemble(model: Model, config: SluiceConfig, complete: boolean, 
   const files: [string, string][] = [...Object.entries(gitFiles), [clusterFile, clusterText(config, complete)]];
   const { names } = memo;
   const fleet = memo.of('fleet', model.nodes, [], () => fleetOf(model.nodes));
-  const filesOfProfile = profileCompiler({ model, config, fleet, memo });
+  const filesOfProfile = profileCompiler({ model, config, fleet });
   const profiles = profilesInUse(model, config);
+  const context = { names, fleet, nodes: nodesByName(model.nodes) };
+  const sums = new Map<string, SummedFiles>();
   for (const profile of profiles) {
     addAll(files, documentFiles(profile));
     addAll(files, filesOfProfile(profile));
-    const filesOf = serviceCompiler(profile, { names, fleet, nodes: nodesByName(model.nodes) }, memo);
-    if (filesOf)
-      for (const service of servicesOf(model, profile))
-        for (const [path, text] of filesOf(service)) files.push([path, text]);
+    const [filesOf, sum] = [serviceCompiler(profile, context, memo), summedFilesOf(profile, context, memo)];
+    for (const service of servicesOf(model, profile)) {
+      for (const [path, text] of filesOf(service)) files.push([path, text]);
+      sum?.count(service, 1);
+    }
+    if (!sum) continue;
+    sums.set(profile.name, sum);
+    for (const [path, text] of sum.files()) files.push([path, text]);
   }
   const byName = new Map(profiles.map((profile) => [profile.name, profile]));
   for (const node of model.nodes) {
@@ -94,6 +102,7 @@ export function assemble(model: Model, config: SluiceConfig, complete: boolean, 
   files.sort(([a], [b]) => compareText(a, b));
   return {
     files: new Map(files),
+    sums,
     problems: [
       ...names.collisions(),
       ...sizeProblems(files),

@@ -4,36 +4,36 @@ import type { Memo } from './model/memo.ts';
 import type { Model } from './model/model.ts';
 import type { NodeFleet } from './select/guards.ts';
 import { iptablesBaseFiles, iptablesServiceFiles } from './compile/iptables-files.ts';
-import { ipvsCompiler } from './compile/ipvs/files.ts';
+import { ipvsBaseFiles, ipvsServiceFiles, ipvsSetFiles } from './compile/ipvs/files.ts';
 import { nftBaseFiles, nftServiceFiles } from './compile/nftables/base.ts';
-import type { ServiceFiles, ServiceFilesContext } from './compile/service-files.ts';
+import type { ServiceFiles, ServiceFilesContext, SummedFiles } from './compile/service-files.ts';
 
 /** What the files of all profiles are compiled from. */
 interface ProfileContext {
   readonly model: Model;
   readonly config: SluiceConfig;
   readonly fleet: NodeFleet;
-  readonly memo: Memo;
 }
 
 type ProfileFiles = (profile: Profile) => readonly [path: string, text: string][];
 
 /** How the files of a mode are compiled. */
 interface CompiledMode {
-  /** The files of a profile besides its document, its sysctls and what `serviceFiles` gives. */
+  /** The files of a profile besides its document, its sysctls and those below. */
   readonly profileFiles: (context: ProfileContext) => ProfileFiles;
-  /** Left out: the files of Services depend on all of them, and are among `profileFiles`. */
-  readonly serviceFiles?: (profile: Profile, context: ServiceFilesContext, memo: Memo) => ServiceFiles;
+  readonly serviceFiles: (profile: Profile, context: ServiceFilesContext, memo: Memo) => ServiceFiles;
+  readonly summedFiles?: (profile: Profile, context: ServiceFilesContext, memo: Memo) => SummedFiles;
 }
 
 const compiledModes: Readonly<Record<Mode, CompiledMode>> = {
   iptables: { profileFiles: () => iptablesBaseFiles, serviceFiles: iptablesServiceFiles },
   ipvs: {
-    // The size of sets depends on all Services.
-    profileFiles: ({ model, fleet, memo }) => {
-      const compile = ipvsCompiler(model, fleet, memo);
+    profileFiles: ({ model, fleet }) => {
+      const compile = ipvsBaseFiles(model, fleet);
       return (profile) => (profile.ipvs ? compile(profile, profile.ipvs) : []);
     },
+    serviceFiles: ipvsServiceFiles,
+    summedFiles: ipvsSetFiles,
   },
   nftables: {
     profileFiles: ({ model, config, fleet }) => {
@@ -54,9 +54,10 @@ export function profileCompiler(context: ProfileContext): ProfileFiles {
   };
 }
 
-/** Compiles the files of single Services for a profile. @returns undefined where they depend on all Services */
-export const serviceCompiler = (profile: Profile, context: ServiceFilesContext, memo: Memo): ServiceFiles | undefined =>
-  compiledModes[profile.mode].serviceFiles?.(profile, context, memo);
+/** Compiles the files of single Services for a profile: they depend on no other Service. */
+export const serviceCompiler = (profile: Profile, context: ServiceFilesContext, memo: Memo): ServiceFiles =>
+  compiledModes[profile.mode].serviceFiles(profile, context, memo);
 
-/** Whether the files of a Service can be compiled without the others. */
-export const compilesSingly = ({ mode }: Profile): boolean => compiledModes[mode].serviceFiles !== undefined;
+/** The files of a profile that depend on a sum over its Services. @returns undefined where there are none; else no Service is counted yet */
+export const summedFilesOf = (profile: Profile, context: ServiceFilesContext, memo: Memo): SummedFiles | undefined =>
+  compiledModes[profile.mode].summedFiles?.(profile, context, memo);

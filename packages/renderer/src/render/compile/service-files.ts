@@ -14,3 +14,11 @@ export const nodesByName = perObject(
 
 /** The files of one Service, as path and text; none where it has no rules. */
 export type ServiceFiles = (service: Service) => readonly (readonly [path: string, text: string])[];
+
+/** Files of a profile that depend on a sum over its Services, so that one that comes or goes costs itself alone. */
+export interface SummedFiles {
+  /** Puts a Service into the sum. @param by -1: takes it out again */
+  count(service: Service, by: 1 | -1): void;
+  /** As path and text. */
+  files(): readonly (readonly [path: string, text: string])[];
+}

@@ -12,7 +12,7 @@ import { modelOf } from '../normalise.ts';
 import { backingOf } from '../normalise/backing.ts';
 import { serviceTooLarge } from '../normalise/service-size.ts';
 import { type ServiceCandidate, viewOf } from '../normalise/views.ts';
-import { compilesSingly, serviceCompiler } from '../planes.ts';
+import { serviceCompiler } from '../planes.ts';
 import type { RenderBasis } from '../quarantine/with-quarantine.ts';
 import { readServiceOnce, readSliceOnce } from '../read/read.ts';
 import type { ReadService } from '../read/read-service.ts';
@@ -31,7 +31,6 @@ interface ServicesPart {
 /**
  * The files of some Services, as a render of all would make them.
  * @param keys `namespace/name`; those of Services without rules are passed over
- * @param basis one of which `rendersSingly` is true
  */
 function renderServices(
   keys: Iterable<string>,
@@ -49,7 +48,7 @@ function renderServices(
   const fleet = memo.of('fleet', nodes, [], () => fleetOf(nodes));
   const files = profiles.flatMap((profile) => {
     const filesOf = serviceCompiler(profile, { names: memo.names, fleet, nodes: nodesByName(nodes) }, memo);
-    return servicesOf(model, profile).flatMap((service) => filesOf?.(service) ?? []);
+    return servicesOf(model, profile).flatMap((service) => filesOf(service));
   });
   return { model, files: new Map(files) };
 }
@@ -69,9 +68,10 @@ function isTooLarge(key: string, index: ClusterIndex): boolean {
   return found !== undefined && serviceTooLarge(found.service, index.slicesOf(key)) !== undefined;
 }
 
-/** Whether Services can be rendered without the others, for every profile in use. */
-function rendersSingly({ nodes }: Pick<Model, 'nodes'>, config: SluiceConfig): boolean {
-  return profilesInUse({ nodes }, config).every(compilesSingly);
+/** Puts Services into the sums of the profiles, or takes them out. */
+function count({ model }: ServicesPart, { nodes, config, sums }: RenderBasis, by: 1 | -1): void {
+  for (const profile of profilesInUse({ nodes }, config))
+    for (const service of servicesOf(model, profile)) sums.get(profile.name)?.count(service, by);
 }
 
 /** A render without errors, from which the next one may be made. */
@@ -96,8 +96,8 @@ interface LiveIndex {
  * Renders the Services that changed, or whose EndpointSlices did. Everything else stays as it is, because a file depends on its Service and
  * the basis only, and the basis on Services only by the labels that their weights name, as long as there are Nodes.
  * @param memo of the last render
- * @returns undefined where everything must be rendered: another object changed, mode ipvs sizes sets by all Services, endpoints name the
- * nodes, a Service may have an effect on others, or the result would have a problem
+ * @returns undefined where everything must be rendered: another object changed, endpoints name the nodes, a Service may have an effect on
+ * others, or the result would have a problem
  */
 export function renderChangedServices(
   last: LastRender,
@@ -105,8 +105,7 @@ export function renderChangedServices(
   memo: Memo,
 ): LastRender | undefined {
   const difference = readDifference(changedObjects(last.objects, objects), memo);
-  const known = indexed(last, memo);
-  if (difference === undefined || known === undefined) return undefined;
+  if (difference === undefined || memo.names !== last.names) return undefined;
   const { slices, services } = difference;
   if (weightLabels(services.removed) !== weightLabels(services.added)) return undefined;
   const { index } = known;
@@ -114,15 +113,22 @@ export function renderChangedServices(
     ...[...slices.removed, ...slices.added].map(({ service }) => service),
     ...[...services.removed, ...services.added].map(({ key }) => key),
   ]);
-  const before = renderServices(keys, index.cluster, last.basis, memo);
-  if (!index.cluster.replaceSlices(slices) || !index.cluster.replaceServices(services)) return undefined;
+  const partOf = (): ServicesPart => renderServices(keys, index.cluster, last.basis, memo);
+  const withSums = ({ files }: ServicesPart): ServicesPart['files'] =>
+    new Map([...files, ...[...last.basis.sums.values()].flatMap((sum) => sum.files())]);
+  const before = partOf();
+  const old = withSums(before);
+  if (!index.cluster.replaceSlices(slices) || !index.cluster.replaceServices(services, memo)) return undefined;
   if ([...keys].some((key) => isTooLarge(key, index.cluster))) return undefined;
-  const after = renderServices(keys, index.cluster, last.basis, memo);
+  const after = partOf();
   // What this part makes of the last objects is what they were rendered to: the part misses nothing.
-  if ([...before.files].some(([path, text]) => last.files.get(path) !== text)) return undefined;
-  const bytes = index.bytes - bytesOf(before.files.values()) + bytesOf(after.files.values());
-  const gone = [...before.files.keys()].filter((path) => !after.files.has(path));
-  const files = last.files.with([...gone.map((path) => [path, undefined] as const), ...after.files]);
+  if ([...old].some(([path, text]) => last.files.get(path) !== text)) return undefined;
+  count(before, last.basis, -1);
+  count(after, last.basis, 1);
+  const next = withSums(after);
+  const bytes = index.bytes - bytesOf(old.values()) + bytesOf(next.values());
+  const gone = [...old.keys()].filter((path) => !next.has(path));
+  const files = last.files.with([...gone.map((path) => [path, undefined] as const), ...next]);
   if (bytes > bundleLimits.treeBytesMax || files.size > bundleLimits.filesMax) return undefined;
   if (hasProblem(after, index.cluster, last.basis, memo)) return undefined;
   memo.tidy();

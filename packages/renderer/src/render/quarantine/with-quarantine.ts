@@ -1,5 +1,6 @@
 import { addAll, compareText, isSetsTool, type Problem, type BundleTool } from '@sluice/netfilter';
 import { nodeFile, quarantineFile, readPath, serviceFile } from '@sluice/bundle';
+import type { Assembled } from '../assemble.ts';
 import { assembleModel, isError, ranked, refused, type Rendered, type RenderInput, sorted } from '../render.ts';
 import type { SluiceConfig } from '../model/config.ts';
 import type { KubeObject } from '../model/kube.ts';
@@ -22,6 +23,8 @@ export interface RenderBasis {
   readonly nodes: Model['nodes'];
   /** With the service CIDRs of the cluster. */
   readonly config: SluiceConfig;
+  /** Over all Services: a render of some keeps them up to date. */
+  readonly sums: Assembled['sums'];
 }
 
 /** The text of a file in the last bundle. */
@@ -63,7 +66,7 @@ export function renderWithQuarantine(
     if (quarantineRivals(normalised.model, kept, quarantined)) continue;
     const problems = sorted([...found, ...normalised.problems, ...assembled.problems].map(asWarning));
     const quarantine = listOf(quarantined, kept);
-    const basis = { nodes: normalised.model.nodes, config: normalised.config };
+    const basis = { nodes: normalised.model.nodes, config: normalised.config, sums: assembled.sums };
     return {
       files: withKept(assembled.files, kept, quarantine),
       problems,

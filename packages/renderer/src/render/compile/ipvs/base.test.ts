@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import type { Profile } from '../../model/config.ts';
 import { profileWith } from '../sample.fixture.ts';
 import { firstIpvsRules, lastIpvsRules } from './base.ts';
-import { createText, timeoutsText } from './files.ts';
+import { createText, SetSizes, timeoutsText } from './files.ts';
 
 const ipvs = {
   scheduler: 'rr',
@@ -98,7 +98,7 @@ test.each([
 });
 
 test('every rule is in the grammar, and matches only sets that are created', () => {
-  const created = createText(['ipv4', 'ipv6'], []);
+  const created = createText(['ipv4', 'ipv6'], new SetSizes());
   for (const family of ['ipv4', 'ipv6'] as const) {
     const files = [firstIpvsRules(profileOf(), family, []), lastIpvsRules(profileOf(), family)];
     for (const { text } of files.flatMap(({ sections }) => sections.flatMap(({ rules }) => rules))) {
@@ -112,14 +112,14 @@ test('every rule is in the grammar, and matches only sets that are created', () 
 });
 
 test('every set is created in each family of the profile, empty or not, sorted', () => {
-  const names = createText(['ipv4', 'ipv6'], [])
+  const names = createText(['ipv4', 'ipv6'], new SetSizes())
     .split('\n')
     .map((line) => line.split(' ')[1] ?? '')
     .slice(0, -1);
   expect(names).toEqual(names.toSorted());
   expect(names).toHaveLength(2 * setKeys.length);
   expect(names).toContain('KUBE-6-LOAD-BALANCER-SOURCE-CID');
-  expect(createText(['ipv4'], [])).not.toContain('KUBE-6-');
+  expect(createText(['ipv4'], new SetSizes())).not.toContain('KUBE-6-');
 });
 
 test.each([
@@ -134,7 +134,9 @@ test.each([
       ...(spread && { guard: { kind: 'node', negated: false, values: [`node-${index % 2}`] } as const }),
       text: `add ${setName('KUBE-CLUSTER-IP', 'ipv4')} ${host ? '${host.nodePortAddresses}' : `10.0.${index >> 8}.${index & 255}`},tcp:80`,
     }));
-    expect(createText(['ipv4'], entries)).toContain(
+    const sizes = new SetSizes();
+    sizes.add(entries);
+    expect(createText(['ipv4'], sizes)).toContain(
       `create KUBE-CLUSTER-IP hash:ip,port family inet hashsize 1024 maxelem ${size}\n`,
     );
   },

@@ -1,4 +1,4 @@
-import { nodesByName } from '../service-files.ts';
+import type { ServiceFiles, ServiceFilesContext, SummedFiles } from '../service-files.ts';
 import { baseFile, printRuleFile, serviceFile } from '@sluice/bundle';
 import {
   type Family,
@@ -16,7 +16,6 @@ import type { IpvsProfile, Profile } from '../../model/config.ts';
 import type { Memo } from '../../model/memo.ts';
 import type { Model, Service } from '../../model/model.ts';
 import type { NodeFleet } from '../../select/guards.ts';
-import { behaviourOf, servicesOf } from '../../versions/behaviour.ts';
 import { isBefore } from '../../model/version.ts';
 import { isPrimaryAlone } from '../../model/nodeports.ts';
 import { type Undetected, undetectedNodes } from '../undetected.ts';
@@ -26,34 +25,58 @@ import { compileIpvsService, type IpvsService, type IpvsServiceOptions } from '.
 
 const tools = Object.entries(familyOf) as readonly (readonly [Tool, Family])[];
 
-/** The files of a profile of mode ipvs except its document and its sysctls, as path and text. */
-type IpvsFiles = (profile: Profile, ipvs: IpvsProfile) => readonly [path: string, text: string][];
-
-/** Compiles Services once per set of options: most profiles of mode ipvs have the same. */
-export function ipvsCompiler(model: Model, fleet: NodeFleet, memo: Memo): IpvsFiles {
-  const nodes = nodesByName(model.nodes);
-  const done = new Map<string, readonly CompiledService[]>();
-  return (profile, ipvs) => {
-    const options = optionsOf(profile, ipvs);
-    const key = JSON.stringify(options);
-    const keyOfAll = `${behaviourOf(profile.kubeProxyVersion)} ${key}`;
-    const once = (service: Service): CompiledService | undefined =>
-      memo.of(`ipvs ${key}`, service, [fleet], () => compileOne(service, options, { fleet, nodes }));
-    const services = done.get(keyOfAll) ?? servicesOf(model, profile).flatMap((service) => once(service) ?? []);
-    done.set(keyOfAll, services);
-    return [
-      ...baseFiles(profile, ipvs, services, (family) =>
-        profile.iptables.masqueradeAll ? [] : undetectedNodes(profile, family, model, fleet),
-      ),
-      ...services.flatMap((compiled) => filesOf(profile, compiled)),
-    ];
+/**
+ * The files of a profile of mode ipvs that no Service changes, as path and text: its rules, and the time-outs of connections. Its document
+ * and its sysctls are elsewhere.
+ */
+export function ipvsBaseFiles(model: Model, fleet: NodeFleet) {
+  return (profile: Profile, ipvs: IpvsProfile): [path: string, text: string][] => {
+    const undetectedIn = (family: Family): Undetected =>
+      profile.iptables.masqueradeAll ? [] : undetectedNodes(profile, family, model, fleet);
+    const rules = tools
+      .filter(([, family]) => profile.families.includes(family))
+      .flatMap(([tool, family]): [string, string][] => [
+        [baseFile(profile.name, 'first', tool), printRuleFile(firstIpvsRules(profile, family, undetectedIn(family)))],
+        [baseFile(profile.name, 'last', tool), printRuleFile(lastIpvsRules(profile, family))],
+      ]);
+    const timeouts = timeoutsText(ipvs);
+    return timeouts === '' ? rules : [...rules, [baseFile(profile.name, 'first', 'ipvs'), timeouts]];
   };
 }
 
-interface CompiledService {
-  readonly service: Service;
-  readonly compiled: IpvsService;
+/** The files of each Service for a profile of mode ipvs. */
+export function ipvsServiceFiles(profile: Profile, context: ServiceFilesContext, memo: Memo): ServiceFiles {
+  const compiled = compiler(profile, context, memo);
+  return (service) =>
+    (compiled(service)?.texts ?? []).map(([tool, text]) => [
+      serviceFile(profile.name, service.namespace, service.name, tool),
+      text,
+    ]);
+}
+
+/** `base/first.ipset`: the sets, whose sizes depend on the entries of all Services. */
+export function ipvsSetFiles(profile: Profile, context: ServiceFilesContext, memo: Memo): SummedFiles {
+  const compiled = compiler(profile, context, memo);
+  const sizes = new SetSizes();
+  return {
+    count: (service, by) => sizes.add(compiled(service)?.entries ?? [], by),
+    files: () => [[baseFile(profile.name, 'first', 'ipset'), createText(profile.families, sizes)]],
+  };
+}
+
+interface CompiledService extends Pick<IpvsService, 'entries'> {
   readonly texts: readonly (readonly [Tool | VirtualTool, string])[];
+}
+
+/** Compiles a Service once per set of options: most profiles of mode ipvs have the same. */
+function compiler(
+  profile: Profile,
+  { fleet, nodes }: ServiceFilesContext,
+  memo: Memo,
+): (service: Service) => CompiledService | undefined {
+  const options = profile.ipvs && optionsOf(profile, profile.ipvs);
+  const key = `ipvs ${JSON.stringify(options)}`;
+  return (service) => options && memo.of(key, service, [fleet], () => compileOne(service, options, { fleet, nodes }));
 }
 
 function optionsOf(profile: Profile, { scheduler }: IpvsProfile): IpvsServiceOptions {
@@ -69,7 +92,7 @@ function compileOne(
   context: Parameters<typeof compileIpvsService>[2],
 ): CompiledService | undefined {
   const compiled = compileIpvsService(service, options, context);
-  return compiled && { service, compiled, texts: textsOf(compiled) };
+  return compiled && { entries: compiled.entries, texts: textsOf(compiled) };
 }
 
 function textsOf({ header, entries, servers, rules }: IpvsService): CompiledService['texts'] {
@@ -83,46 +106,20 @@ function textsOf({ header, entries, servers, rules }: IpvsService): CompiledServ
   ];
 }
 
-function filesOf({ name }: Profile, { service, texts }: CompiledService): [string, string][] {
-  return texts.map(([tool, text]) => [serviceFile(name, service.namespace, service.name, tool), text]);
-}
-
-function baseFiles(
-  profile: Profile,
-  ipvs: IpvsProfile,
-  services: readonly CompiledService[],
-  undetectedIn: (family: Family) => Undetected,
-): [string, string][] {
-  const rules = tools
-    .filter(([, family]) => profile.families.includes(family))
-    .flatMap(([tool, family]): [string, string][] => [
-      [baseFile(profile.name, 'first', tool), printRuleFile(firstIpvsRules(profile, family, undetectedIn(family)))],
-      [baseFile(profile.name, 'last', tool), printRuleFile(lastIpvsRules(profile, family))],
-    ]);
-  const entries = services.flatMap(({ compiled }) => compiled.entries);
-  const timeouts = timeoutsText(ipvs);
-  return [
-    ...rules,
-    [baseFile(profile.name, 'first', 'ipset'), createText(profile.families, entries)],
-    ...(timeouts === '' ? [] : ([[baseFile(profile.name, 'first', 'ipvs'), timeouts]] as [string, string][])),
-  ];
-}
-
 /** kube-proxy's size of a set. */
 const elementsMin = 65_536;
 /** An upper bound on a node's addresses with node ports: `${host.nodePortAddresses}` is a line for each. */
 const hostAddresses = 64;
 
 /**
- * `base/first.ipset`: creates every set, also empty ones.
- * @param entries of all Services; a set that they could overfill on a node is created larger
+ * Creates every set, also empty ones.
+ * @param sizes a set that a node could overfill is created larger
  */
-export function createText(families: readonly Family[], entries: Iterable<GuardedLine>): string {
-  const needed = sizes(entries);
+export function createText(families: readonly Family[], sizes: SetSizes): string {
   const sets = families.flatMap((family) =>
     setKeys.map((key): Omit<IpSet, 'entries'> => {
       const name = setName(key, family);
-      const maxElements = powerOfTwo(needed.get(name) ?? 0);
+      const maxElements = powerOfTwo(sizes.of(name));
       return { name, family, type: knownSet(key).type, maxElements };
     }),
   );
@@ -151,18 +148,25 @@ interface SetSize {
   readonly byNode: Map<string, number>;
 }
 
-/** The most entries that a node can have, by set. */
-function sizes(entries: Iterable<GuardedLine>): ReadonlyMap<string, number> {
-  const counted = new Map<string, SetSize>();
-  for (const { guard, text } of entries) {
-    const name = text.slice(4, text.indexOf(' ', 4));
-    const size = counted.get(name) ?? { everywhere: 0, byNode: new Map<string, number>() };
-    counted.set(name, size);
-    if (guard?.kind === 'node' && !guard.negated)
-      for (const node of guard.values) size.byNode.set(node, (size.byNode.get(node) ?? 0) + 1);
-    else size.everywhere += text.includes('${host.') ? hostAddresses : 1;
+/** The most entries that a node can have, by set, over Services that come and go. */
+export class SetSizes {
+  readonly #sets = new Map<string, SetSize>();
+
+  /** @param by -1: they go */
+  add(entries: Iterable<GuardedLine>, by: 1 | -1 = 1): void {
+    for (const { guard, text } of entries) {
+      const name = text.slice(4, text.indexOf(' ', 4));
+      const size = this.#sets.get(name) ?? { everywhere: 0, byNode: new Map<string, number>() };
+      this.#sets.set(name, size);
+      if (guard?.kind === 'node' && !guard.negated)
+        for (const node of guard.values) size.byNode.set(node, (size.byNode.get(node) ?? 0) + by);
+      else size.everywhere += by * (text.includes('${host.') ? hostAddresses : 1);
+    }
   }
-  return new Map(
-    [...counted].map(([name, size]) => [name, size.everywhere + Math.max(0, ...size.byNode.values())] as const),
-  );
+
+  /** @param name of a set */
+  of(name: string): number {
+    const { everywhere = 0, byNode } = this.#sets.get(name) ?? {};
+    return everywhere + [...(byNode?.values() ?? [])].reduce((most, count) => Math.max(most, count), 0);
+  }
 }
