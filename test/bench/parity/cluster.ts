@@ -13,11 +13,14 @@ export const namespaces = Array.from({ length: 50 }, (_, n) => `ns-${n}`);
 /** The endpoints on the node of the witness: each of its Services has one of them. */
 export const servers = ['10.250.0.1', '10.250.0.2'] as const;
 
+/** An endpoint of the last Service, or the Service itself: its port gets the name of the ports of another slice. */
+export type Changing = 'endpoint' | 'service';
+
 export interface ParityCluster {
   readonly items: readonly ListItem[];
   /** The Services that the witness probes: the first, one in the middle, the last. */
   readonly asked: readonly string[];
-  /** The slice of the last Service, with another endpoint. */
+  /** The slice of the last Service, or the Service, with another endpoint. */
   readonly moved: (server: string) => ListItem;
   /** The slices that the witness does not probe, each with its first endpoint replaced. */
   readonly churn: (turn: number) => ListItem;
@@ -27,7 +30,7 @@ type SliceShape = ListItem & { readonly ports: readonly object[]; readonly endpo
 type ServiceShape = ListItem & { readonly spec: { readonly clusterIP: string; readonly ports: readonly object[] } };
 
 /** @param services at least 3 */
-export function parityCluster(services: number, endpointsPerService: number): ParityCluster {
+export function parityCluster(services: number, endpointsPerService: number, changing: Changing): ParityCluster {
   const list = clusterList({ services, endpointsPerService, nodes: 1 }).items as unknown as ListItem[];
   const asked = [0, services >> 1, services - 1].map((n) => `svc-${n}`);
   const isAsked = ({ metadata: { name } }: ListItem): boolean =>
@@ -39,17 +42,28 @@ export function parityCluster(services: number, endpointsPerService: number): Pa
   });
   const slices = items.filter((item) => item.kind === 'EndpointSlice') as SliceShape[];
   const others = slices.filter((item) => !isAsked(item));
-  const addressOf = (name: string): string =>
-    (items.find((item) => item.kind === 'Service' && item.metadata.name === name) as ServiceShape).spec.clusterIP;
+  const serviceOf = (name: string | undefined): ServiceShape =>
+    items.find((item) => item.kind === 'Service' && item.metadata.name === name) as ServiceShape;
+  const [service, slice] = [serviceOf(asked.at(-1)), slices.at(-1) as SliceShape];
+  const other = { ...slice, metadata: { ...slice.metadata, name: `${slice.metadata.name}-other` } };
   return {
-    items,
-    asked: asked.map(addressOf),
-    moved: (server) => servedBy(slices.at(-1) as SliceShape, server),
+    items: changing === 'service' ? [...items, named(servedBy(other, servers[1]), 'other')] : items,
+    asked: asked.map((name) => serviceOf(name).spec.clusterIP),
+    moved: (server) => {
+      if (changing === 'endpoint') return servedBy(slice, server);
+      const { ports } = named(service.spec, server === servers[0] ? 'http' : 'other');
+      return { ...service, spec: { ...service.spec, ports } };
+    },
     churn: (turn) => elsewhere(others[turn % others.length] as SliceShape, turn),
   };
 }
 
 const inUdp = (ports: readonly object[]): readonly object[] => ports.map((port) => ({ ...port, protocol: 'UDP' }));
+
+const named = <T extends { readonly ports: readonly object[] }>(of: T, name: string): T => ({
+  ...of,
+  ports: of.ports.map((port) => ({ ...port, name })),
+});
 
 const overUdp = (service: ServiceShape): ServiceShape => ({
   ...service,

@@ -3,7 +3,7 @@
 import type { ApiServerPrograms } from '../../parity/binaries.ts';
 import { mustBeInNamespace } from '../in-namespace.ts';
 import { openApi } from './api.ts';
-import { parityCluster } from './cluster.ts';
+import { type Changing, parityCluster } from './cluster.ts';
 import { apiAddress, now, setUpApiAddress } from './node.ts';
 import type { BenchPrograms } from './programs.ts';
 import { type Round, runRound } from './round.ts';
@@ -15,6 +15,7 @@ export interface BenchPlan {
   readonly rounds: number;
   readonly changesPerRound: number;
   readonly steadySeconds: number;
+  readonly changing: Changing;
   readonly subjects: readonly SubjectName[];
   readonly programs: BenchPrograms;
   /** Empty, for what the programs read and write. */
@@ -31,7 +32,7 @@ export type RoundResult = { readonly subject: SubjectName } & (
 async function main(plan: BenchPlan): Promise<void> {
   mustBeInNamespace();
   await setUpApiAddress();
-  const cluster = parityCluster(plan.services, plan.endpointsPerService);
+  const cluster = parityCluster(plan.services, plan.endpointsPerService, plan.changing);
   const loading = now();
   const api = await openApi(plan.apiServer, cluster.items, apiAddress);
   progress(`${plan.services} Services are loaded after ${seconds(now() - loading)}`);

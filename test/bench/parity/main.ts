@@ -22,7 +22,8 @@ const usage = `Usage: ./dev bench parity [options]
   --services N,…   sizes of the cluster (default: 1000,5000,10000)
   --endpoints N    of each Service (default: 5)
   --rounds N       starts of each subject (default: 3)
-  --changes N      of one endpoint, of each subject over all rounds (default: 30)
+  --changes N      of each subject over all rounds (default: 30)
+  --changing WHAT  endpoint: one is replaced; service: its port gets the name of another slice's (default: endpoint)
   --steady S       seconds of 100 changes a second at the end of each round (default: 0)
   --subjects WORD  only the one of this name, or those with it in their name, such as nf_tables
   --dir DIRECTORY  where the programs write (default: the one for temporary files)
@@ -37,6 +38,7 @@ function readOptions() {
       endpoints: { type: 'string', default: '5' },
       rounds: { type: 'string', default: '3' },
       changes: { type: 'string', default: '30' },
+      changing: { type: 'string', default: 'endpoint' },
       steady: { type: 'string', default: '0' },
       subjects: { type: 'string', default: '' },
       dir: { type: 'string', default: tmpdir() },
@@ -49,14 +51,15 @@ function readOptions() {
   const sizes = values.services.split(',').map(Number);
   const named = subjectNames.filter((name) => name === values.subjects);
   const subjects = named.length > 0 ? named : subjectNames.filter((name) => name.includes(values.subjects));
+  const changing = (['endpoint', 'service'] as const).find((what) => what === values.changing);
   const isGood =
     sizes.every((size) => size >= 3 && size <= 60_000) &&
     endpoints >= 1 &&
     rounds >= 1 &&
     changes >= rounds &&
     steady >= 0;
-  if (!isGood || subjects.length === 0) throw new Error('an option has an invalid value');
-  return { sizes, endpoints, rounds, changes, steady, subjects, dir: values.dir, output: values.output };
+  if (!isGood || !changing || subjects.length === 0) throw new Error('an option has an invalid value');
+  return { sizes, endpoints, rounds, changes, changing, steady, subjects, dir: values.dir, output: values.output };
 }
 
 /** The versions that the figures depend on. */
@@ -105,7 +108,7 @@ async function carryOut(plan: BenchPlan): Promise<{ rounds: Map<SubjectName, Rou
 }
 
 async function main(): Promise<void> {
-  const { sizes, endpoints, rounds, changes, steady, subjects, output, ...where } = readOptions();
+  const { sizes, endpoints, rounds, changes, changing, steady, subjects, output, ...where } = readOptions();
   const dir = mkdtempSync(join(where.dir, 'sluice-parity-bench-'));
   process.on('exit', () => rmSync(dir, { recursive: true, force: true }));
   const programs = await preparePrograms(root, dir);
@@ -131,6 +134,7 @@ async function main(): Promise<void> {
       rounds,
       changesPerRound: Math.ceil(changes / rounds),
       steadySeconds: steady,
+      changing,
       subjects,
       programs,
       dir,
@@ -140,7 +144,7 @@ async function main(): Promise<void> {
     const summaries = new Map(
       [...measured.rounds].map(([name, all]): [SubjectName, BenchSummary] => [name, summarise(all)]),
     );
-    const title = `${services} Services with ${endpoints} endpoints each; starts of each: ${rounds}, in turns, with ${plan.changesPerRound} changes each time; load of the machine before: ${load.toFixed(1)}`;
+    const title = `${services} Services with ${endpoints} endpoints each; starts of each: ${rounds}, in turns, with ${plan.changesPerRound} changes (${changing}) each time; load of the machine before: ${load.toFixed(1)}`;
     process.stdout.write(`\n${title}\n\n${tableOf(summaries)}`);
     for (const failure of measured.failures) process.stdout.write(`FAILED: ${failure}\n`);
     if (measured.failures.length > 0) process.exitCode = 1;
