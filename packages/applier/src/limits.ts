@@ -115,8 +115,6 @@ export const limits = {
    * ms each, where the table of 1,000 Services takes 160 ms and that of 10,000 ten times as long.
    */
   chainsReadSinglyMax: 32,
-  /** Tools that read in parallel. */
-  readersMax: 4,
 
   /** Duration of a rehearsal in the unit, from the connection to the answer. RuntimeMaxSec= of the unit is the same. */
   rehearsalMs: 90_000,
@@ -286,7 +284,7 @@ export const limits = {
   nftHelperBytesMax: 64 * 1024 * 1024,
   /** Errors of one transaction; a helper that prints more is killed. */
   nftHelperOutputBytesMax: 4 * 1024 * 1024,
-  /** Errors of one tool that the shell started; a shell that passes on more is killed. */
+  /** Each of the two outputs of one tool that the shell started; a shell that passes on more is killed. */
   toolShellOutputCharactersMax: 64 * 1024,
   /** For one transaction of it, and 1 ms more for this many bytes of its text. Then the next one is a process of its own. */
   nftHelperTimeoutMs: 20_000,

@@ -27,7 +27,9 @@ export interface Command {
    * it reads no part when this process is killed. Only with `input` in one text.
    */
   readonly isOneText?: boolean;
-  /** Does the same when it runs a second time, and is small: another process may start it. */
+  /** Prints and reads little, and changes no table: another process may start it. */
+  readonly isSmall?: boolean;
+  /** Does the same when it runs a second time. */
   readonly isRepeatable?: boolean;
 }
 

@@ -44,7 +44,7 @@ export class LinuxSwitch implements Switch {
 
   /** The output of `ipset save`; undefined without such a set. */
   async #save(set: string): Promise<string | undefined> {
-    const ran = await this.#run({ file: this.#ipset, args: ['save', set] });
+    const ran = await this.#run({ file: this.#ipset, args: ['save', set], isSmall: true, isRepeatable: true });
     if (ran.exitCode === 0) {
       mustPrint(this.#ipset, ran.stdout, (line) => /^(?:create|add) /.test(line));
       return ran.stdout;
@@ -82,14 +82,19 @@ export class LinuxSwitch implements Switch {
 
   async off(table: TableName): Promise<void> {
     // One process and no query before it: a rollback is urgent.
-    const ran = await this.#run({ file: this.#ipset, args: ['flush', switches[table]] });
+    const ran = await this.#run({
+      file: this.#ipset,
+      args: ['flush', switches[table]],
+      isSmall: true,
+      isRepeatable: true,
+    });
     if (ran.exitCode !== 0 && !ran.stderr.includes('does not exist'))
       throw failed(`${this.#ipset} flush ${switches[table]}`, ran);
   }
 
   /** Lists them first: a process that was killed halfway left only some. */
   async remove(): Promise<void> {
-    const listed = await this.#run({ file: this.#ipset, args: ['list', '-n'] });
+    const listed = await this.#run({ file: this.#ipset, args: ['list', '-n'], isSmall: true, isRepeatable: true });
     if (listed.exitCode !== 0) throw failed(`${this.#ipset} list`, listed);
     const there = new Set(listed.stdout.split('\n'));
     const names = [switches.nat, switches.filter, spare, ...Object.keys(members)];
@@ -99,7 +104,7 @@ export class LinuxSwitch implements Switch {
 
   async #restore(lines: readonly string[]): Promise<void> {
     const input = lines.map((line) => `${line}\n`).join('');
-    const ran = await this.#run({ file: this.#ipset, args: ['restore', '-exist'], input });
+    const ran = await this.#run({ file: this.#ipset, args: ['restore', '-exist'], input, isSmall: true });
     if (ran.exitCode !== 0) throw failed(`${this.#ipset} restore`, ran);
   }
 }

@@ -1,7 +1,9 @@
+import { closeSync } from 'node:fs';
 import { execa } from 'execa';
 import { limits } from '../limits.ts';
 import { type Command, type Run, startOptions, type ToolResult, whyExit } from './command.ts';
 import { ChildTime } from './processor-time.ts';
+import { fill, openNameless } from './whole-text.ts';
 
 /** How the shell is started. */
 interface ToolShellOptions {
@@ -13,21 +15,34 @@ interface ToolShellOptions {
   readonly lockFd: number | undefined;
 }
 
+/** The descriptor of the file from which tools read their input. */
+const textFd = 4;
+
 /**
- * For each line a tool and its arguments: starts it, and prints its standard error, and a line with its exit code. Nothing in a line is a
- * pattern or an expression: `read -r` keeps backslashes, `set -f` patterns, and what a variable holds is only split at spaces.
+ * For each line whether a tool's output is wanted (`+`), whether it has input, the tool and its arguments: starts it, passes on what it
+ * prints, and ends both outputs with the number of the line and the exit code. Nothing in a line is a pattern or an expression: `read -r`
+ * keeps backslashes, `set -f` patterns, and what a variable holds is only split at spaces.
  */
-const script = 'set -f; while read -r line; do $line 2>&1 >/dev/null </dev/null; printf "\\n= %d\\n" "$?"; done';
+const script = `set -f
+turn=0
+while read -r out in line; do
+  if [ "$in" = + ]; then text=/proc/self/fd/${textFd}; else text=/dev/null; fi
+  if [ "$out" = + ]; then $line <$text; else $line <$text >/dev/null; fi
+  code=$?
+  turn=$((turn + 1))
+  printf '\\n= %d %d\\n' $turn $code
+  printf '\\n= %d %d\\n' $turn $code >&2
+done`;
 
 /** What needs no quotes in such a line. */
 const wordForm = /^[\w./:@%+,-]+$/;
-/** The end of an answer. */
-const endForm = /\n= (\d+)\n$/;
+/** The end of each of the two outputs of a tool. @param turn the number of its line */
+const endOf = (turn: number): RegExp => new RegExp(`\\n= ${turn} (\\d+)\\n$`);
 /** Exit codes of a shell: 126 and 127 for a tool that it could not start, above 128 for one that a signal killed. */
-const toolExitCodeMax = 125;
+const [toolExitCodeMax, signalled] = [125, 128] as const;
 
 /**
- * A long-lived shell that starts small tools, one after the other. Starting a process copies the tables of this one's memory, and each page
+ * A long-lived shell that starts small tools, one at a time. Starting a process copies the tables of this one's memory, and each page
  * that is written next faults: several milliseconds with the rules of 10,000 Services. The shell has 1 MB.
  *
  * It has asked the kernel nothing while it waits, and ends with its input, and so with this process, in any case.
@@ -35,7 +50,7 @@ const toolExitCodeMax = 125;
 export class ToolShell {
   readonly #parts: ToolShellOptions;
   #shell: RunningShell | undefined;
-  #turn: Promise<unknown> = Promise.resolve();
+  #isBusy = false;
   #isEnded = false;
 
   constructor(parts: ToolShellOptions) {
@@ -43,20 +58,22 @@ export class ToolShell {
   }
 
   /**
-   * Runs a tool after those before it.
-   * @returns undefined: the shell did not run, or ended meanwhile, so that it is not known whether the tool did its work; also after `end`
+   * @returns undefined: the tool was not started, as while another one runs: what takes long must not delay what is urgent; also after `end`.
+   *   `lost: 'killed'`: it is not known whether it did its work
    */
-  run(command: Command): Promise<ToolResult | undefined> {
-    const ran = this.#turn.then(() => this.#ask(command));
-    this.#turn = ran.catch(() => undefined);
-    return ran;
-  }
-
-  async #ask({ file, args, timeoutMs = limits.commandTimeoutMs }: Command): Promise<ToolResult | undefined> {
+  async run(command: Command): Promise<ToolResult | undefined> {
     // A shell that starts now would keep this process from ending.
-    if (this.#isEnded) return undefined;
-    this.#shell = this.#shell?.runs === true ? this.#shell : new RunningShell(this.#parts);
-    return this.#shell.ask([file, ...args].join(' '), timeoutMs);
+    if (this.#isEnded || this.#isBusy) return undefined;
+    this.#isBusy = true;
+    try {
+      this.#shell = this.#shell?.runs === true ? this.#shell : new RunningShell(this.#parts);
+      return await this.#shell.ask(command);
+    } catch {
+      // No room for its input.
+      return undefined;
+    } finally {
+      this.#isBusy = false;
+    }
   }
 
   /** Ends it, after what it does now. */
@@ -67,40 +84,54 @@ export class ToolShell {
 }
 
 /**
- * Gives tools that may be repeated to a shell, where it takes them; all others, and those that it lost, to `run`.
+ * Gives small tools to a shell, where it takes them; all others, those that it could not start, and those that it lost and that may be
+ * repeated, to `run`.
  * @param shell undefined: there is none
  */
 export const throughShell =
   (run: Run, shell: ToolShell | undefined): Run =>
-  async (command) =>
-    (shell !== undefined && fits(command) ? await shell.run(command) : undefined) ?? run(command);
+  async (command) => {
+    const ran = shell !== undefined && fits(command) ? await shell.run(command) : undefined;
+    const isAgain = ran?.lost === 'killed' && command.isRepeatable === true;
+    return ran === undefined || isAgain ? run(command) : ran;
+  };
 
-/** Whether a line can name it, and only its exit code and its standard error are of use. */
-const fits = ({ file, args, isRepeatable, isSilent, ...others }: Command): boolean =>
-  isRepeatable === true &&
-  isSilent === true &&
-  (['input', 'onOutput', 'onUsed', 'signal', 'outputBytesMax'] as const).every((key) => others[key] === undefined) &&
+/** Whether a line can name it, and a shell pass on its input and what it prints. */
+const fits = ({ file, args, input, isSmall, ...others }: Command): boolean =>
+  isSmall === true &&
+  (input === undefined || typeof input === 'string') &&
+  (['onOutput', 'onUsed', 'signal', 'outputBytesMax'] as const).every((key) => others[key] === undefined) &&
   [file, ...args].every((word) => wordForm.test(word));
 
+/** What a shell passed on of a tool. */
+interface Printed {
+  out: string;
+  err: string;
+}
+
 class RunningShell {
+  readonly #text = openNameless();
   readonly #child: ReturnType<typeof start>;
-  #printed = '';
+  readonly #printed: Printed = { out: '', err: '' };
+  #turn = 0;
   #hasEnded = false;
   #heard = (): void => undefined;
 
   constructor(parts: ToolShellOptions) {
-    this.#child = start(parts);
-    this.#child.stdout.setEncoding('utf8').on('data', (part: string) => {
-      this.#printed += part;
-      if (this.#printed.length > limits.toolShellOutputCharactersMax) this.#kill();
-      this.#heard();
-    });
+    this.#child = start(parts, this.#text);
+    for (const [key, stream] of [['out', this.#child.stdout] as const, ['err', this.#child.stderr] as const])
+      stream.setEncoding('utf8').on('data', (part: string) => {
+        this.#printed[key] += part;
+        if (this.#printed[key].length > limits.toolShellOutputCharactersMax) this.#kill();
+        this.#heard();
+      });
     // A shell that has ended refuses its input: the answer says so.
     this.#child.stdin.on('error', () => undefined);
     // The time of all tools that it ran is not that of the child that ends next.
     this.#child.nodeChildProcess.once('exit', () => void new ChildTime().end());
     void this.#child.then(() => {
       this.#hasEnded = true;
+      closeSync(this.#text);
       this.#heard();
     });
   }
@@ -109,22 +140,27 @@ class RunningShell {
     return !this.#hasEnded;
   }
 
-  async ask(line: string, timeoutMs: number): Promise<ToolResult | undefined> {
-    this.#printed = '';
-    this.#child.stdin.write(`${line}\n`);
+  /** @throws the error of the disk, where there is no room for its input */
+  async ask(command: Command): Promise<ToolResult | undefined> {
+    const { file, args, input, isSilent = false, timeoutMs = limits.commandTimeoutMs } = command;
+    if (typeof input === 'string') fill(this.#text, input);
+    const printed = Object.assign(this.#printed, { out: '', err: '' });
+    const end = endOf(++this.#turn);
+    this.#child.stdin.write(
+      `${isSilent ? '-' : '+'} ${input === undefined ? '-' : '+'} ${[file, ...args].join(' ')}\n`,
+    );
     let isLate = false;
     const timer = setTimeout(() => {
       isLate = true;
       this.#kill();
     }, timeoutMs);
-    while (!endForm.test(this.#printed) && !this.#hasEnded)
+    while (!(end.test(printed.out) && end.test(printed.err)) && !this.#hasEnded)
       await new Promise<void>((resolve) => {
         this.#heard = resolve;
       });
     clearTimeout(timer);
-    return isLate
-      ? { exitCode: undefined, stdout: '', stderr: '', why: 'timed out', lost: 'hung' }
-      : answerIn(this.#printed);
+    if (this.#child.pid === undefined) return undefined;
+    return isLate ? { ...lost, why: 'timed out', lost: 'hung' } : answerIn(printed, end);
   }
 
   end(): void {
@@ -141,23 +177,27 @@ class RunningShell {
   }
 }
 
-/** @returns undefined if the tool did not end by itself: it, or the shell, could not be started, or was killed */
-function answerIn(printed: string): ToolResult | undefined {
-  const [end, code] = endForm.exec(printed) ?? [];
+const lost = { exitCode: undefined, stdout: '', stderr: '' } as const;
+
+/** @returns undefined if the tool could not be started */
+function answerIn({ out, err }: Printed, end: RegExp): ToolResult | undefined {
+  const [code, both] = [end.exec(err)?.[1], end.test(out)];
   const exitCode = Number(code);
-  if (end === undefined || exitCode > toolExitCodeMax) return undefined;
-  const stderr = printed.slice(0, -end.length);
-  return { exitCode, stdout: '', stderr, why: exitCode === 0 ? '' : whyExit(exitCode, stderr) };
+  if (code === undefined || !both || exitCode > signalled)
+    return { ...lost, why: 'the tool, or the shell that started it, was killed', lost: 'killed' };
+  if (exitCode > toolExitCodeMax) return undefined;
+  const [stdout, stderr] = [out.replace(end, ''), err.replace(end, '')];
+  return { exitCode, stdout, stderr, why: exitCode === 0 ? '' : whyExit(exitCode, stderr) };
 }
 
-const start = ({ sh, setpriv, lockFd }: ToolShellOptions) => {
+/** @param text the file with the input of its tools */
+const start = ({ sh, setpriv, lockFd }: ToolShellOptions, text: number) => {
   const { stdio, ...options } = startOptions(lockFd, 'pipe');
-  const [stdin, stdout, , lock] = stdio;
   const command = [...(setpriv === undefined ? [] : [setpriv, '--pdeathsig', 'KILL']), sh, '-c', script];
   return execa(command[0] as string, command.slice(1), {
     ...options,
     buffer: false,
     detached: true,
-    stdio: [stdin, stdout, 'ignore' as typeof stdout, lock],
+    stdio: [...stdio, text as unknown as 'ignore'],
   });
 };

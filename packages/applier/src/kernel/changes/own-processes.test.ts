@@ -24,6 +24,8 @@ test('attributes no change to readers or old writers', () => {
   const own = new OwnProcesses(false, () => nowMs);
   own.add(1, { file: '/usr/sbin/iptables-nft' });
   expect(own.made(4711, 'iptables-nft')).toBe(false);
+  own.add(1, { ...restore, isSmall: true });
+  expect(own.made(4711, name)).toBe(false);
   own.add(2, restore);
   nowMs = limits.ownChangeReportedMs;
   expect(own.made(4712, name)).toBe(false);

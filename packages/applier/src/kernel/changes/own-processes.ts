@@ -47,13 +47,13 @@ export class OwnProcesses {
    * To be called before the process can have changed anything.
    * @returns a callback for its end; undefined: not needed
    */
-  add(pid: number, { file, input }: Pick<Command, 'file' | 'input'>): OnExit | undefined {
+  add(pid: number, { file, input, isSmall }: Pick<Command, 'file' | 'input' | 'isSmall'>): OnExit | undefined {
     if (this.#readsIds) {
       this.#remember(pid);
       return undefined;
     }
     // Only tools with input change tables.
-    if (input === undefined) return undefined;
+    if (input === undefined || isSmall === true) return undefined;
     const untilMs = this.#monotonicMs() + limits.ownChangeReportedMs;
     const name = basename(file).slice(0, nameCharactersMax);
     this.#awaited = [...this.#waiting(), { name, untilMs }];

@@ -57,7 +57,7 @@ export async function forgetFlows(
 /** @returns the number of connections */
 async function remove(conntrack: string, args: readonly string[], run: Run): Promise<number> {
   // It prints each of them.
-  const ran = await run({ file: conntrack, args, isSilent: true, isRepeatable: true });
+  const ran = await run({ file: conntrack, args, isSilent: true, isSmall: true, isRepeatable: true });
   const count = Number(/(\d+) flow entries /.exec(ran.stderr)?.[1] ?? Number.NaN);
   // Exit code 1 also when there are none, or all have timed out meanwhile.
   if (ran.exitCode !== 0 && count !== 0) throw failedAt(conntrack, args, ran);

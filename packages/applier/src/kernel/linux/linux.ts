@@ -110,19 +110,40 @@ export class LinuxKernel implements Kernel {
     table: TableName,
     chains: readonly string[],
   ): Promise<ReadonlyMap<string, readonly string[]>> {
-    const { iptables } = this.#toolsOf(family);
     const found = new Map<string, readonly string[]>();
-    const read = async (chain: string): Promise<void> => {
-      const command = { file: iptables, args: ['-w', String(limits.xtablesLockSeconds), '-t', table, '-S', chain] };
-      const ran = await this.#withRetry(command);
-      if (ran.exitCode === 0) {
-        mustPrint(iptables, ran.stdout, (line) => /^-[NAP] /.test(line));
-        found.set(chain, readList(ran.stdout));
-      } else if (!absent.test(ran.stderr)) throw failed(`${iptables} -t ${table} -S ${chain}`, ran);
-    };
-    for (let at = 0; at < chains.length; at += limits.readersMax)
-      await Promise.all(chains.slice(at, at + limits.readersMax).map(read));
+    for (let rest = chains; rest.length > 0; ) {
+      const { isAbsent, ...read } = await this.#readFirst(family, table, rest);
+      for (const [chain, rules] of read.chains) found.set(chain, rules);
+      rest = rest.slice(read.chains.size + Number(isAbsent));
+    }
     return found;
+  }
+
+  /**
+   * Reads chains up to the first that is missing, by one process: iptables-restore takes commands that list chains, and changes nothing then.
+   * @param chains at least one
+   * @returns those that were read, the first ones; whether the next one is missing
+   */
+  async #readFirst(
+    family: Family,
+    table: TableName,
+    chains: readonly string[],
+  ): Promise<{ readonly chains: ReadonlyMap<string, readonly string[]>; readonly isAbsent: boolean }> {
+    const { restore, iptables } = this.#toolsOf(family);
+    const wait = ['-w', String(limits.xtablesLockSeconds)];
+    const list = { isSmall: true, isRepeatable: true };
+    const input = [`*${table}`, ...chains.map((chain) => `-S ${chain}`), 'COMMIT', ''].join('\n');
+    let ran = await this.#withRetry({ file: restore, args: ['--noflush', ...wait], input, ...list });
+    // Not every failure of it tells why.
+    if (ran.exitCode !== 0 && !ran.stdout.startsWith('-') && !absent.test(ran.stderr))
+      ran = await this.#withRetry({ file: iptables, args: [...wait, '-t', table, '-S', chains[0] as string], ...list });
+    const isAbsent = ran.exitCode !== 0 && absent.test(ran.stderr);
+    mustPrint(restore, ran.stdout, (line) => /^-[NAP] /.test(line));
+    const lines = ran.stdout.split('\n').filter((line) => line !== '');
+    const read = Map.groupBy(lines, (line) => line.split(' ', 2)[1] ?? '');
+    const isExpected = [...read.keys()].every((chain, at) => chain === chains[at]);
+    if (!isExpected || (read.size === 0 && !isAbsent)) throw failed(`${restore} (-S, ${table})`, ran);
+    return { chains: new Map([...read].map(([chain, printed]) => [chain, readList(printed.join('\n'))])), isAbsent };
   }
 
   async changeCount(): Promise<string | undefined> {

@@ -133,7 +133,8 @@ export class LinuxNft implements NftKernel, NftSets {
   }
 
   async members(set: string): Promise<readonly SetMember[] | undefined> {
-    const ran = await this.#run({ file: this.#nft, args: ['-n', 'list', 'set', 'inet', 'sluice', set] });
+    const args = ['-n', 'list', 'set', 'inet', 'sluice', set];
+    const ran = await this.#run({ file: this.#nft, args, isSmall: true, isRepeatable: true });
     if (ran.exitCode === 0) {
       if (!ran.stdout.includes('table inet sluice {')) throw garbled(`${this.#nft} list set ${set}`, ran.stdout);
       return membersOf(ran.stdout);

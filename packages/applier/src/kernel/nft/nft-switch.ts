@@ -1,4 +1,4 @@
-import { disjoint, type TableName, trialOff } from '@sluice/netfilter';
+import { addAll, disjoint, type TableName, trialOff } from '@sluice/netfilter';
 import type { Switch, SwitchState } from '../../ports/kernel.ts';
 
 /** An element of a set whose key is one word. */
@@ -47,8 +47,9 @@ export class NftSwitch implements Switch {
   }
 
   async #members(...sets: readonly string[]): Promise<readonly SetMember[]> {
-    const found = await Promise.all(sets.map((set) => this.#sets.members(set)));
-    return found.flatMap((members) => members ?? []);
+    const found: SetMember[] = [];
+    for (const set of sets) addAll(found, (await this.#sets.members(set)) ?? []);
+    return found;
   }
 
   async make(sources: readonly string[], withOwn = false): Promise<void> {
