@@ -1,5 +1,6 @@
 import { appendTo } from '../maps.ts';
 import { addAll } from '../add-all.ts';
+import { differing } from '../layered.ts';
 import type { Family } from '../family.ts';
 import type { TableProgram } from '../link/program.ts';
 import type { Rule } from '../rules/rule.ts';
@@ -62,15 +63,19 @@ function servedBy(
   table: TableProgram,
   other: TableProgram,
 ): readonly string[] | undefined {
-  const kept = new Set([...other.chains.keys()].filter(isOfFrontend).map(withoutTag));
+  const changed = differing(table.chains, other.chains).filter(isOfFrontend);
+  const plain = (is: (name: string) => boolean): ReadonlySet<string> => new Set(changed.filter(is).map(withoutTag));
+  const [gone, came] = [plain((name) => !other.chains.has(name)), plain((name) => other.chains.has(name))];
+  /** Whether the other table has a chain of `table`, under this name or with another tag. */
+  const isKept = (name: string): boolean => !gone.has(name) || came.has(name);
   const found: string[] = [];
   let byChain: ReadonlyMap<string, readonly string[]> | undefined;
   for (const one of rules) {
     const { chain, isLast } = one;
-    if (isOfFrontend(chain) && !kept.has(chain)) continue;
+    if (isOfFrontend(chain) && !isKept(chain)) continue;
     const rule = readPlain(one);
     const target = rule?.target?.kind === 'jump' ? rule.target.chain : '';
-    if (!rule || !isOfFrontend(target) || kept.has(target)) return undefined;
+    if (!rule || !isOfFrontend(target) || isKept(target)) return undefined;
     if (!isOfFrontend(chain)) {
       const frontend = textOf(rule);
       if (frontend === undefined) return undefined;
