@@ -146,6 +146,24 @@ test.each<[string, TableProgram, TableProgram, string]>([
     '*nat\n:KUBE-A - [0:0]\n-X KUBE-A\nCOMMIT\n',
   ],
   [
+    'rules that only lead on are deleted alone',
+    one('KUBE-A', '-A KUBE-A -m set --match-set S src -g KUBE-C', '-A KUBE-A -g KUBE-B', '-A KUBE-A -g KUBE-C'),
+    one('KUBE-A', '-A KUBE-A -g KUBE-C'),
+    '*nat\n-D KUBE-A -m set --match-set S src -g KUBE-C\n-D KUBE-A -g KUBE-B\nCOMMIT\n',
+  ],
+  [
+    'the second of two equal rules is not deleted alone',
+    one('KUBE-A', '-A KUBE-A -j KUBE-B', '-A KUBE-A -j KUBE-C', '-A KUBE-A -j KUBE-B'),
+    one('KUBE-A', '-A KUBE-A -j KUBE-B', '-A KUBE-A -j KUBE-C'),
+    '*nat\n:KUBE-A - [0:0]\n-A KUBE-A -j KUBE-B\n-A KUBE-A -j KUBE-C\nCOMMIT\n',
+  ],
+  [
+    'a rule with other matches is not deleted alone',
+    one('KUBE-A', '-A KUBE-A -j KUBE-B', '-A KUBE-A -m mark --mark 0x1 -j KUBE-C'),
+    one('KUBE-A', '-A KUBE-A -j KUBE-B'),
+    '*nat\n:KUBE-A - [0:0]\n-A KUBE-A -j KUBE-B\nCOMMIT\n',
+  ],
+  [
     'a rule in another spelling is no change',
     one('KUBE-A', '-A KUBE-A -d 10.0.0.1 -j ACCEPT'),
     one('KUBE-A', '-A KUBE-A -d 10.0.0.1/32 -j ACCEPT'),

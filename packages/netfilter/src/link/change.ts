@@ -10,6 +10,8 @@ import { sharedChains } from './shared.ts';
 export interface TableChange {
   /** Chains that are new or differ, to be emptied and written whole, in the order of the desired program. */
   readonly write: ReadonlyMap<string, readonly string[]>;
+  /** Of those to be written, by name, the rules that go, where the others stay: then no rule is written. Left out: of none. */
+  readonly less?: ReadonlyMap<string, readonly string[]>;
   /** Chains to delete. */
   readonly drop: readonly string[];
   /** Jumps to delete, as the kernel has them. */
@@ -29,13 +31,17 @@ export interface TableChange {
 export function changeTable(from: TableProgram, to: TableProgram): TableChange {
   if (from === to) return nothing;
   const write = new Map<string, readonly string[]>();
+  const less = new Map<string, readonly string[]>();
   const drop: string[] = [];
   for (const chain of differing(from.chains, to.chains)) {
     const [old, rules] = [from.chains.get(chain), to.chains.get(chain)];
     if (!rules) {
       if (!sharedChains.has(chain)) drop.push(chain);
-    } else if (!old || !holdsRules(chain, old, rules))
+    } else if (!old || !holdsRules(chain, old, rules)) {
       write.set(chain, sharedChains.has(chain) ? union(old ?? [], rules) : rules);
+      const gone = old && !sharedChains.has(chain) ? goneFrom(old, rules) : undefined;
+      if (gone) less.set(chain, gone);
+    }
   }
   const remove: string[] = [];
   const insert: string[] = [];
@@ -48,10 +54,30 @@ export function changeTable(from: TableProgram, to: TableProgram): TableChange {
     addAll(remove, change.remove);
     addAll(insert, change.insert);
   }
-  return { write, drop, remove, insert };
+  return { write, ...(less.size > 0 && { less }), drop, remove, insert };
 }
 
 const nothing: TableChange = { write: new Map(), drop: [], remove: [], insert: [] };
+
+/** A rule that only leads on, as those of the switch: -D finds it in any version of the tools. */
+const leadForm = /^-A \S+ (?:-m set --match-set \S+ src )?-[gj] [\w.-]+$/;
+
+/**
+ * The rules that a chain loses, if it only loses some that lead on. nf_tables walks the whole table for a rule that comes, even one that was
+ * there, but for none that goes: 4 instead of 40 ms with 80,000 rules.
+ */
+function goneFrom(old: readonly string[], rules: readonly string[]): readonly string[] | undefined {
+  if (old.length <= rules.length) return undefined;
+  let at = 0;
+  const gone = old.filter((rule) => {
+    const stays = rule === rules[at];
+    at += Number(stays);
+    return !stays;
+  });
+  // -D deletes the first rule that is equal, which is the wrong one of two.
+  const isSure = gone.every((rule) => leadForm.test(rule) && !rules.includes(rule));
+  return at === rules.length && isSure ? gone : undefined;
+}
 
 /** Whether there is nothing to do. */
 export function isEmptyChange(change: TableChange): boolean {
@@ -91,9 +117,10 @@ export function widen(from: TableProgram, to: TableProgram): TableProgram {
 export function printChange(table: TableName, change: TableChange): string {
   if (isEmptyChange(change)) return '';
   const lines = [`*${table}`];
-  for (const chain of changedChains(change)) lines.push(`:${chain} - [0:0]`);
-  for (const jump of change.remove) lines.push(jump.replace(/^-A/, '-D'));
-  for (const rules of change.write.values()) for (const rule of rules) lines.push(rule);
+  const less = change.less ?? new Map<string, readonly string[]>();
+  for (const chain of changedChains(change)) if (!less.has(chain)) lines.push(`:${chain} - [0:0]`);
+  for (const rule of [...change.remove, ...[...less.values()].flat()]) lines.push(rule.replace(/^-A/, '-D'));
+  for (const [chain, rules] of change.write) if (!less.has(chain)) addAll(lines, rules);
   addAll(lines, insertions(change.insert));
   for (const chain of change.drop) lines.push(`-X ${chain}`);
   return `${lines.join('\n')}\nCOMMIT\n`;

@@ -192,8 +192,7 @@ function tableSteps(
   why: string,
 ): Step[] {
   const whole = changeTable(from, to);
-  const isSmall = whole.write.size <= limits.chainsPerPayloadMax && whole.drop.length <= limits.chainsPerPayloadMax;
-  if (isSmall || !options.slowWithManyChains) return oneStep(family, table, whole, why);
+  if (isOneCommit(whole, options)) return oneStep(family, table, whole, why);
   const states = stages(from, to, limits.chainsPerPayloadMax);
   const steps: Step[] = [];
   let previous = from;
@@ -205,6 +204,10 @@ function tableSteps(
   }
   return steps;
 }
+
+/** Whether a change of a table is one step. */
+export const isOneCommit = ({ write, drop }: TableChange, { slowWithManyChains }: PlanOptions): boolean =>
+  !slowWithManyChains || Math.max(write.size, drop.length) <= limits.chainsPerPayloadMax;
 
 function oneStep(family: Family, table: TableName, change: TableChange, because: string): Step[] {
   const text = printChange(table, change);

@@ -99,11 +99,13 @@ function* entryRules(
  * nat chooses one of the two. filter jumps to the new one and then to the old one, because a packet may find the switch on in one table
  * and off in the other: a packet that either filter rejects or drops still has a Service's own address, so the nat of that program
  * has not translated it, and a translated packet matches neither.
+ *
+ * No packet meets the last rule: it is the new default once those before it are deleted, which is the cheapest change that a table can have.
  */
 function onProbation(table: TableName, entry: string, old: string | undefined, next: string): readonly string[] {
   const go = table === 'nat' ? '-g' : '-j';
   const tried = `-A ${entry} -m set --match-set ${switches[table]} src ${go} ${next}`;
-  return old === undefined ? [tried] : [tried, `-A ${entry} -g ${old}`];
+  return old === undefined ? [tried] : [tried, `-A ${entry} -g ${old}`, `-A ${entry} -g ${next}`];
 }
 
 function sameRules(a: readonly string[], b: readonly string[]): boolean {

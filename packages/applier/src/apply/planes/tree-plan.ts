@@ -1,6 +1,6 @@
 import { changeTable, isEmptyChange, type TableName } from '@sluice/netfilter';
 import { limits } from '../../limits.ts';
-import { nothingToDo, type Plan, type PlanOptions, sysctlSteps, tablePlan } from '../plan/plan.ts';
+import { isOneCommit, nothingToDo, type Plan, type PlanOptions, sysctlSteps, tablePlan } from '../plan/plan.ts';
 import { differInBaseChains, type Lead, sideBySide } from '../plan/side-by-side.ts';
 import { inPlaceStates, planInPlace, type TransactionPlan } from '../plan/transaction-plan.ts';
 import type { Step } from '../../ports/kernel.ts';
@@ -49,9 +49,9 @@ export function planBySwitch(
 ): TransactionPlan {
   const sysctls = sysctlSteps(now, desired, leaves);
   const afterStage = bothPrograms(now, desired, 'switch');
-  // The legacy backend copies the whole table for each commit, so old chains are removed together with setting the defaults.
-  const afterDefaults =
-    options.slowWithManyChains || narrows(now, desired) ? bothPrograms(now, desired, 'new') : desired;
+  // A commit costs as much as the whole table, so old chains are removed together with setting the defaults.
+  const isTwo = narrows(now, desired) || !areOneCommit(afterStage, desired, options);
+  const afterDefaults = isTwo ? bothPrograms(now, desired, 'new') : desired;
   const stage = tablePlan(
     afterStage,
     { from: now, tables: natFirst, because: 'beside the old program, which stays' },
@@ -127,6 +127,15 @@ function bothPrograms(now: NodeState, desired: NodeState, lead: Lead): NodeState
       sideBySide(table, tableOf(now, family, table), tableOf(desired, family, table), lead),
     ),
   };
+}
+
+/** Whether each table changes in one commit. */
+function areOneCommit(from: NodeState, to: NodeState, options: PlanOptions): boolean {
+  return familyNames.every((family) =>
+    natFirst.every((table) =>
+      isOneCommit(changeTable(tableOf(from, family, table), tableOf(to, family, table)), options),
+    ),
+  );
 }
 
 function narrows(now: NodeState, desired: NodeState): boolean {

@@ -63,7 +63,8 @@ function tableShows(observed: Observed, state: NodeState, family: Family, table:
   const expected = tableOf(state, family, table);
   const roots = rootsOf(table, expected);
   const sameRoots = treeEntries[table].every((entry) => {
-    const root = / -g (\S+)$/.exec(rulesOf(entry)?.findLast((rule) => !rule.includes(' --match-set ')) ?? '')?.[1];
+    const leads = rulesOf(entry)?.filter((rule) => !rule.includes(' --match-set ')) ?? [];
+    const [root] = leads.flatMap((rule) => / -g (\S+)$/.exec(rule)?.[1] ?? []);
     return root === roots.get(entry);
   });
   const spell = (rules: readonly string[] | undefined): string | undefined => rules?.map(canonicalRule).join('\n');

@@ -17,9 +17,9 @@ import { nodePlaneOf } from '../planes/planes.ts';
 
 /**
  * The phase after the commit record. The defaults must not be rewritten while the dead-man switch can fire: a set that expires between
- * the defaults of two tables would leave one table on each program. So the switch is pinned first, and emptied last. Not in mode nftables:
- * there one transaction rewrites the defaults and turns the switch off. If a planned step fails, the committed generation is restored from
- * whatever the kernel shows.
+ * the defaults of two tables would leave one table on each program. So the switch is pinned first, and removed when no rule asks it any
+ * more. Not in mode nftables: there one transaction rewrites the defaults and turns the switch off. If a planned step fails, the committed
+ * generation is restored from whatever the kernel shows.
  */
 export async function finish(change: PlannedChange, ports: Ports): Promise<TransactionResult> {
   const { plan, from } = change;
@@ -40,7 +40,6 @@ async function asPlanned(change: PlannedChange, ports: Ports): Promise<void> {
   await carryOut(plan.defaults, ports);
   const difference = await firstDifference(plan.afterDefaults, plan.defaults, kernel);
   if (difference !== undefined) throw new Error(`the kernel does not hold the new defaults: ${difference}`);
-  if (needsPin) await switchOff(ports);
   // Before addresses of virtual servers go: a client of UDP that keeps its port would go on to them.
   if (plan.flip === 'switch') await forgetAfter(flows.old, ports);
   await removeOld(change, ports);

@@ -229,8 +229,11 @@ export async function updateDifference(
 ): Promise<string | undefined> {
   const keepsJumps = steps.touched.every(({ change }) => change.insert.length + change.remove.length === 0);
   if (!isTree(afterCutOver) || !keepsJumps) return firstDifference(afterCutOver, steps, kernel);
-  const differences = await Promise.all(steps.touched.map((one) => entryDifference(afterCutOver, one, kernel)));
-  return differences.find((one) => one !== undefined);
+  for (const touched of steps.touched) {
+    const difference = await entryDifference(afterCutOver, touched, kernel);
+    if (difference !== undefined) return difference;
+  }
+  return undefined;
 }
 
 /**
