@@ -167,7 +167,9 @@ describe('behind a web server', () => {
     const { files, digests } = await pullRelease(web, digest, undefined, cache);
     cache.prune(digests);
     server.answered.length = 0;
+    expect(await web.resolve('production')).toBe(digest);
     expect((await pullRelease(web, digest, undefined, cache)).files).toEqual(files);
+    // What named the tag has the signatures, too.
     expect(server.answered).toEqual(['GET /index.json 304']);
     const next = await push(2);
     server.answered.length = 0;

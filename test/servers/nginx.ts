@@ -29,6 +29,18 @@ export const cacheOf = (registry: string): string => `
   location ~ ^/v2/.*/(blobs|manifests)/sha256: { proxy_pass ${registry}; proxy_cache_valid 200 1h; }
   location /v2/ { proxy_pass ${registry}; proxy_cache_valid 200 404 1s; }`;
 
+/**
+ * A cache between nodes and `sluice watch --serve`, as docs/fetch.md has it: blobs never change, `index.json` is asked for again by its `ETag`
+ * after a second, and events pass as they come.
+ */
+export const cacheOfWatch = (watch: string): string => `
+  proxy_http_version 1.1;
+  proxy_cache releases;
+  proxy_cache_lock on;
+  location /blobs/ { proxy_pass ${watch}; }
+  location = /index.json { proxy_pass ${watch}; proxy_ignore_headers Cache-Control; proxy_cache_valid 200 1s; proxy_cache_revalidate on; }
+  location = /events { proxy_pass ${watch}; proxy_cache off; proxy_buffering off; }`;
+
 /** nginx of Debian, as programs of Debian are found. */
 export const nginxPackages = ['nginx', 'libpcre2-8-0'] as const;
 export const nginxPath = '/usr/sbin/nginx';

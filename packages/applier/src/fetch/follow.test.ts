@@ -56,6 +56,13 @@ test('an event of what was looked at before asks for nothing', async () => {
   expect(follower.isDue).toBe(false);
 }, 20_000);
 
+test('an event of an ETag that a proxy weakened asks for nothing', async () => {
+  const { follower, servers, stop } = scene({ [urls[0] as string]: ['"a"'] });
+  servers.memory(urls[0] as string).index = { etag: 'W/"a"', body: Buffer.from('') };
+  await follower.run(stop.signal);
+  expect(follower.isDue).toBe(false);
+}, 20_000);
+
 /** One attempt that an event asked for. */
 async function pauseBefore({ follower, clock }: ReturnType<typeof scene>, hasFound: boolean): Promise<number> {
   const run = new AbortController();
@@ -67,9 +74,35 @@ async function pauseBefore({ follower, clock }: ReturnType<typeof scene>, hasFou
   while (!follower.isDue) clock.nowMs += 10;
   follower.begin();
   expect(follower.isDue).toBe(false);
-  follower.ended(hasFound);
+  follower.ended(hasFound ? 'placed' : 'same');
   return clock.nowMs - startMs;
 }
+
+test('while a cache has the index of before, it is looked at again, until it has that of the event', async () => {
+  const { follower, servers, clock, stop } = scene({ [urls[0] as string]: ['"b"'] });
+  const memory = servers.memory(urls[0] as string);
+  memory.index = { etag: '"a"', body: Buffer.from('') };
+  await follower.run(stop.signal);
+  const looks: number[] = [];
+  const look = (outcome: 'same' | 'failed'): void => {
+    follower.begin();
+    follower.ended(outcome);
+    looks.push(clock.nowMs);
+  };
+  for (look('same'); clock.nowMs < 600_000; clock.nowMs += 100) if (follower.isDue) look('same');
+  expect(looks).toEqual([0, 200, 600, 1_400, 3_000, 6_200, 12_600, 25_400, 51_000, 102_200]);
+  // Events go on to ask, and an attempt that fails is repeated by the loop.
+  stop.abort();
+  const again = scene({ [urls[0] as string]: ['"b"'] });
+  await again.follower.run(again.stop.signal);
+  again.follower.begin();
+  again.follower.ended('failed');
+  again.clock.nowMs = 600_000;
+  expect(again.follower.isDue).toBe(false);
+  again.servers.memory(urls[0] as string).index = { etag: '"b"', body: Buffer.from('') };
+  again.follower.ended('same');
+  expect(again.follower.isDue).toBe(false);
+}, 20_000);
 
 test('events that lead to nothing make the next ones wait, until one leads to a release', async () => {
   const one = scene({ [urls[0] as string]: ['"a"'] });

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { reasonOf } from '@sluice/cli';
 import { pauseBeforeRetry, retries, spread } from '../paces.ts';
+import type { Attempt } from './fetch.ts';
 import { fetchLimits } from './limits.ts';
 import type { Servers } from './servers.ts';
 
@@ -16,12 +17,15 @@ export interface FollowParts {
 
 /**
  * Follows the events of a source. An event is believed only in that it is worth a look: what an attempt finds then is checked as always, and
- * attempts that find nothing make the next events wait longer.
+ * attempts that find nothing make the next events wait longer. While the source still shows the index of before, as from a cache between, it
+ * is looked at again, with the same growing pauses.
  */
 export class Follower {
   readonly #parts: FollowParts;
   readonly #nowMs: () => number;
   #isNews = false;
+  /** The last event. */
+  #told: { readonly url: string; readonly etag: string } | undefined;
   /** Ends the wait of the loop. */
   #wake = new AbortController();
   /** Attempts in a row that events asked for and that found nothing. */
@@ -66,7 +70,8 @@ export class Follower {
       for await (const etag of events(url, signal)) {
         following();
         servers.reached(url);
-        if (servers.memory(url).index?.etag !== etag) this.#told();
+        this.#told = { url, etag };
+        if (this.#isBehind) this.#ask();
       }
       return 'the server ended the connection';
     } catch (error) {
@@ -74,9 +79,16 @@ export class Follower {
     }
   }
 
-  #told(): void {
+  #ask(): void {
     this.#isNews = true;
     this.#wake.abort();
+  }
+
+  /** Whether the last attempt read another `index.json` than the one of the last event. A proxy that packs answers weakens an `ETag`. */
+  get #isBehind(): boolean {
+    if (this.#told === undefined) return false;
+    const { url, etag } = this.#told;
+    return this.#parts.servers.memory(url).index?.etag.replace(/^W\//, '') !== etag;
   }
 
   /** Whether an event asks for an attempt now. */
@@ -85,7 +97,11 @@ export class Follower {
   }
 
   get #dueMs(): number {
-    return this.#attemptedMs + Math.min(fetchLimits.eventPauseMs * 2 ** this.#misled, fetchLimits.eventPauseMsMax);
+    return this.#attemptedMs + this.#pauseMs;
+  }
+
+  get #pauseMs(): number {
+    return Math.min(fetchLimits.eventPauseMs * 2 ** this.#misled, fetchLimits.eventPauseMsMax);
   }
 
   /** Waits until an event asks for an attempt, at most for a time. */
@@ -101,10 +117,12 @@ export class Follower {
     this.#isNews = false;
   }
 
-  /** @param hasFound whether the attempt found something else than before */
-  ended(hasFound: boolean): void {
+  /** @param outcome of the attempt: after a failure the loop tries again by itself */
+  ended(outcome: Attempt['kind']): void {
     this.#attemptedMs = this.#nowMs();
-    if (hasFound) this.#misled = 0;
+    if (outcome === 'placed') this.#misled = 0;
     else if (this.#isAsked) this.#misled += 1;
+    // Once the pause is the longest one, the interval counts.
+    if (outcome !== 'failed' && this.#isBehind && this.#pauseMs < fetchLimits.eventPauseMsMax) this.#isNews = true;
   }
 }

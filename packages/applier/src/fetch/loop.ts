@@ -39,7 +39,7 @@ export async function fetchLoop(
   while (!signal.aborted) {
     follower?.begin();
     const { status } = await attemptAndTell(parts, request);
-    follower?.ended(status.outcome === 'placed');
+    follower?.ended(status.outcome);
     if (status.outcome !== 'same' || status.attempts === 1) after();
     const retryMs = follower ? Math.min(fetchLimits.eventRetryMs, intervalMs) : intervalMs;
     const pauseMs = pauseAfterAttempt(status, intervalMs, node.name, retryMs);

@@ -20,7 +20,7 @@ export interface Content {
    */
   read(kind: 'manifest' | 'blob', digest: string, bytesMax: number): Promise<Buffer>;
   /**
-   * The signatures and openings that refer to a manifest.
+   * The signatures and openings that refer to a manifest; of one that `resolve` returned last, those of that moment may be enough.
    * @throws RegistryFailure
    */
   referrers(digest: string): Promise<Referrers>;

@@ -44,16 +44,22 @@ export function layoutContent(name: string, read: LayoutReader): Content {
   };
   const entries = async (): Promise<readonly unknown[]> =>
     readIndex(`${name}/${indexFile}`, await found(indexFile, registryLimits.manifestBytesMax));
+  /** What named the last tag: its signatures and openings are there, and not of another moment. */
+  let resolved: { readonly digest: string; readonly entries: readonly unknown[] } | undefined;
   return {
     name,
     resolve: async (tag) => {
-      const entry = (await entries()).find((one) => annotationsOf(one)[tagKey] === tag);
+      const now = await entries();
+      const entry = now.find((one) => annotationsOf(one)[tagKey] === tag);
       if (entry === undefined) throw missing(`find the tag ${tag}`, `${name}/${indexFile} does not have it`);
-      return readDescriptor(`${name}/${indexFile}`, entry).digest;
+      const { digest } = readDescriptor(`${name}/${indexFile}`, entry);
+      resolved = { digest, entries: now };
+      return digest;
     },
     read: (_kind, digest, bytesMax) => found(blobFile(digest), bytesMax),
     referrers: async (digest) => {
-      const own = (await entries()).filter((one) => annotationsOf(one)[subjectKey] === digest);
+      const all = resolved?.digest === digest ? resolved.entries : await entries();
+      const own = all.filter((one) => annotationsOf(one)[subjectKey] === digest);
       return selectReferrers(`${name}/${indexFile}`, own, false);
     },
   };

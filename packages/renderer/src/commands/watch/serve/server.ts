@@ -185,7 +185,9 @@ function missing(error: NodeJS.ErrnoException): undefined {
 /** Names the content, and answers that the client has it. @returns whether it did */
 function isKnown(etag: string, { headers }: IncomingMessage, response: ServerResponse): boolean {
   response.setHeader('etag', etag);
-  if (headers['if-none-match'] !== etag) return false;
+  // RFC 9110, section 13.1.2: a list, compared weakly; a cache that packed the answer made its `ETag` a weak one.
+  const known = headers['if-none-match']?.split(',').map((one) => one.trim().replace(/^W\//, '')) ?? [];
+  if (!known.includes(etag)) return false;
   response.writeHead(304).end();
   return true;
 }
