@@ -2,7 +2,7 @@
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { completeFile } from '@sluice/bundle';
+import { completeFile, quarantineFile, readQuarantine } from '@sluice/bundle';
 import { execa } from 'execa';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type ApiObject, token } from './apiserver.fixture.ts';
@@ -90,6 +90,8 @@ test('renders the Services of the release with the endpoints of the cluster, and
   expect(text()).toContain('release 1: 1 Services have other addresses, ports or policies in the cluster');
   const get = async (what: string): Promise<string> => (await fetch(`http://127.0.0.1:${port}/${what}`)).text();
   const metrics = await get('metrics');
+  const leftOut = readQuarantine(readFileSync(path('live', quarantineFile), 'utf8'));
+  expect([...leftOut]).toEqual([['shop/new', ['RELEASE_WITHOUT_SERVICE']]]);
   expect(metrics).toContain('sluice_watch_services_unlike_release{state="unknown"} 1');
   expect(metrics).toContain('sluice_watch_services_unlike_release{state="differing"} 1');
   expect(metrics).toContain('sluice_watch_services_unlike_release{state="withdrawn"} 0');
@@ -101,6 +103,24 @@ test('renders the Services of the release with the endpoints of the cluster, and
   await until(has('new', '10.244.1.9:8080'));
   expect(fileOf('a')).toContain('203.0.113.1');
   await until(async () => (await get('metrics')).includes('sluice_watch_services_unlike_release{state="unknown"} 0'));
+  expect(existsSync(path('live', quarantineFile))).toBe(false);
+});
+
+test('sluice diff shows Services that the cluster alone has, and those that it has otherwise', {
+  timeout: 60_000,
+}, async () => {
+  await release();
+  cluster.put('services', serviceOf('new', 2));
+  cluster.put('endpointslices', sliceOf('new', '10.244.1.9'));
+  const other = serviceOf('a', 1);
+  cluster.put('services', { ...other, spec: { ...(other['spec'] as ApiObject), externalIPs: ['203.0.113.1'] } });
+  // As docs/cluster.md has it.
+  await execa(sluicePath, ['render', '--from-cluster', ...fromCluster(), '-o', path('cluster')]);
+  const { stdout } = await execa(sluicePath, ['diff', path('release'), path('cluster')], { reject: false });
+  expect(stdout).toContain('shop/new');
+  expect(stdout).toContain('203.0.113.1');
+  const { stdout: same } = await execa(sluicePath, ['diff', path('release'), path('release')], { reject: false });
+  expect(same).not.toContain('shop/');
 });
 
 test.each([

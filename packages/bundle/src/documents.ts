@@ -171,3 +171,22 @@ const invalid = (at: Place, why: string): Problem =>
     'If a newer version of sluice wrote it, upgrade sluiced first; if not, write it again with `sluice render`',
     { at },
   );
+
+/**
+ * The Services of `quarantine.yaml`, as `sluice` writes it; other lines say nothing here.
+ * @returns by `shop/web`, the codes of their problems
+ */
+export function readQuarantine(text: string): ReadonlyMap<string, readonly string[]> {
+  const found = new Map<string, string[]>();
+  let codes: string[] = [];
+  for (const line of text.split('\n')) {
+    const object = /^ {2}- object: (.*)$/.exec(line)?.[1];
+    const code = /^ {6}- code: ([A-Z][A-Z0-9_]{0,62})$/.exec(line)?.[1];
+    if (object !== undefined) {
+      codes = [];
+      const service = /^Service ([a-z0-9][-a-z0-9]{0,62}\/[a-z0-9][-a-z0-9]{0,62})$/.exec(object)?.[1];
+      if (service !== undefined) found.set(service, codes);
+    } else if (code !== undefined) codes.push(code);
+  }
+  return found;
+}

@@ -139,6 +139,7 @@ export const problemCodes = {
   RELEASE_ELSEWHERE: 'a release is for another cluster or lacks the node',
   RELEASE_EXPIRED: 'the active release has expired: newer ones may be withheld from the node',
   RELEASE_SIGNERS_CHANGED: 'the signatures of an accepted release are no longer valid',
+  RELEASE_WITHOUT_SERVICE: 'a Service of the cluster is not in the release, so nodes do not serve it',
   RELEASE_WAITS: 'a release is valid, but the wave of the node is not open yet',
   WAVES_INVALID: 'the waves of a release, or the number of open ones, are not in the required format',
   WAVE_NOT_READY: 'the next wave must not open: a node of an open wave has not reported success',

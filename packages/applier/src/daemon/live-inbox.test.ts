@@ -67,6 +67,39 @@ test('a release arrives with its live endpoints, as the same tree while nothing 
   expect(await told()).toEqual(['one with newer, version of one']);
 });
 
+test('says which Services of the cluster the release lacks, beside those that are not taken', async () => {
+  const items = ['a', 'b', 'c', 'd', 'e', 'f'].map(
+    (name) => `  - object: Service shop/${name}
+    rules: none
+    problems:
+      - code: RELEASE_WITHOUT_SERVICE
+`,
+  );
+  const other = '  - object: Service shop/bad\n    rules: none\n    problems:\n      - code: FIELD_VALUE\n';
+  scene.live = bundle({
+    files: new Map([
+      ['name', 'live'],
+      ['quarantine.yaml', `${items[0]}${other}`],
+    ]),
+    digest: 'l1',
+  });
+  expect((await told()).slice(1)).toEqual(['Services of the cluster are not in its release and not served: shop/a']);
+  scene.live = bundle({
+    files: new Map([
+      ['name', 'live'],
+      ['quarantine.yaml', items.join('')],
+    ]),
+    digest: 'l2',
+  });
+  scene.declined = new Map([['shop/web', 'its port is another one']]);
+  expect((await told()).slice(1)).toEqual([
+    'live endpoints are not taken of shop/web: its port is another one; Services of the cluster are not in its release and not served: shop/a; shop/b; shop/c; shop/d; shop/e; 1 more',
+  ]);
+  scene.declined = new Map();
+  scene.live = bundle(treeOf('later'));
+  expect(await told()).toHaveLength(1);
+});
+
 test('keeps the last live endpoints while their directory is being written, or is lost', async () => {
   await told();
   for (const found of [refused, absent]) {

@@ -1,5 +1,5 @@
-import type { BundleFiles } from '@sluice/bundle';
-import { type Problem, refusal } from '@sluice/netfilter';
+import { type BundleFiles, quarantineFile, readQuarantine } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { Extent, Tree } from '../inbox/files.ts';
 import type { ArrivedBundle, Arrival, Inbox } from '../inbox/inbox.ts';
 import { liveLimits } from '../limits.ts';
@@ -40,6 +40,8 @@ export class LiveInbox {
   /** The release in the directory, and the last one that could be applied. */
   #newest: Followed | undefined;
   #applicable: Followed | undefined;
+  /** The last `quarantine.yaml` of live endpoints, with the Services of the cluster that the release lacks. */
+  #unknown: { readonly text: string; readonly services: readonly string[] } = { text: '', services: [] };
 
   constructor(parts: LiveInboxParts) {
     this.#parts = parts;
@@ -62,7 +64,7 @@ export class LiveInbox {
 
   async #compose(arrival: Arrival, extent: Extent): Promise<Arrival> {
     const found = await this.#parts.live.look(extent);
-    if (found.kind === 'bundle') this.#live = found.tree;
+    if (found.kind === 'bundle') this.#take(found.tree);
     const newest = arrival.kind === 'bundle' ? this.#follow(arrival) : undefined;
     const composed = newest && this.#with(newest);
     if (!newest || !composed || newest.bundle.waits) return this.#withMeanwhile(arrival, newest, composed, found);
@@ -73,7 +75,25 @@ export class LiveInbox {
     if (declined.size > 0 && isEarly && this.#parts.hasRules())
       return this.#withMeanwhile(arrival, newest, undefined, found);
     this.#applicable = newest;
-    return { ...bundle, ...noteOf(declined) };
+    return { ...bundle, ...this.#noteOf(declined) };
+  }
+
+  #take(live: Tree): void {
+    this.#live = live;
+    const text = live.files.get(quarantineFile) ?? '';
+    if (text === this.#unknown.text) return;
+    const leftOut = [...readQuarantine(text)];
+    const services = leftOut.flatMap(([name, codes]) => (codes.includes('RELEASE_WITHOUT_SERVICE') ? [name] : []));
+    this.#unknown = { text, services };
+  }
+
+  #noteOf(declined: ReadonlyMap<string, string>): { readonly note?: string } {
+    const reasons = [...declined].map(([service, why]) => `${service}: ${why}`);
+    const notes = [
+      ...named('live endpoints are not taken of ', reasons),
+      ...named('Services of the cluster are not in its release and not served: ', this.#unknown.services),
+    ];
+    return notes.length === 0 ? {} : { note: notes.join('; ') };
   }
 
   /** What arrives while the newest release, if any, may not be applied. */
@@ -86,7 +106,7 @@ export class LiveInbox {
     const before = this.#applicable && this.#applicable !== newest ? this.#with(this.#applicable) : undefined;
     const early = newest?.bundle.waits && composed ? onlyEarly(composed) : undefined;
     const going = before ?? early;
-    const meanwhile = going ? { meanwhile: going.bundle, ...noteOf(going.declined) } : {};
+    const meanwhile = going ? { meanwhile: going.bundle, ...this.#noteOf(going.declined) } : {};
     if (arrival.kind !== 'bundle') return { ...arrival, ...meanwhile };
     if (composed) return { ...composed.bundle, ...meanwhile };
     // A node without any rules is better served by endpoints that are out of date.
@@ -125,11 +145,11 @@ function onlyEarly({ bundle, declined }: Composed): Composed {
 /** How many Services a note names. */
 const namedMax = 5;
 
-function noteOf(declined: ReadonlyMap<string, string>): { readonly note?: string } {
-  if (declined.size === 0) return {};
-  const named = [...declined].slice(0, namedMax).map(([service, why]) => `${service}: ${why}`);
-  const more = declined.size > namedMax ? `; ${declined.size - namedMax} more` : '';
-  return { note: `live endpoints are not taken of ${named.join('; ')}${more}` };
+/** A sentence about some Services, if there are any. */
+function named(what: string, services: readonly string[]): readonly string[] {
+  if (services.length === 0) return [];
+  const more = services.length > namedMax ? `; ${services.length - namedMax} more` : '';
+  return [`${what}${services.slice(0, namedMax).join('; ')}${more}`];
 }
 
 function withoutLive(isThere: boolean, found: Arrival): Problem {

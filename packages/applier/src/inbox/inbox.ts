@@ -42,7 +42,7 @@ export type Arrival = (
 ) & {
   /** A release whose endpoints go on while none in the directory may be applied. */
   readonly meanwhile?: ArrivedBundle;
-  /** What is said of live endpoints, which makes no node unhealthy: those of some Services are not taken. */
+  /** What is said of live endpoints, which makes no node unhealthy: those of some Services are not taken, others are not in the release. */
   readonly note?: string;
 };
 

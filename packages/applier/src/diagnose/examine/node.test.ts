@@ -1,6 +1,7 @@
 // @module-tag quick
+import { readQuarantine } from '@sluice/bundle';
 import { expect, test } from 'vitest';
-import { readQuarantine, serviceOfFrontend } from './node.ts';
+import { serviceOfFrontend } from './node.ts';
 
 test('reads the Services of quarantine.yaml with their codes, and nothing else of it', () => {
   const text = `apiVersion: sluice.dev/v1alpha1

@@ -91,7 +91,7 @@ const nothingKnown =
 
 /**
  * `FOREIGN_RULE_UNREAD`: it is not known whether a foreign rule before our jumps takes packets of Services. `LIVE_ENDPOINTS`: those of some
- * Services are not taken.
+ * Services are not taken, or Services of the cluster are not in the release.
  */
 type NoteCode = 'FOREIGN_RULE_UNREAD' | 'LIVE_ENDPOINTS';
 

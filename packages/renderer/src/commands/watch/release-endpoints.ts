@@ -1,11 +1,12 @@
 import { statSync } from 'node:fs';
-import { fileDigest, profileFile, sumsFile } from '@sluice/bundle';
+import { fileDigest, profileFile, quarantineFile, sumsFile } from '@sluice/bundle';
 import { reasonOf } from '@sluice/cli';
-import { differing, Layered, type Problem } from '@sluice/netfilter';
+import { compareText, differing, Layered, type Problem } from '@sluice/netfilter';
 import { declaresSame, readReleaseServices, type ReleaseServices } from '../../load/release-services.ts';
 import type { LiveRender, LiveRendered } from '../../render/incremental/live-render.ts';
 import { type KubeObject, mapOf, textOf } from '../../render/model/kube.ts';
 import { hasRules } from '../../render/normalise/numbers.ts';
+import { type Quarantined, quarantineText } from '../../render/quarantine/quarantine.ts';
 import type { LastText } from '../../render/quarantine/with-quarantine.ts';
 import { readService } from '../../render/read/service.ts';
 
@@ -32,6 +33,9 @@ interface ReleaseEndpointsParts {
   readonly live: Pick<LiveRender, 'render'>;
 }
 
+/** How many Services that the release lacks `quarantine.yaml` names: who may create Services decides how many there are. */
+const leftOutMax = 1_000;
+
 /**
  * Renders the Services of a release with the endpoints of a cluster: which Services there are, and everything about them but endpoints, is
  * what was reviewed. The release is not verified: `sluiced` takes nothing but endpoints of what this makes.
@@ -43,6 +47,8 @@ export class ReleaseEndpoints {
   /** The objects of the cluster, and those that were made of them, with the Services of the release. */
   #last: { readonly cluster: ReadonlyMap<string, KubeObject>; readonly made: Layered<KubeObject> } | undefined;
   readonly #states = new Map<string, 'unknown' | 'withdrawn' | 'differing'>();
+  /** The last `quarantine.yaml`, by what it lists. */
+  #leftOut: { readonly of: string; readonly text: string } | undefined;
 
   constructor(parts: ReleaseEndpointsParts) {
     this.#parts = parts;
@@ -123,7 +129,22 @@ export class ReleaseEndpoints {
     const profile = rendered.files.get(profileFile(release.profile));
     if (profile === undefined || fileDigest(profile) !== release.profileDigest)
       return { ...rendered, errors: [otherProfile(release)] };
-    return { ...rendered, files: Layered.of(rendered.files).with(this.#kept(release, lastText)) };
+    const more = [...this.#kept(release, lastText), ...this.#quarantine(rendered.quarantine)];
+    return { ...rendered, files: Layered.of(rendered.files).with(more) };
+  }
+
+  /** `quarantine.yaml` with the Services that the release lacks, for `sluiced status`. */
+  #quarantine(quarantine: readonly Quarantined[]): readonly (readonly [string, string])[] {
+    const unknown = [...this.#states].flatMap(([key, state]) => (state === 'unknown' ? [`Service ${key}`] : []));
+    if (unknown.length === 0) return [];
+    const named = unknown.toSorted(compareText).slice(0, leftOutMax);
+    const of = JSON.stringify([named, quarantine]);
+    if (this.#leftOut?.of !== of) {
+      const missing = named.map((object) => ({ object, rules: 'none' as const, reasons: [notReleased(object)] }));
+      const items = [...quarantine, ...missing].toSorted((a, b) => compareText(a.object, b.object));
+      this.#leftOut = { of, text: quarantineText(items) };
+    }
+    return [[quarantineFile, this.#leftOut.text]];
   }
 
   /** The files of Services that the cluster does not have. */
@@ -189,6 +210,12 @@ const unread = (dir: string, why: string): Problem => ({
   level: 'error',
   message: `Cannot read the release in ${dir}: ${why}`,
   hint: 'Check its permissions; it is read again each second',
+});
+
+const notReleased = (object: string): Quarantined['reasons'][number] => ({
+  code: 'RELEASE_WITHOUT_SERVICE',
+  object,
+  message: 'the release does not have it',
 });
 
 const otherProfile = ({ name, profile }: ReleaseServices): Problem => ({
