@@ -55,6 +55,16 @@ test('every binding binds an existing role to the account of the pods', () => {
   }
 });
 
+test('a watch that serves may read what any watch reads, and hold the Lease, and nothing else', () => {
+  const serving = parseAllDocuments(read('watch-serve.yaml')).map((document) => document.toJS() as DeployManifest);
+  expect(serving.flatMap(({ rules = [] }) => rules)).toEqual([parse(leaseRule)]);
+  const bound = serving.flatMap(({ roleRef }) => (roleRef ? [`${roleRef.kind} ${roleRef.name}`] : []));
+  expect(bound.toSorted()).toEqual(['ClusterRole sluice-reader', 'Role sluice-lease', 'Role sluice-reader']);
+  const args = serving.find(({ kind }) => kind === 'Deployment')?.spec?.template.spec.containers[0]?.args ?? [];
+  expect(args).toContain('--lease=sluice/sluice-watch');
+  expect(args).not.toContain('--events');
+});
+
 const pods = named('Deployment', 'sluice-watch')?.spec?.template.spec;
 
 test('pods meet the restricted standard, with a read-only root', () => {
@@ -83,7 +93,10 @@ test.each<[string, string[]]>([
     `the drop-in ${name}.conf`,
     (/^ExecStart=\S+ watch (.*)$/m.exec(read(`sluice-watch.service.d/${name}.conf`))?.[1] ?? '').split(' '),
   ]),
-  ['the DaemonSet', [...read('node-watch.yaml').matchAll(/^ {12}- (--\S+)$/gm)].map(([, option = '']) => option)],
+  ...['node-watch.yaml', 'node-live.yaml', 'watch-serve.yaml'].map((name): [string, string[]] => [
+    name,
+    [...read(name).matchAll(/^ {12}- (--\S+)$/gm)].map(([, option = '']) => option),
+  ]),
 ])('%s uses known options only', (_title, args) => {
   expect(args.length).toBeGreaterThan(2);
   for (const arg of args) expect(knownOptions()).toContain(arg.replace(/=.*/, ''));

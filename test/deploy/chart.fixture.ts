@@ -56,7 +56,13 @@ export function daemonSetOf(text: string) {
   const objects = objectsIn(text);
   const config = objects.find(({ kind, metadata }) => kind === 'ConfigMap' && metadata.name === 'sluiced')?.data ?? {};
   const { spec } = objects.find(({ kind }) => kind === 'DaemonSet') as unknown as DaemonSet;
-  return { objects, config, pod: spec.template.spec };
+  const pod = spec.template.spec;
+  const named = (name: string): NodeContainer => {
+    const found = pod.containers.find((one) => one.name === name);
+    if (!found) throw new Error(`the pod has no container ${name}`);
+    return found;
+  };
+  return { objects, config, pod, named };
 }
 
 interface DaemonSet {

@@ -36,14 +36,18 @@ const accepted = (program: string, schemas: string, text: string) =>
     reject: false,
   });
 
+const fetchSource = 'fetch: { source: { oci: { reference: "registry.example.com/sluice/shop:production" } } }\n';
+/** Live endpoints on nodes alone. */
+const live = (delivery: string): string =>
+  `delivery: ${delivery}\n${fetchSource}apiServer: { host: api.example.com }\nwatch: { enabled: false }\nsluiced: { live: { enabled: true } }\n`;
+const serve = `delivery: fetch\n${fetchSource}watch: { serve: { secret: watch } }\n`;
+
 test.for([
   ['node', ['node-watch.yaml'], 'apiServer: { host: api.example.com }\n'],
   ['git', ['clusterrole.yaml', 'watch.yaml', 'sluiced.yaml'], 'delivery: git\n'],
-  [
-    'fetch',
-    ['clusterrole.yaml', 'watch.yaml', 'node-fetch.yaml'],
-    'delivery: fetch\nfetch: { source: { oci: { reference: "registry.example.com/sluice/shop:production" } } }\n',
-  ],
+  ['fetch', ['clusterrole.yaml', 'watch.yaml', 'node-fetch.yaml'], `delivery: fetch\n${fetchSource}`],
+  ['fetch and live endpoints', ['node-live.yaml'], live('fetch')],
+  ['fetch and a watch that serves', ['clusterrole.yaml', 'watch-serve.yaml'], `${serve}sluiced: { enabled: false }\n`],
 ] as const)('with delivery %s the chart has the objects of the plain manifests', async ([, names, values], context) => {
   const helm = await need(context, 'helm');
   const plain = names.flatMap((name) => objectsIn(readFileSync(join(deploy, name), 'utf8')));
@@ -150,6 +154,9 @@ test.for([
     'values of a site that fetches',
     'delivery: fetch\nfetch: { source: { git: { url: "ssh://git@git.example.com/r.git" } }, credentials: a, receipts: { push: { dir: { path: /r } }, credentials: b }, extraEnv: [{ name: A, value: b }], extraVolumes: [{ name: r, emptyDir: {} }], extraVolumeMounts: [{ name: r, mountPath: /r }] }\n',
   ],
+  ['live endpoints of releases from Git', live('git')],
+  ['live endpoints of fetched releases', live('fetch')],
+  ['a watch that serves', `${serve}monitoring: { serviceMonitor: false }\n`],
   ['dashboards', 'monitoring: { dashboards: true }\n'],
   ['no watcher', 'delivery: git\nwatch: { enabled: false }\n'],
   ['no DaemonSet', 'delivery: git\nsluiced: { enabled: false }\n'],
@@ -166,9 +173,9 @@ test.for([
   });
 });
 
-test('kubeconform accepts the plain manifest of nodes with their own watch', async (context) => {
+test.for(['node-watch.yaml', 'node-live.yaml', 'watch-serve.yaml'])('kubeconform accepts %s', async (name, context) => {
   const kubeconform = await need(context, 'kubeconform');
-  const text = readFileSync(join(deploy, 'node-watch.yaml'), 'utf8');
+  const text = readFileSync(join(deploy, name), 'utf8');
   expect(accepted(kubeconform, needSchemas(context), text)).toMatchObject({ exitCode: 0 });
 });
 
@@ -189,6 +196,8 @@ test.for([
   ['a path where certificates belong', 'fetch: { caFile: /etc/ca.pem }\n'],
   ['a switch of monitoring that is a text', 'monitoring: { dashboards: "no" }\n'],
   ['a pull secret without the name of a Secret', 'imagePullSecrets: [registry]\n'],
+  ['what else could become of withdrawn endpoints', 'sluiced: { live: { withdrawn: maybe } }\n'],
+  ['a type of Services that has no address', 'watch: { serve: { type: ExternalName } }\n'],
   ['credentials in a value', 'watch: { credentials: "https://robot:secret@git.example.com" }\n'],
 ])('helm refuses %s', async ([, values], context) => {
   const helm = await need(context, 'helm');
@@ -205,6 +214,14 @@ test('helm refuses to make nodes take unsigned rules whose signers are given, as
 test('helm refuses to let nodes fetch from nowhere', async (context) => {
   const helm = await need(context, 'helm');
   expect(() => rendered(helm, 'delivery: fetch\n')).toThrow(/fetch.source is empty/);
+});
+
+test.for([
+  ['live endpoints without signed releases', 'sluiced: { live: { enabled: true } }\n', /set delivery to git or fetch/],
+  ['a watch that serves nodes that do not fetch', 'delivery: git\nwatch: { serve: { secret: a } }\n', /to fetch, with/],
+] as const)('helm refuses %s', async ([, values, why], context) => {
+  const helm = await need(context, 'helm');
+  expect(() => rendered(helm, values)).toThrow(why);
 });
 
 test('helm lints the chart', async (context) => {
@@ -240,15 +257,16 @@ interface Container {
 }
 
 test.each([
-  ['sluiced.yaml', ['config'], 'releases'],
-  ['node-watch.yaml', ['rules', 'config'], 'watch'],
-  ['node-fetch.yaml', ['rules', 'config'], 'fetch'],
+  ['sluiced.yaml', ['config'], ['releases']],
+  ['node-watch.yaml', ['rules', 'config'], ['watch']],
+  ['node-fetch.yaml', ['rules', 'config'], ['fetch']],
+  ['node-live.yaml', ['rules', 'live', 'config'], ['watch', 'fetch']],
 ])('only sluiced has capabilities in %s: those of its unit, and SYS_ADMIN for rehearsals', (name, first, beside) => {
   const text = readFileSync(join(deploy, name), 'utf8');
   expect(capabilities(objectsIn(text))).toEqual([
     ...first.map((one) => [one, ['ALL'], [], false, true]),
     ['sluiced', ['ALL'], ['NET_ADMIN', 'NET_RAW', 'SYS_ADMIN'], false, true],
-    [beside, ['ALL'], [], false, true],
+    ...beside.map((one) => [one, ['ALL'], [], false, true]),
   ]);
   const page = readFileSync(join(deploy, '..', 'docs', 'daemonset.md'), 'utf8');
   for (const word of ['NET_ADMIN', 'NET_RAW', 'SYS_ADMIN', 'hostNetwork', 'hostPath', 'runAsUser: 0'])
@@ -288,7 +306,8 @@ test('all DaemonSets have one container of sluiced, but for the folder of the bu
     const mounts = sluiced?.volumeMounts.filter((mount) => mount.name !== 'rules' && mount.name !== 'releases');
     return { ...sluiced, volumeMounts: mounts };
   };
-  for (const name of ['node-watch.yaml', 'node-fetch.yaml']) expect(without(name)).toEqual(without('sluiced.yaml'));
+  for (const name of ['node-watch.yaml', 'node-fetch.yaml', 'node-live.yaml'])
+    expect(without(name)).toEqual(without('sluiced.yaml'));
 });
 
 test('a node has the rights of kube-proxy', () => {
@@ -299,8 +318,8 @@ test('a node has the rights of kube-proxy', () => {
       }
     ).rules;
   // The rights that a watch of the cluster has, too: kube-proxy may also read single Nodes, and write Events.
-  for (const kind of ['ClusterRole', 'Role'])
-    expect(rulesOf('node-watch.yaml', kind)).toEqual(rulesOf('clusterrole.yaml', kind));
+  for (const name of ['node-watch.yaml', 'node-live.yaml'])
+    for (const kind of ['ClusterRole', 'Role']) expect(rulesOf(name, kind)).toEqual(rulesOf('clusterrole.yaml', kind));
 });
 
 /** It is built where that was not done yet. */
