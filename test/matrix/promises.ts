@@ -206,6 +206,14 @@ export const promises: readonly PromiseRow[] = [
     netns('live-endpoints', 'the API server changes endpoints of signed Services, and nothing else'),
   ),
   row(
+    'a Service or an endpoint that the kernel lacks for too long makes the node unhealthy, with its name',
+    netns('late-services', 'makes all ports unhealthy, with its name'),
+    netns('late-services', 'makes all ports unhealthy, with its name'),
+    netns('late-services', 'makes all ports unhealthy, with its name'),
+    applier('daemon/release-delayed', 'is unhealthy once the kernel lacks Services of the API server for too long'),
+    netns('late-services', 'makes all ports unhealthy, with its name'),
+  ),
+  row(
     'a damaged file of the state costs that file alone',
     applier('apply/recovery/damaged-files', 'each file, %s, before %s'),
     applier('apply/recovery/damaged-files', 'each file, %s, before %s'),
