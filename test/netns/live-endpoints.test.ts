@@ -63,19 +63,28 @@ function putEndpoints(n: number, ...addresses: readonly string[]): void {
 }
 const pod = (n: number): string => `10.244.1.${n}`;
 
-/** Makes the next release of what the cluster has now, signed by a key in a file of this name. */
-async function release(by: string): Promise<void> {
+/** Makes the next release of what the cluster has now, signed by a key in a file of this name. @param more options of it */
+async function release(by: string, ...more: readonly string[]): Promise<void> {
   rmSync(path('bundle'), { recursive: true, force: true });
   await execa(sluice, ['render', '--from-cluster', ...fromCluster(), '-o', path('bundle')]);
-  const terms = ['--serial', 'auto', '--source', 'c'.repeat(40)];
+  const terms = ['--serial', 'auto', '--source', 'c'.repeat(40), ...more];
   await execa(sluice, ['release', path('bundle'), ...terms, '-o', path('rendered')]);
   await execa(sluice, ['sign', path('rendered'), '--key', path(by)]);
+}
+
+/** Opens further waves of the release, up to a number, as an operator does by hand. */
+function openWaves(count: number): void {
+  const file = path('rendered/waves-open.yaml');
+  const text = readFileSync(file, 'utf8').replace(/^open: .*$/m, `open: ${count}`);
+  const sign = ['-Y', 'sign', '-q', '-n', 'sluice-wave', '-f', path('alice')];
+  writeFileSync(`${file}.sig`, execFileSync('/usr/bin/ssh-keygen', sign, { input: text }));
+  writeFileSync(file, text);
 }
 
 function keyOf(name: string): string {
   execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', path(name)]);
   const [type, key] = readFileSync(path(`${name}.pub`), 'utf8').split(' ');
-  return `${name} namespaces="sluice-release" ${type} ${key}\n`;
+  return `${name} namespaces="sluice-release,sluice-wave" ${type} ${key}\n`;
 }
 
 /** The pods are addresses of this namespace, with one server that says which of them a client has reached. */
@@ -101,9 +110,23 @@ const planes = atTier({
   all: layoutPlanes,
 });
 
+/** Opens a connection to a Service again and again. @returns ends that, and tells how many there were, and how many failed */
+function connectAgain(n: number): () => Promise<readonly [tried: number, failed: number]> {
+  const once = `curl -s -m 2 -o /dev/null http://10.96.0.${n}/ && echo done || echo failed`;
+  const client = node.startProgram(['sh', '-c', `while :; do ${once}; done`]);
+  let said = '';
+  client.stdout?.on('data', (chunk: Buffer) => (said += String(chunk)));
+  const count = (word: string): number => said.split(`${word}\n`).length - 1;
+  return async () => {
+    await node.kill(client);
+    return [count('done') + count('failed'), count('failed')];
+  };
+}
+
 interface NodeStatus {
   readonly notes: Readonly<Record<string, string>>;
   readonly release: { readonly serial: number } | null;
+  readonly waits: { readonly wave: number } | null;
   readonly healthy: boolean;
 }
 const status = async (): Promise<Partial<NodeStatus>> => JSON.parse((await node.get()) ?? '{}') as Partial<NodeStatus>;
@@ -142,6 +165,10 @@ describe.each(planes)('mode $mode, layout $layout, store $backend', { timeout: 3
     watching = watch();
     node.start();
     await reaches('the endpoint of now', 1, 2);
+    await until('the node says which Services the release lacks', async () =>
+      ((await status()).notes?.['LIVE_ENDPOINTS'] ?? '').includes('not in its release and not served: shop/s2'),
+    );
+    expect((await node.sluiced('status')).stdout).toMatch(/^note +LIVE_ENDPOINTS: .*shop\/s2$/m);
     putEndpoints(1, pod(1), pod(2), pod(3), pod(4));
     await reaches('more endpoints', 1, 1, 2, 3, 4);
     putEndpoints(1, pod(3));
@@ -164,6 +191,44 @@ describe.each(planes)('mode $mode, layout $layout, store $backend', { timeout: 3
     putEndpoints(2, pod(6));
     await reaches('its next endpoint', 2, 6);
     expect((await status()).release?.serial).toBe(2);
+  });
+
+  test('a release goes in with its wave while live endpoints change, and no connection is lost', async () => {
+    watching = watch();
+    node.start();
+    putEndpoints(1, pod(2));
+    await reaches('the endpoint of now', 1, 2);
+    putService(2);
+    putEndpoints(2, pod(5));
+    const waves = 'waves: [{name: canary, nodes: [node-b]}, {name: others, nodes: [node-a]}]';
+    writeFileSync(path('waves.yaml'), `apiVersion: sluice.dev/v1alpha1\nkind: Waves\n${waves}\n`);
+    await release('alice', '--wave', path('waves.yaml'));
+    // The first wave, of the other node.
+    await execa(sluice, ['promote', path('rendered'), '--key', path('alice')]);
+    await until('the node waits for its wave', async () => (await status()).waits?.wave === 2, 60_000);
+    putEndpoints(1, pod(3));
+    await reaches('an endpoint beside a release that waits', 1, 3);
+    expect(await reached(2)).toEqual([]);
+    expect((await status()).release?.serial).toBe(2);
+
+    const ended = connectAgain(1);
+    let turn = 0;
+    const changes = setInterval(() => putEndpoints(1, pod(3 + (turn++ % 2))), 200);
+    try {
+      openWaves(2);
+      await reaches('a Service of the release', 2, 5);
+    } finally {
+      clearInterval(changes);
+    }
+    putEndpoints(1, pod(1));
+    putEndpoints(2, pod(6));
+    await reaches('an endpoint after the wave', 1, 1);
+    await reaches('an endpoint of the new Service', 2, 6);
+    const [tried, failed] = await ended();
+    expect(failed).toBe(0);
+    expect(tried).toBeGreaterThan(20);
+    expect(turn).toBeGreaterThan(2);
+    expect(await status()).toMatchObject({ waits: null, healthy: true });
   });
 
   test('endpoints go on beside a release that is refused, and stay without the API server and at a boot', async () => {
