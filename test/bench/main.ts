@@ -29,6 +29,7 @@ import { observedBench } from './observed.ts';
 import { executablesBench } from './executables.ts';
 import { serveBench } from './serve.ts';
 import { trafficBench } from './traffic.ts';
+import { watchersBench } from './parity/watchers.ts';
 import { watchBench } from './watch.ts';
 
 const usage = `Usage: ./dev bench [PART…]
@@ -199,6 +200,7 @@ const parts: Readonly<Record<string, () => void | Promise<void>>> = {
   traffic: () => [250_000, 1_000_000].forEach((connections) => trafficBench(10_000, connections)),
   counters: () => countersBench(10_000),
   comments: () => commentsBench(10_000),
+  watchers: () => watchersBench(root, scratch, 1_000, 50),
   watch: () => watchBench(sluice, { ...large, nodes: 100 }),
   kernel: () => kernelBench(sluice),
   rehearsal: () => rehearsalBench(10_000),

@@ -1,5 +1,6 @@
 // The subjects: how each is set up on an empty node, and the programs whose processor time and memory count.
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import type { RuleStore } from '../../../packages/applier/src/kernel/tools.ts';
 import { join } from 'node:path';
 import { allocator } from '../allocator.ts';
@@ -12,8 +13,8 @@ export interface SubjectCommand {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** @param dir empty, for what the programs read and write */
-type SetUp = (programs: BenchPrograms, api: Api, dir: string) => readonly SubjectCommand[];
+/** @param dir empty, for what the programs read and write @param node whose name they have; left out: the one of the bench */
+type SetUp = (programs: BenchPrograms, api: Api, dir: string, node?: string) => readonly SubjectCommand[];
 
 export interface BenchSubject {
   /** Words in the command lines of its programs, that of the rule writer first. */
@@ -32,32 +33,37 @@ export const subjects = {
   'kube-proxy iptables, legacy': kubeProxy('iptables', 'legacy'),
   'Sluice, nf_tables, again': sluice('nft'),
   'Sluice nftables, again': sluice('nft', 'nftables'),
+  'Sluice nftables, own watch': sluice('nft', 'nftables', 'node'),
+  'Sluice nftables, live endpoints': sluice('nft', 'nftables', 'live'),
 } as const satisfies Readonly<Record<string, BenchSubject>>;
 export type SubjectName = keyof typeof subjects;
 export const subjectNames = Object.keys(subjects) as readonly SubjectName[];
 
-/** @param ofNode for a watch of the node's own */
+/** @param from all of the cluster, a node's own watch, or a signed release with the endpoints of that watch */
 function sluice(
   backend: RuleStore,
   mode: 'iptables' | 'nftables' = 'iptables',
-  ofNode: readonly string[] = [],
+  from: 'cluster' | 'node' | 'live' = 'cluster',
 ): BenchSubject {
   return {
-    programs: ['sluiced run', ['sluice watch', ...ofNode].join(' ')],
-    setUp: (programs, { kubeconfig }, dir) => {
+    programs: ['sluiced run', 'sluice watch'],
+    setUp: (programs, { kubeconfig }, dir, node = nodeName) => {
       const files = { bundle: join(dir, 'rendered'), state: join(dir, 'state') };
       mkdirSync(files.state, { mode: 0o700 });
       const profile = { name: 'default', mode, clusterCIDR, conntrack: { maxPerCore: 0 } };
       const watched = write(dir, 'sluice.yaml', { kind: 'SluiceConfig', complete: true, profiles: [profile] });
+      const cluster = ['--kubeconfig', kubeconfig, '-c', watched];
+      const live = from === 'live' ? releaseOf(programs.sluice, dir, cluster) : undefined;
       const applied = write(dir, 'sluiced.yaml', {
         kind: 'SluicedConfig',
-        node: nodeName,
+        node,
         ...files,
         backend,
         layout: 'tree',
-        signatures: { policy: 'none' },
+        ...(live?.config ?? { signatures: { policy: 'none' } }),
       });
-      const watch = ['watch', ...ofNode, '--kubeconfig', kubeconfig, '-c', watched, '-o', files.bundle];
+      const own = from === 'cluster' ? [] : ['--node', node];
+      const watch = ['watch', ...cluster, ...own, ...(live?.options ?? ['-o', files.bundle])];
       return [
         { argv: [programs.sluice, ...watch], env: allocator },
         {
@@ -70,6 +76,25 @@ function sluice(
   };
 }
 
+/** Makes a signed release of what the cluster has now. @returns how `sluiced` takes it, and how `sluice watch` renders its endpoints */
+function releaseOf(program: string, dir: string, cluster: readonly string[]) {
+  const at = (name: string): string => join(dir, name);
+  const run = (...args: readonly string[]): unknown => execFileSync(program, args, { stdio: 'pipe' });
+  run('render', '--from-cluster', ...cluster, '-o', at('rendered'));
+  run('release', at('rendered'), '--serial', '1', '--source', 'c'.repeat(40), '-o', at('release'));
+  execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', at('key')]);
+  writeFileSync(at('allowed_signers'), `bench namespaces="sluice-release" ${readFileSync(at('key.pub'), 'utf8')}`);
+  run('sign', at('release'), '--key', at('key'));
+  return {
+    config: {
+      bundle: at('release'),
+      signatures: { policy: 'required', allowedSigners: at('allowed_signers') },
+      endpoints: { live: { directory: at('live') } },
+    },
+    options: ['--release', at('release'), '-o', at('live')],
+  };
+}
+
 const write = (dir: string, name: string, config: object): string => {
   const path = join(dir, name);
   writeFileSync(path, JSON.stringify({ apiVersion: 'sluice.dev/v1alpha1', ...config }));
@@ -79,12 +104,12 @@ const write = (dir: string, name: string, config: object): string => {
 function kubeProxy(mode: 'iptables' | 'nftables', backend: RuleStore): BenchSubject {
   return {
     programs: ['kube-proxy'],
-    setUp: (programs, { kubeconfig, contentType }, dir) => {
+    setUp: (programs, { kubeconfig, contentType }, dir, node = nodeName) => {
       const config = {
         apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
         kind: 'KubeProxyConfiguration',
         mode,
-        hostnameOverride: nodeName,
+        hostnameOverride: node,
         clusterCIDR,
         detectLocalMode: 'ClusterCIDR',
         clientConnection: { kubeconfig, contentType, acceptContentTypes: contentType },
