@@ -176,10 +176,10 @@ const invalid = (at: Place, why: string): Problem =>
  * The Services of `quarantine.yaml`, as `sluice` writes it; other lines say nothing here.
  * @returns by `shop/web`, the codes of their problems
  */
-export function readQuarantine(text: string): ReadonlyMap<string, readonly string[]> {
+export function readQuarantine(yaml: string): ReadonlyMap<string, readonly string[]> {
   const found = new Map<string, string[]>();
   let codes: string[] = [];
-  for (const line of text.split('\n')) {
+  for (const line of yaml.split('\n')) {
     const object = /^ {2}- object: (.*)$/.exec(line)?.[1];
     const code = /^ {6}- code: ([A-Z][A-Z0-9_]{0,62})$/.exec(line)?.[1];
     if (object !== undefined) {
