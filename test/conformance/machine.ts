@@ -73,8 +73,8 @@ const covered: Readonly<Record<string, number>> = {
   'net/netfilter/nf_conntrack_max': 262_144,
 };
 
-/** What is written there stays in the folder of the machine: those of the test's own machine are only read. */
-const layered = ['/etc', '/opt', '/var/lib', '/var/log'];
+/** What is written there stays in the folder of the machine, as do packages that it installs: those of the test's own machine are only read. */
+const layered = ['/etc', '/opt', '/usr', '/var/lib', '/var/log'];
 /** Folders that are no layer: layers of containers cannot lie on one. */
 const ownFolders = ['/var/lib/containerd', '/var/lib/kubelet'];
 
