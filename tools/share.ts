@@ -63,6 +63,7 @@ const guards: readonly (readonly [touched: RegExp, files: readonly string[]])[] 
   [/^integrations\/(argocd|flux)\//, ['test/deploy/gitops']],
   [/^deploy\/mover\.yaml$/, ['test/parity/adopt-daemonset']],
   [/^deploy\//, ['test/deploy/', 'test/package/pod', 'test/package/chart']],
+  [/^docs\/in-place-of-kube-proxy\.md$/, ['test/conformance/operations/installed']],
   [/ipvs/, ['test/vm/inside/']],
   [/^docs\/runbooks\/|^test\/runbooks\//, ['test/runbooks/runbooks']],
   [/^docs\/|^tools\/docs\//, ['test/docs/', 'test/runbooks/tutorial']],

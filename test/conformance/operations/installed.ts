@@ -1,13 +1,14 @@
 import { need } from '../../deploy/programs.ts';
+import type { Block } from '../../runbooks/runbook.ts';
 import { controlAddresses, podCIDRs } from '../addresses.ts';
 import { commit, type System, type SystemPlace } from '../systems.ts';
 import { nodeImage, placeImage } from './node-image.ts';
-import { installing, looking, runBlocks, type Site } from './page.ts';
+import { installing, runBlocks, type Site } from './page.ts';
 
 /** Sluice as docs/in-place-of-kube-proxy.md installs it. */
 export interface Installed extends System {
-  /** Runs the commands of the page that come after. @returns what each printed */
-  readonly look: (place: SystemPlace) => Promise<readonly string[]>;
+  /** Runs further commands of the page. @returns what each printed */
+  readonly run: (place: SystemPlace, chosen: readonly Block[]) => Promise<readonly string[]>;
 }
 
 const siteOf = (image: string): Site => ({
@@ -38,7 +39,7 @@ export function installedSystem(): Installed {
       }
       return new Map();
     },
-    look: (place) => runBlocks(place, looking, site, helm),
+    run: (place, chosen) => runBlocks(place, chosen, site, helm),
   };
 }
 

@@ -10,8 +10,9 @@ export const pageText = readFileSync(join(root, 'docs/in-place-of-kube-proxy.md'
 const { blocks: all } = readRunbook(pageText);
 const blocks = all.filter(({ needs }) => needs.length === 0);
 
-/** Those until Sluice is installed, and those after it. */
-export const [installing, looking] = [blocks.slice(0, 1), blocks.slice(1)];
+const last = blocks.findIndex(({ text }) => text.startsWith('helm uninstall'));
+/** Those until Sluice is installed, those that look at it, and those that remove it: from the cluster, then its rules from the nodes. */
+export const [installing, looking, removing] = [blocks.slice(0, 1), blocks.slice(1, last), blocks.slice(last)];
 
 /** What replaces the block with the site's own values. */
 export type Site = Readonly<Record<'API' | 'PORT' | 'IMAGE' | 'PODS', string>>;
