@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { release } from 'node:os';
 import { join } from 'node:path';
 import { type JunitCase, junitDocument } from '../../packages/cli/src/findings/junit.ts';
@@ -16,6 +16,8 @@ export interface SystemRun {
   readonly date: string;
   /** Of the tests, without the start of the cluster. */
   readonly minutes: number;
+  /** The tests with the label Conformance alone; all without it. */
+  readonly judgedBy?: 'label';
   /** Tests that were run again alone, after all of them. */
   readonly again?: { readonly version: string; readonly date: string; readonly tests: number };
   /** By the title of a test. */
@@ -27,7 +29,7 @@ const folder = join(import.meta.dirname, 'runs');
 /** The name of a file for a system. */
 export const slugOf = (system: string): string => system.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-');
 
-export interface RunFacts extends Pick<SystemRun, 'system' | 'version' | 'kubernetes'> {
+export interface RunFacts extends Pick<SystemRun, 'system' | 'version' | 'kubernetes' | 'judgedBy'> {
   readonly tookMs: number;
 }
 
@@ -44,7 +46,10 @@ export function writeRun(
   if (date === undefined) return;
   if (!/^\d{4}-\d{2}-\d{2}$/.test(date)) throw new Error('SLUICE_RUN_DATE has the form 2026-11-28');
   const path = join(folder, `${slugOf(facts.system)}.json`);
-  const before = isPart ? (JSON.parse(readFileSync(path, 'utf8')) as SystemRun) : undefined;
+  const last = existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as SystemRun) : undefined;
+  // Those with a label are a part, too, where all were run.
+  const hasMore = facts.judgedBy === 'label' && last?.judgedBy === undefined;
+  const before = isPart || hasMore ? last : undefined;
   const all = [...Object.entries(before?.verdicts ?? {}).filter(([title]) => !verdicts.has(title)), ...verdicts];
   const sorted = Object.fromEntries(all.toSorted(([a], [b]) => (a < b ? -1 : 1)));
   const run: SystemRun = {
@@ -53,7 +58,7 @@ export function writeRun(
     date,
     minutes: Math.max(1, Math.round(tookMs / 60_000)),
     ...before,
-    ...(isPart ? { again: { version: facts.version, date, tests: verdicts.size } } : {}),
+    ...(before ? { again: { version: facts.version, date, tests: verdicts.size } } : {}),
     verdicts: sorted,
   };
   mkdirSync(folder, { recursive: true });
@@ -94,7 +99,7 @@ export function conformanceTables(runs: readonly SystemRun[], named: readonly Na
     Object.values(run.verdicts).filter((one) => one === verdict).length;
   const ran = runs.map(
     (run, index) =>
-      `| ${String.fromCodePoint(65 + index)} | ${run.system} | ${run.version} | ${run.kubernetes} | ${run.kernel} | ${run.date} | ${run.minutes} | ${run.again ? `${run.again.tests} with ${run.again.version}, ${run.again.date}` : ''} | ${count(run, 'passed')} | ${count(run, 'failed')} | ${count(run, 'skipped')} |\n`,
+      `| ${String.fromCodePoint(65 + index)} | ${run.system} | ${run.version} | ${run.kubernetes} | ${run.kernel} | ${run.date} | ${run.judgedBy === 'label' ? '`[Conformance]`' : 'all'} | ${run.minutes} | ${run.again ? `${run.again.tests} with ${run.again.version}, ${run.again.date}` : ''} | ${count(run, 'passed')} | ${count(run, 'failed')} | ${count(run, 'skipped')} |\n`,
   );
   const letterOf = (system: string): string =>
     String.fromCodePoint(65 + runs.findIndex((run) => run.system === system));
@@ -109,8 +114,8 @@ export function conformanceTables(runs: readonly SystemRun[], named: readonly Na
     );
     return `| ${cell(title)} | ${cells.join(' | ')} |\n`;
   });
-  return `| | system | version | Kubernetes | kernel | on | minutes | again alone | passed | failed | skipped |
-|---|---|---|---|---|---|---|---|---|---|---|
+  return `| | system | version | Kubernetes | kernel | on | tests | minutes | again alone | passed | failed | skipped |
+|---|---|---|---|---|---|---|---|---|---|---|---|
 ${ran.join('')}
 ## Differences
 
