@@ -25,8 +25,8 @@ export async function until<T>(
     const startMs = performance.now();
     const seen = await look();
     if (seen) return seen;
-    // A look may start tools: half of a processor at most is theirs.
-    await sleep(Math.max(pauseMs, performance.now() - startMs));
+    // A look may start tools: a quarter of a processor at most is theirs.
+    await sleep(Math.max(pauseMs, 3 * (performance.now() - startMs)));
   }
   throw new Error(`timed out after ${timeoutMs / 1000} s, waiting until ${what}`);
 }
