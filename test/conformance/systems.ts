@@ -168,6 +168,8 @@ export function writeNodeConfig(
     backend: 'nft',
     layout,
     signatures: { policy: 'none' },
+    // As deploy/node-watch.yaml has it.
+    ...(watch === 'node' ? { removals: { holdSeconds: 0 } } : {}),
     // kube-proxy's ports, which a test reads.
     metricsBindAddress: '127.0.0.1:10249',
     healthzBindAddress: '0.0.0.0:10256',

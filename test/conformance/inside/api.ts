@@ -42,11 +42,11 @@ export function senderOf(kubeconfig: string): Send {
 }
 
 /** Takes each object of a list, and each that changes, as long as the process lives. @param path of the list, with a query */
-export function follow<T>(kubeconfig: string, path: string, take: (object: T) => void): void {
+export function follow(kubeconfig: string, path: string, take: (object: unknown) => void): void {
   const { server, options } = accessOf(kubeconfig);
   const asked = request(`${server}${path}&watch=true`, options, (response) => {
     createInterface({ input: response }).on('line', (line) =>
-      take((JSON.parse(line) as { readonly object: T }).object),
+      take((JSON.parse(line) as { readonly object: unknown }).object),
     );
   });
   asked.end();

@@ -53,8 +53,9 @@ async function scale(into: Measured, name: string): Promise<void> {
   const measured: Promise<void>[] = [];
   let [ready, known] = [new Set<string>(), new Set<string>()];
   let isFirst = true;
-  follow<Slice>(kubeconfig, `${slices}?labelSelector=kubernetes.io/service-name=${name}`, ({ endpoints }) => {
+  follow(kubeconfig, `${slices}?labelSelector=kubernetes.io/service-name=${name}`, (object) => {
     const sinceMs = nowMs();
+    const { endpoints } = object as Slice;
     const served = (endpoints ?? []).filter(({ conditions }) => conditions.ready === true);
     ready = new Set(served.map(({ targetRef }) => targetRef?.name ?? ''));
     for (const pod of isFirst ? [] : [...ready].filter((one) => !known.has(one)))
