@@ -1,8 +1,7 @@
-// Runs on a node of the rig: opens a new connection to each address as soon as the last one has ended, and counts answers in a file. With
-// `--keep` it also keeps one connection to each.
-import { Agent } from 'node:http';
+// Runs on a node of the rig: connects to Services all the time, and counts answers in a file. ADDRESS: a new connection as soon as the last
+// one has ended. kept:ADDRESS: one connection that asks again and again.
 import { renameSync, writeFileSync } from 'node:fs';
-import { parseArgs } from 'node:util';
+import { connect } from 'node:net';
 import { ask } from './api.ts';
 
 /** What became of the connections to an address. */
@@ -14,8 +13,7 @@ export interface Met {
   readonly lost: Record<string, number>;
 }
 
-const { values, positionals } = parseArgs({ options: { keep: { type: 'boolean' } }, allowPositionals: true });
-const [file = '', ...addresses] = positionals;
+const [file = '', ...targets] = process.argv.slice(2);
 const met: Record<string, Met> = {};
 /** At once, to each address. */
 const clients = 2;
@@ -32,18 +30,28 @@ async function visit(address: string, one: Met): Promise<void> {
   setTimeout(() => void visit(address, one), 10);
 }
 
-/** Asks on one connection for ever; a second one means that the first was lost. */
-async function stay(address: string, one: Met, agent: Agent, isFirst = true): Promise<void> {
-  const answer = await ask(address, 3_000, agent);
-  if ('pod' in answer && !answer.isKept && !isFirst) one.lost['REPLACED'] = (one.lost['REPLACED'] ?? 0) + 1;
-  setTimeout(() => void stay(address, one, agent, isFirst && 'lost' in answer), 50);
+/** Opens a connection, and another one once it has ended, which is counted as lost. */
+function keep(address: string, one: Met): void {
+  const socket = connect({ host: address, port: 80 });
+  let lost = 'closed';
+  const put = (): void => void socket.write('GET /hostname HTTP/1.1\r\nHost: service\r\n\r\n');
+  socket.setTimeout(patienceMs, () => socket.destroy(new Error('no answer')));
+  socket.on('connect', put).on('data', () => {
+    one.served++;
+    setTimeout(put, 50);
+  });
+  socket.on('error', (error: NodeJS.ErrnoException) => (lost = error.code ?? error.message));
+  socket.on('close', () => {
+    count(one.lost, lost);
+    setTimeout(() => keep(address, one), 100);
+  });
 }
 
-for (const address of addresses) {
-  const one: Met = { served: 0, lost: {} };
-  met[address] = one;
-  for (let client = 0; client < clients; client++) void visit(address, one);
-  if (values.keep) void stay(address, one, new Agent({ keepAlive: true, maxSockets: 1 }));
+for (const target of targets) {
+  const one: Met = { served: 0, pods: {}, lost: {} };
+  met[target] = one;
+  if (target.startsWith('kept:')) keep(target.slice('kept:'.length), one);
+  else for (let client = 0; client < clients; client++) void visit(target, one);
 }
 setInterval(() => {
   writeFileSync(`${file}.part`, JSON.stringify(met));
