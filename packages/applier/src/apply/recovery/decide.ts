@@ -83,7 +83,7 @@ async function defaultsOf(
   if (differing.length === 0) return [];
   const actual = await kernel.observeChains(family, table, differing);
   return differing.map((name) => {
-    const rule = actual.get(name)?.find((line) => setOf(line) === undefined && line.includes(' -g '));
+    const rule = actual.get(name)?.find((line) => setOf(line) === undefined);
     const root = rule === undefined ? undefined : targetOf(rule);
     if (rule === undefined) return before.has(name) ? 'missing' : 'old';
     return root === before.get(name) ? 'old' : root === after.get(name) ? 'new' : 'foreign';
