@@ -2,7 +2,6 @@ import { bundleLimits } from '@sluice/bundle';
 import { compareText, differing, type Layered } from '@sluice/netfilter';
 import { sizeProblems, slotProblems } from '../assemble-limits.ts';
 import { nodesByName } from '../compile/service-files.ts';
-import type { SluiceConfig } from '../model/config.ts';
 import { servesExternalIPs } from '../model/external-ips.ts';
 import type { KubeObject } from '../model/kube.ts';
 import type { Memo } from '../model/memo.ts';
