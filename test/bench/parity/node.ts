@@ -24,8 +24,9 @@ let links = 0;
 /**
  * A node with a wire to the API server, which serves two endpoints itself. Packets that no rule translates go to the API server's
  * namespace, which forwards nothing.
+ * @param address of its end of the wire: another one for each node that lives at the same time
  */
-export async function startNode(): Promise<Host> {
+export async function startNode(address = linkAddress): Promise<Host> {
   const host = await Host.start('node');
   const link = `node${links++}`;
   const batch = (lines: readonly string[]): string => lines.map((line) => `${line}\n`).join('');
@@ -33,11 +34,11 @@ export async function startNode(): Promise<Host> {
     input: batch([
       `link add ${link} type veth peer name eth0 netns ${host.pid}`,
       `link set ${link} up`,
-      `route add ${linkAddress}/32 dev ${link}`,
+      `route add ${address}/32 dev ${link}`,
     ]),
   });
   const own = [nodeAddress, ...servers].map((address) => `addr add ${address}/32 dev lo`);
-  const wire = [`addr add ${linkAddress}/32 dev eth0`, 'link set eth0 up', `route add ${apiAddress}/32 dev eth0`];
+  const wire = [`addr add ${address}/32 dev eth0`, 'link set eth0 up', `route add ${apiAddress}/32 dev eth0`];
   const input = batch(['link set lo up', ...own, ...wire, `route add default via ${apiAddress} dev eth0 onlink`]);
   await host.run(['/usr/sbin/ip', '-batch', '-'], { input });
   return host;

@@ -21,7 +21,7 @@ export async function watchersBench(root: string, dir: string, services: number,
     process.stdout.write(`watchers of an API server: not measured, ${lack}\n`);
     return;
   }
-  const plan: WatchersPlan = { services, nodes, changes: 40, programs, apiServer, dir: own };
+  const plan: WatchersPlan = { services, nodes, changes: 20, programs, apiServer, dir: own };
   const script = join(import.meta.dirname, 'watchers-inside.ts');
   const shell = 'mount -t tmpfs tmpfs /run && exec "$@"';
   const namespaces = ['--net', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc'];
