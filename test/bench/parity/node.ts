@@ -37,7 +37,7 @@ export async function startNode(address = linkAddress): Promise<Host> {
       `route add ${address}/32 dev ${link}`,
     ]),
   });
-  const own = [nodeAddress, ...servers].map((address) => `addr add ${address}/32 dev lo`);
+  const own = [nodeAddress, ...servers].map((one) => `addr add ${one}/32 dev lo`);
   const wire = [`addr add ${address}/32 dev eth0`, 'link set eth0 up', `route add ${apiAddress}/32 dev eth0`];
   const input = batch(['link set lo up', ...own, ...wire, `route add default via ${apiAddress} dev eth0 onlink`]);
   await host.run(['/usr/sbin/ip', '-batch', '-'], { input });
