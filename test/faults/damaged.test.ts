@@ -1,7 +1,7 @@
 // @module-tag test
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { atTier, oneInTurn, randomOf, replay, seed } from '@sluice/testing';
+import { atTier, randomOf, replay, seed } from '@sluice/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { damages } from '../../packages/applier/src/testing/damages.fixture.ts';

@@ -1,5 +1,4 @@
 // @module-tag test
-import { oneInTurn } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { limits } from '../../packages/applier/src/limits.ts';
 import { needBackend, needKernel } from './privileges.ts';

@@ -1,6 +1,5 @@
 // @module-tag test
 import { copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
-import { oneInTurn } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { DiskJournal } from '../../packages/applier/src/state/journal.ts';
 import {

@@ -1,7 +1,6 @@
 // @module-tag test
 import { rmSync } from 'node:fs';
 import { request } from 'node:http';
-import { oneInTurn } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, type SampleServices, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';

@@ -1,6 +1,5 @@
 // @module-tag test
 import { readFileSync, writeFileSync } from 'node:fs';
-import { oneInTurn } from '@sluice/testing';
 import { execa } from 'execa';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';

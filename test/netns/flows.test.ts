@@ -1,6 +1,6 @@
 // @module-tag test
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { atTier, oneInTurn } from '@sluice/testing';
+import { atTier } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';

@@ -1,7 +1,6 @@
 // @module-tag test
 import { readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { oneInTurn } from '@sluice/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { limits } from '../../packages/applier/src/limits.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';

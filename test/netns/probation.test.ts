@@ -1,5 +1,4 @@
 // @module-tag test
-import { oneInTurn } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { needBackend, needKernel } from './privileges.ts';
 import { modesOnNft, plainPlanes, SluicedNode, until } from './sluiced-node.ts';

@@ -1,6 +1,5 @@
 // @module-tag test
 import { rmSync } from 'node:fs';
-import { oneInTurn } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { needBackend, needKernel } from './privileges.ts';
 import { plainPlanes, SluicedNode, until } from './sluiced-node.ts';

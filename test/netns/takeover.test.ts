@@ -1,6 +1,5 @@
 // @module-tag test
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
-import { oneInTurn } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { needBackend, needKernel } from './privileges.ts';
 import { plainPlanes, SluicedNode } from './sluiced-node.ts';

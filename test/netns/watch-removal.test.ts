@@ -1,6 +1,6 @@
 // @module-tag test
 import { appendFileSync, writeFileSync } from 'node:fs';
-import { atTier, oneInTurn, programPath } from '@sluice/testing';
+import { atTier, programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type ApiObject, token } from '../cluster/apiserver.fixture.ts';
