@@ -121,7 +121,8 @@ describe.each(foreignStores)('a foreign rule before our jump on %s', { timeout: 
 
   test('raises an alarm with its Services until it is removed, or a note where it cannot be read', async () => {
     await start({ backend, mode: 'iptables' });
-    await node.tool([...insert, '-p', 'tcp', '-m', 'multiport', '--dports', '80,443', '-j', 'ACCEPT']);
+    await node.tool(['ipset', 'create', 'theirs', 'hash:ip']);
+    await node.tool([...insert, '-m', 'set', '--match-set', 'theirs', 'src', '-j', 'ACCEPT']);
     await until('a note', async () => (await status()).notes['FOREIGN_RULE_UNREAD'], 30_000);
     expect((await status()).alarms).toEqual({});
     await node.tool([...insert, '-d', '10.96.0.11', '-j', 'ACCEPT']);
