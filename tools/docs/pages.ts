@@ -245,8 +245,8 @@ const decisions: Section = {
     ),
     page(
       'docs/decisions/0023-a-shell-starts-conntrack.md',
-      '23. A shell for conntrack',
-      'why sluiced keeps a small process that starts conntrack, and what it takes',
+      '23. A shell for small tools',
+      'why sluiced keeps a small process that starts conntrack and others, and what it takes',
     ),
     page('docs/decisions/0024-events-of-js-yaml.md', '24. YAML', 'js-yaml reads manifests, from its events'),
     page(
