@@ -29,19 +29,21 @@ const session = await openSession(config, 'change', (event, fields) => {
 });
 const inbox = new Inbox(bundle.directory, Date.now);
 
-/** `nft monitor` tells of a large stage a tenth of a second late: what follows at once would be as late. */
-function waitForMonitor(): true {
+/** `nft monitor` tells of a large stage a tenth of a second late: what follows at once, a commit or a way back, would be as late. */
+function waitForMonitor(): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500);
-  return true;
 }
 
 /** @returns when the directory was complete */
-async function put(ends: 'confirmed' | 'rolled-back' = 'confirmed'): Promise<number> {
+async function put(ends: 'confirmed' | 'rolled-back' = 'confirmed', isRelease = false): Promise<number> {
   const started = performance.now();
   const arrival = await inbox.look('changed');
   if (arrival.kind !== 'bundle') throw new Error(JSON.stringify(arrival));
   const never = new Promise<void>(() => undefined);
-  const isEnding = (): boolean => ends === 'rolled-back' && waitForMonitor();
+  const isEnding = (): boolean => {
+    if (isRelease) waitForMonitor();
+    return ends === 'rolled-back';
+  };
   const offers = { arrival: () => never, look: () => Promise.resolve(undefined), isEnding };
   const outcome = await session.reconciler.put(arrival.tree.files, true, offers);
   if (outcome.kind !== ends) throw new Error(JSON.stringify(outcome));
@@ -71,7 +73,7 @@ for (let round = 0; round < 2 * releases; round++) {
   const some = bundle.paths.slice(round * perRelease, (round + 1) * perRelease);
   const before = bundle.read(some);
   bundle.change(some, (text) => text.replaceAll('goto n${count}', 'goto s${count}t600'));
-  await put(ends);
+  await put(ends, true);
   if (ends === 'rolled-back') {
     const [off = Number.NaN] = await commits.since(entered('roll back'));
     release.back.push(off - entered('roll back'));
