@@ -1,6 +1,8 @@
 // Mode ipvs needs a kernel with IPVS: it is measured in the emulated guest of test/vm, which is some twenty times
 // slower than a machine. So the numbers of processes are the figures, and the times only show which part is slow.
 // Run by itself: `node test/bench/ipvs.ts [SERVICES]`.
+import { join } from 'node:path';
+import { buildTestPrograms } from '../../tools/test-programs.ts';
 import { bootGuest } from '../vm/guest.ts';
 import { whyNoGuest } from '../vm/image.ts';
 import type { ReleaseCost } from './ipvs-inside.ts';
@@ -23,6 +25,7 @@ export async function ipvsBench(services: number): Promise<void> {
     process.stdout.write(`mode ipvs, ${services} Services: not measured, ${reason}\n`);
     return;
   }
+  process.env['SLUICE_PROGRAMS'] ??= await buildTestPrograms(join(import.meta.dirname, '../..'));
   await using guest = await bootGuest({ memory: 3072 });
   const inside = ['node', 'test/bench/ipvs-inside.ts', String(services)];
   const { code, stdout, stderr } = await guest.run(inside, { timeoutMs: insideMsMax });
