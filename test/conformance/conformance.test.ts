@@ -7,7 +7,6 @@ import { differencesOf } from './differences.ts';
 import { focus, judge, skip } from './judge.ts';
 import { kubernetesVersion } from './programs.ts';
 import { installedSystem } from './operations/installed.ts';
-import { signedSystem } from './operations/signed.ts';
 import { useRig } from './rig.ts';
 import { junitOf, type RunFacts, writeRun } from './runs.ts';
 import { kubeProxySystem, sluiceSystem, type System } from './systems.ts';
@@ -17,11 +16,11 @@ const withCluster = useRig();
 /** Tests with this label are those that every distribution of Kubernetes must pass. */
 const labelled = String.raw`\[Conformance\]`;
 const isWhole = reaches('soak');
-/** Some tests alone: `SLUICE_FOCUS='invalid conntrack state'`, or those with the label: `SLUICE_FOCUS='\\[Conformance\\]'`. */
+/** Some tests alone: `SLUICE_FOCUS='invalid conntrack state'`, or those with the label: `SLUICE_FOCUS='\[Conformance\]'`. */
 const asked = process.env['SLUICE_FOCUS'];
 const chosen = asked === labelled ? undefined : asked;
 /** Whether all with the label are chosen, and no others. */
-const isByLabel = ({ judgedBy }: System): boolean => !isWhole || asked === labelled || judgedBy === 'label';
+const isByLabel = !isWhole || asked === labelled;
 
 describe.each([
   sluiceSystem({ mode: 'nftables', layout: 'tree' }),
@@ -32,23 +31,19 @@ describe.each([
         sluiceSystem({ mode: 'iptables', layout: 'tree' }),
         sluiceSystem({ mode: 'iptables', layout: 'flat' }),
         installedSystem(),
-        signedSystem(),
       ]
     : []),
 ])('$title', (system) => {
   test('passes the tests of Kubernetes, but for named differences', { timeout: 3_600_000 }, async (context) => {
     await system.prepare?.(context);
-    await withCluster(system, async (cluster, folder) => {
-      const { control, plane, programs } = cluster;
+    await withCluster(system, async ({ control, plane, programs }, folder) => {
       const startedMs = Date.now();
-      const over = new AbortController();
-      const judging = judge(control, programs, plane.kubeconfig, folder, {
-        focus: chosen ?? (isByLabel(system) ? `${focus}.*${labelled}` : focus),
+      const judgement = await judge(control, programs, plane.kubeconfig, folder, {
+        focus: chosen ?? (isByLabel ? `${focus}.*${labelled}` : focus),
         skip,
         processes: 8,
         timeoutMs: 3_000_000,
-      }).finally(() => over.abort());
-      const [judgement] = await Promise.all([judging, system.during?.(cluster, over.signal)]);
+      });
       const { verdicts, failures } = judgement;
       const tookMs = Date.now() - startedMs;
       process.stdout.write(`${system.title}: ${verdicts.size} tests of Kubernetes in ${Math.round(tookMs / 1000)} s\n`);
@@ -65,5 +60,5 @@ const factsOf = (system: System): Omit<RunFacts, 'tookMs'> => ({
   system: system.title,
   version: system.version(),
   kubernetes: kubernetesVersion,
-  ...(isByLabel(system) ? { judgedBy: 'label' as const } : {}),
+  ...(isByLabel ? { judgedBy: 'label' as const } : {}),
 });

@@ -17,14 +17,10 @@ export interface System {
   readonly mode: Mode;
   /** kube-proxy's release, or the commit of Sluice. */
   readonly version: () => string;
-  /** Judged by the tests with the label Conformance alone; by all without it. */
-  readonly judgedBy?: 'label';
   /** Builds what it needs; skips the test by name where that is missing. */
   readonly prepare?: (context: TestContext) => Promise<void>;
   /** @returns its programs by name and node, such as `sluiced node-1` */
   readonly start: (cluster: SystemPlace) => Promise<ReadonlyMap<string, LoggedDaemon>>;
-  /** What goes on while tests run, such as the work of operators, until the signal. */
-  readonly during?: (cluster: SystemPlace, over: AbortSignal) => Promise<void>;
 }
 
 /** Where it is started. */

@@ -3,6 +3,7 @@ import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, sta
 import { tmpdir } from 'node:os';
 import { atTier, randomOf, replay, seed } from '@sluice/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
+import { oneInTurn } from '../one-in-turn.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { damages } from '../../packages/applier/src/testing/damages.fixture.ts';
 import { needBackend, needKernel } from '../netns/privileges.ts';

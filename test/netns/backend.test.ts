@@ -1,5 +1,6 @@
 // @module-tag test
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { oneInTurn } from '../one-in-turn.ts';
 import { limits } from '../../packages/applier/src/limits.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode, stores, until } from './sluiced-node.ts';

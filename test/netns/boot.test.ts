@@ -1,6 +1,7 @@
 // @module-tag test
 import { copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { oneInTurn } from '../one-in-turn.ts';
 import { DiskJournal } from '../../packages/applier/src/state/journal.ts';
 import {
   sampleBundle,

@@ -2,6 +2,7 @@
 import { rmSync } from 'node:fs';
 import { request } from 'node:http';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { oneInTurn } from '../one-in-turn.ts';
 import { sampleBundle, type SampleServices, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { modesOnNft, SluicedNode, until } from './sluiced-node.ts';

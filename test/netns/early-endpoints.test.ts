@@ -2,6 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { atTier } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { oneInTurn } from '../one-in-turn.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { dataPlanes, SluicedNode, until } from './sluiced-node.ts';

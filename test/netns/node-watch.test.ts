@@ -3,6 +3,7 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { atTier, programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { oneInTurn } from '../one-in-turn.ts';
 import { type ApiObject, token } from '../cluster/apiserver.fixture.ts';
 import { LiveCluster } from '../cluster/live.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';

@@ -1,5 +1,6 @@
 // @module-tag test
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { oneInTurn } from '../one-in-turn.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { modesOnNft, plainPlanes, SluicedNode, until } from './sluiced-node.ts';
 import { publish, publishRelease, reached, startProbation } from './sluiced-probation.ts';

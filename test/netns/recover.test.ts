@@ -1,6 +1,7 @@
 // @module-tag test
 import { rmSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { oneInTurn } from '../one-in-turn.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { plainPlanes, SluicedNode, until } from './sluiced-node.ts';
 import { confirmFirst, missedDuring } from './sluiced-probation.ts';

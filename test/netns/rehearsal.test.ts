@@ -1,5 +1,5 @@
 // @module-tag test
-import { oneInTurn } from '@sluice/testing';
+import { oneInTurn } from '../one-in-turn.ts';
 import { KernelError, RehearsalError } from '../../packages/applier/src/ports/failure.ts';
 import { execaSync } from 'execa';
 import { beforeEach, describe, expect, test } from 'vitest';

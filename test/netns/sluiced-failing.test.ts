@@ -2,10 +2,11 @@
 import { copyFileSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { oneInTurn } from '../one-in-turn.ts';
 import type { RuleStore } from '../../packages/applier/src/kernel/tools.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
-import { oneInTurn, programPath } from '@sluice/testing';
+import { programPath } from '@sluice/testing';
 import { type DataPlane, modesOnNft, plainPlanes, SluicedNode, stores, until } from './sluiced-node.ts';
 
 /** The real program on the real kernel, when a tool, the rollback or the disk fails, and when no event announces a new bundle. */

@@ -1,6 +1,7 @@
 // @module-tag test
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { oneInTurn } from '../one-in-turn.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { plainPlanes, SluicedNode } from './sluiced-node.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';

@@ -3,6 +3,7 @@ import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { atTier, randomOf, replay, seed } from '@sluice/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
+import { oneInTurn } from '../one-in-turn.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from '../netns/privileges.ts';
 import { type DataPlane, plainPlanes, SluicedNode, until } from '../netns/sluiced-node.ts';

@@ -1,3 +1,3 @@
 export { programPath } from './program.ts';
 export { randomOf, replay, seed } from './random.ts';
-export { atTier, inTurn, isShare, oneInTurn, reaches, runs, type Tier, tier, tiers } from './tier.ts';
+export { atTier, inTurn, isShare, landing, reaches, runs, type Tier, tier, tiers } from './tier.ts';

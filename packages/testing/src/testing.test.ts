@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { randomOf, readSeed, replay, seed } from './random.ts';
-import { atTier, inTurn, oneInTurn, reaches, readTier, runs, tier } from './tier.ts';
+import { atTier, inTurn, reaches, readTier, runs, tier } from './tier.ts';
 
 describe('a value by tier', () => {
   const values = { quick: 1, all: 3 } as const;
@@ -33,22 +33,6 @@ test('as many landings as there are turns run everything once in tier test, and 
   const all = ['a', 'b', 'c', 'd'];
   expect([7, 8, 9].map((landing) => inTurn(all, 3, 'test', landing))).toEqual([['b'], ['c'], ['a', 'd']]);
   expect(inTurn(all, 3, 'all', 7)).toEqual(all);
-});
-
-test('all landings, those of even and those of odd numbers have each of several in turn', () => {
-  const numbers = Array.from({ length: 8 }, (_, n) => n);
-  for (const count of [1, 2, 3, 4]) {
-    const all = numbers.slice(0, count);
-    const seen = (landings: readonly number[]): ReadonlySet<number> =>
-      new Set(landings.flatMap((landing) => oneInTurn(all, 'boot', 'test', landing)));
-    for (const landings of [numbers, numbers.map((n) => 2 * n), numbers.map((n) => 2 * n + 1)])
-      expect(seen(landings)).toEqual(new Set(all));
-    expect(oneInTurn(all, 'boot', 'test', 30)).toHaveLength(1);
-    expect(oneInTurn(all, 'boot', 'all', 30)).toEqual(all);
-  }
-  expect(
-    new Set(['boot', 'drift', 'probation'].flatMap((name) => oneInTurn(['a', 'b', 'c'], name, 'test', 30))),
-  ).toEqual(new Set(['a', 'b', 'c']));
 });
 
 test('a tier reaches itself and the smaller ones', () => {

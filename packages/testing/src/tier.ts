@@ -41,7 +41,7 @@ export function runs(count: number, at: Tier = tier): { readonly numRuns: number
 }
 
 /** The number in `test/landing`. */
-const landing = Number(readFileSync(join(import.meta.dirname, '../../../test/landing'), 'utf8'));
+export const landing = Number(readFileSync(join(import.meta.dirname, '../../../test/landing'), 'utf8'));
 
 /**
  * Those of many that tier test runs in this landing: after `turns` landings each had its turn. The larger tiers run all of them.
@@ -49,15 +49,3 @@ const landing = Number(readFileSync(join(import.meta.dirname, '../../../test/lan
  */
 export const inTurn = <T>(all: readonly T[], turns: number, at: Tier = tier, now = landing): readonly T[] =>
   reaches('all', at) ? all : all.filter((_one, index) => index % turns === now % turns);
-
-/**
- * One of several, such as data planes, at each landing: for tests of which each one shows the same on all of them. The larger tiers run
- * all of them.
- * @param all at most four
- * @param name of the tests, by which they begin with different ones: at each landing every one of `all` has some tests
- */
-export function oneInTurn<T>(all: readonly T[], name: string, at: Tier = tier, now = landing): readonly T[] {
-  const first = Array.from(name, (letter) => letter.charCodeAt(0)).reduce((sum, code) => sum + code, 0);
-  // Slow files run at each second landing: the even numbers, the odd ones and all together reach each remainder by 2, 3 and 4.
-  return inTurn(all, all.length, at, first + Math.floor(now / 2) + 2 * (now % 2));
-}

@@ -26,14 +26,13 @@ export interface BenchSubject {
 export const subjects = {
   'Sluice, nf_tables': sluice('nft'),
   'Sluice nftables': sluice('nft', 'nftables'),
-  "Sluice nftables, a node's own watch": sluice('nft', 'nftables', [`--node=${nodeName}`]),
+  "Sluice nftables, a node's own watch": sluice('nft', 'nftables', 'node'),
   'kube-proxy iptables, nf_tables': kubeProxy('iptables', 'nft'),
   'kube-proxy nftables': kubeProxy('nftables', 'nft'),
   'Sluice, legacy': sluice('legacy'),
   'kube-proxy iptables, legacy': kubeProxy('iptables', 'legacy'),
   'Sluice, nf_tables, again': sluice('nft'),
   'Sluice nftables, again': sluice('nft', 'nftables'),
-  'Sluice nftables, own watch': sluice('nft', 'nftables', 'node'),
   'Sluice nftables, live endpoints': sluice('nft', 'nftables', 'live'),
 } as const satisfies Readonly<Record<string, BenchSubject>>;
 export type SubjectName = keyof typeof subjects;

@@ -56,7 +56,7 @@ async function main({ services, nodes, changes, programs, apiServer, dir }: Watc
     for (const [title, subject] of [
       ['no watcher', undefined],
       ['kube-proxy', subjects['kube-proxy nftables']],
-      ['sluice watch --node', subjects['Sluice nftables, own watch']],
+      ['sluice watch --node', subjects["Sluice nftables, a node's own watch"]],
     ] as const) {
       const hosts = subject ? await startNodes(nodes) : [];
       const before = await used();

@@ -1,6 +1,6 @@
 /** For programs that run on a node of the rig: asks the API server, and Services. */
 import { readFileSync } from 'node:fs';
-import { type Agent, get } from 'node:http';
+import { get } from 'node:http';
 import { request } from 'node:https';
 import { connect } from 'node:net';
 import { createInterface } from 'node:readline';
@@ -73,23 +73,20 @@ export const sliceOf = (name: string, ...addresses: readonly string[]): unknown 
   endpoints: addresses.map((address) => ({ addresses: [address], conditions: { ready: true } })),
 });
 
-/** The pod that answered, and whether on a connection from before; or the code of the error. */
-export type Answer = { readonly pod: string; readonly isKept: boolean } | { readonly lost: string };
+/** The pod that answered, or the code of the error. */
+export type Answer = { readonly pod: string } | { readonly lost: string };
 
 /**
- * Asks port 80 of an address which pod answers.
+ * Opens a new connection to port 80 of an address, and asks which pod answers.
  * @param timeoutMs until the end of its answer
- * @param agent keeps connections; without it each question opens one
  */
-export function ask(address: string, timeoutMs: number, agent: Agent | false = false): Promise<Answer> {
+export function ask(address: string, timeoutMs: number): Promise<Answer> {
   const { promise, resolve } = Promise.withResolvers<Answer>();
   const host = address.includes(':') ? `[${address}]` : address;
-  const asked = get(`http://${host}/hostname`, { agent }, (response) => {
+  const asked = get(`http://${host}/hostname`, { agent: false }, (response) => {
     let pod = '';
     response.setEncoding('utf8').on('data', (part: string) => (pod += part));
-    response.on('end', () => {
-      resolve(response.statusCode === 200 ? { pod, isKept: asked.reusedSocket } : { lost: `${response.statusCode}` });
-    });
+    response.on('end', () => resolve(response.statusCode === 200 ? { pod } : { lost: `${response.statusCode}` }));
     response.on('error', () => resolve({ lost: 'ECONNRESET' }));
   });
   // Not the option `timeout`: that one counts from the last byte.

@@ -14,20 +14,10 @@ export class Clients {
     this.#file = file;
   }
 
-  /**
-   * Ends once each address has answered.
-   * @param folder for what they count
-   * @param keeps whether one connection to each address stays, too: `REPLACED` counts how often it was lost
-   */
-  static async start(host: Host, folder: string, addresses: readonly string[], keeps = false): Promise<Clients> {
+  /** Ends once each address has answered. @param folder for what they count */
+  static async start(host: Host, folder: string, addresses: readonly string[]): Promise<Clients> {
     const file = join(folder, `clients-${host.name}.json`);
-    host.start([
-      process.execPath,
-      join(import.meta.dirname, '../inside/clients.ts'),
-      ...(keeps ? ['--keep'] : []),
-      file,
-      ...addresses,
-    ]);
+    host.start([process.execPath, join(import.meta.dirname, '../inside/clients.ts'), file, ...addresses]);
     const clients = new Clients(file);
     await clients.goOn();
     return clients;

@@ -55,32 +55,17 @@ export class Releases {
     return this.#place.control.run([process.execPath, programPath('sluice'), ...args], { timeoutMs: 60_000 });
   }
 
-  async #render(): Promise<string> {
-    const rendered = join(this.#work, 'rendered');
-    const render = sluiceCommand(this.#place, ['render', '--from-cluster', '-o', rendered]);
-    await this.#place.control.run(render, { timeoutMs: 60_000 });
-    return rendered;
-  }
-
-  /** Renders the cluster. @returns whether that differs from the newest release */
-  async hasChanged(): Promise<boolean> {
-    const command = ['diff', '-qr', await this.#render(), join(this.#work, 'published')];
-    return (await this.#place.control.exec(command)).exitCode !== 0;
-  }
-
   /** Renders the cluster, and places a signed release of it. @param isInWaves of which the first one is opened then */
   async publish(serial: number, isInWaves: boolean): Promise<void> {
-    const [rendered, release] = [await this.#render(), join(this.#work, 'release')];
+    const [rendered, release] = [join(this.#work, 'rendered'), join(this.#work, 'release')];
+    const render = sluiceCommand(this.#place, ['render', '--from-cluster', '-o', rendered]);
+    await this.#place.control.run(render, { timeoutMs: 60_000 });
     const chosen = isInWaves ? ['--wave', join(this.#work, 'waves.yaml')] : [];
-    // Tests remove most Services of the cluster at once, and mean it.
-    const fields = ['--serial', `${serial}`, '--source', commit, '--accept-removal', ...chosen];
-    await this.#sluice('release', rendered, ...fields, '-o', release);
+    await this.#sluice('release', rendered, '--serial', `${serial}`, '--source', commit, ...chosen, '-o', release);
     await this.#sluice('sign', release, '--key', join(this.#work, 'release-key'));
     if (isInWaves) await this.#sluice('promote', release, '--key', join(this.#work, 'wave-key'));
     await this.#place.control.run(['cp', '-r', release, join(this.origin, 'next')]);
     await this.#place.control.run(['sh', '-ec', 'cd "$0"; rm -rf release; mv next release', this.origin]);
-    const keep = 'cd "$0"; rm -rf published; cp -r rendered published';
-    await this.#place.control.run(['sh', '-ec', keep, this.#work]);
   }
 
   /** Opens the next wave, by the receipts of nodes. @returns whether they allow it */

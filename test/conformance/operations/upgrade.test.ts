@@ -96,7 +96,7 @@ test(`nodes go from the package of ${earlier} to that of today and back, and los
     const host = nodeOf(cluster, 'node-1');
     const web = await startWeb(cluster, 'web', 3);
     await untilAnswered(cluster, web);
-    const clients = await Clients.start(host, folder, [web.address], true);
+    const clients = await Clients.start(host, folder, [web.address, `kept:${web.address}`]);
     /** Ends once a new Service is served by what runs then. */
     const expectNoLoss = async (title: string, name: string): Promise<void> => {
       await untilAnswered(cluster, await startWeb(cluster, name, 1));

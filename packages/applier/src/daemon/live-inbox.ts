@@ -1,5 +1,5 @@
 import { type BundleFiles, quarantineFile, readQuarantine } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import type { Extent, Tree } from '../inbox/files.ts';
 import type { ArrivedBundle, Arrival, Inbox } from '../inbox/inbox.ts';
 import { liveLimits } from '../limits.ts';

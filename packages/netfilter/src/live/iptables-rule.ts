@@ -144,22 +144,6 @@ const harmlessTargets: ReadonlySet<string> = new Set([
   'HL',
 ]);
 
-/** Other targets that are read. */
-const targets: ReadonlySet<string> = new Set([
-  'ACCEPT',
-  'DROP',
-  'RETURN',
-  'REJECT',
-  'MASQUERADE',
-  'SNAT',
-  'CT',
-  'NOTRACK',
-]);
-
-/** Whether a name is that of a target: iptables makes no chain of such a name. */
-export const isTarget = (name: string): boolean =>
-  targets.has(name) || unreadTargets.has(name) || harmlessTargets.has(name);
-
 function effectOf(name: string, rest: readonly string[], family: Family): Effect | undefined {
   if (harmlessTargets.has(name)) return { kind: 'none' };
   switch (name) {

@@ -29,6 +29,9 @@ const readers: ReadonlyMap<string, (cursor: Cursor) => ReadTarget> = new Map([
   ['DNAT', readDnat],
 ]);
 
+/** Whether a rule that may be loaded has this target, which is no chain. */
+export const isBuiltInTarget = (name: string): boolean => readers.has(name);
+
 /** The default of `-j REJECT`, which iptables-save prints. */
 const portUnreachable = { 'icmp-port-unreachable': 'ipv4', 'icmp6-port-unreachable': 'ipv6' } as const;
 

@@ -1,7 +1,7 @@
 import type { Family, TableName } from '../family.ts';
 import type { TableProgram } from '../link/program.ts';
 import type { RuleContext } from '../live/iptables-options.ts';
-import { isTarget, readIptablesRule } from '../live/iptables-rule.ts';
+import { readIptablesRule } from '../live/iptables-rule.ts';
 import type { LiveChain, LiveHook, LiveRule, LiveSet, RuleNotes } from '../live/rule.ts';
 import { walkBase, type WalkedTable } from '../live/walk.ts';
 import type { HookName, TraceFlow } from '../packet/flow.ts';
@@ -9,6 +9,7 @@ import { TraceError } from '../packet/packet.ts';
 import { perKey, perObject } from '../per-object.ts';
 import { chainOf } from '../rules/line.ts';
 import { isSwitch } from '../rules/parts.ts';
+import { isBuiltInTarget } from '../rules/read-target.ts';
 
 /** A hook of the kernel at which packets meet our rules of one table. */
 interface ProgramHook extends Omit<LiveHook, 'type' | 'priority' | 'notes' | 'outOf'> {
@@ -115,7 +116,7 @@ const jumpsOf = (jumps: readonly string[], name: HookName): readonly string[] =>
 
 /** Chains by their lines: those of a program that did not change since the last one are read once. */
 function chainsIn(family: Family, table: TableName): (lines: readonly string[]) => LiveChain {
-  const context: RuleContext = { family, hasChain: (name) => !isTarget(name), sets: undefined };
+  const context: RuleContext = { family, hasChain: (name) => !isBuiltInTarget(name), sets: undefined };
   return perObject((lines) => {
     const chain = chainOf(lines[0] ?? '');
     let read: readonly LiveRule[] | undefined;

@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { receiptFile } from '@sluice/bundle';
-import { directoryReceipts } from '@sluice/transport/receipts/open.ts';
+import { directoryReceipts } from '@sluice/transport/receipts/directory.ts';
 import { afterAll, beforeEach, expect, test, vi } from 'vitest';
 import { readSourceStatus, statusAfter, writeSourceStatus } from '../status-file.ts';
 import { type ReceiptLoopParts, receiptLoop, sendAndTell, sentBefore } from './loop.ts';

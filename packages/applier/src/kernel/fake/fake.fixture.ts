@@ -96,7 +96,7 @@ const builtIns = {
 } as const;
 /** Targets that the kernel accepts in one table only. */
 const onlyIn: Readonly<Record<string, TableName>> = { DNAT: 'nat', MASQUERADE: 'nat', REJECT: 'filter' };
-const targets: ReadonlySet<string> = new Set(['ACCEPT', 'DROP', 'RETURN', 'REJECT', 'MARK', 'DNAT', 'MASQUERADE', 'LOG']);
+const targets: ReadonlySet<string> = new Set(['ACCEPT', 'DROP', 'RETURN', 'REJECT', 'MARK', 'DNAT', 'MASQUERADE']);
 
 /** The initial state of a fake kernel: text as iptables-save prints it. */
 export interface FakeStart {

@@ -11,7 +11,8 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { hasListener, heldPath, holdManifest, refuseManifest, releaseManifest, removeDropIn } from './kube-proxy.ts';
+import { hasListener, removeDropIn } from './kube-proxy.ts';
+import { heldPath, holdManifest, refuseManifest, releaseManifest } from './manifest.ts';
 
 describe('the manifest of a static pod', () => {
   let folder: string;

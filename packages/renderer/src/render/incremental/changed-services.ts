@@ -104,7 +104,8 @@ export function renderChangedServices(
   memo: Memo,
 ): LastRender | undefined {
   const difference = readDifference(changedObjects(last.objects, objects), memo);
-  if (difference === undefined || memo.names !== last.names) return undefined;
+  const known = indexed(last, memo);
+  if (difference === undefined || known === undefined) return undefined;
   const { slices, services } = difference;
   if (weightLabels(services.removed) !== weightLabels(services.added)) return undefined;
   const { index } = known;
@@ -117,7 +118,7 @@ export function renderChangedServices(
     new Map([...files, ...[...last.basis.sums.values()].flatMap((sum) => sum.files())]);
   const before = partOf();
   const old = withSums(before);
-  if (!index.cluster.replaceSlices(slices) || !index.cluster.replaceServices(services, memo)) return undefined;
+  if (!index.cluster.replaceSlices(slices) || !index.cluster.replaceServices(services)) return undefined;
   if ([...keys].some((key) => isTooLarge(key, index.cluster))) return undefined;
   const after = partOf();
   // What this part makes of the last objects is what they were rendered to: the part misses nothing.
@@ -140,7 +141,7 @@ export function renderChangedServices(
  * @returns undefined where no change can be rendered alone
  */
 export function indexed(last: LastRender, memo: Memo): Required<LastRender> | undefined {
-  if (memo.names !== last.names || !rendersSingly(last.basis, last.basis.config)) return undefined;
+  if (memo.names !== last.names) return undefined;
   const index = last.index ?? indexOf(last, memo);
   return index?.cluster.hasNodes ? { ...last, index } : undefined;
 }
