@@ -29,7 +29,7 @@ const session = await openSession(config, 'change', (event, fields) => {
 });
 const inbox = new Inbox(bundle.directory, Date.now);
 
-/** `nft monitor` tells of a large stage a tenth of a second late: what follows at once, a commit or a way back, would be as late. */
+/** `nft monitor` prints a large stage a tenth of a second late: a commit or a rollback right after it would be as late. */
 function waitForMonitor(): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500);
 }
