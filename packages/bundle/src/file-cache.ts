@@ -1,4 +1,5 @@
 import { addAll, type BundleTool, commonEnds, perObject, type Problem } from '@sluice/netfilter';
+import type { Asks } from './resolve.ts';
 import { type BundleFiles, changedFiles, sourceOf, type TextSource } from './source.ts';
 
 /** A value, or all problems that keep it from being made. */
@@ -9,6 +10,7 @@ export interface FileFormat<File extends object, Resolved extends object, Scope 
   readonly read: (path: string, text: string) => Made<File>;
   /** Whether it resolves to the same on every node of a profile. */
   readonly isSameEverywhere: (file: File) => boolean;
+  readonly asksOf: (file: File) => Asks;
   readonly resolve: (path: string, file: File, scope: Scope) => Made<Resolved>;
   /** What a resolved file may not hold. It is asked once: a file that is read again passed. */
   readonly refuse: (path: string, file: File, resolved: Resolved, scope: Scope) => readonly Problem[];
@@ -19,14 +21,16 @@ export interface FileFormat<File extends object, Resolved extends object, Scope 
   readonly digestOf: (resolved: Resolved) => string | undefined;
 }
 
-/** The parts of a scope that a result depends on, as texts: of a file that is the same everywhere, and of others. */
-interface ScopeKeys {
+/** The parts of a scope that a result depends on, as texts: of a file that is the same everywhere, of one that asks for the zone, of others. */
+export interface ScopeKeys {
+  readonly node: string;
   readonly shared: string;
+  readonly zone: string;
   readonly own: string;
 }
 
 /** The resolved files of one tool, in the order of loading. */
-interface ResolvedAll<Resolved> {
+export interface ResolvedAll<Resolved> {
   /** An unchanged file keeps its identity. */
   readonly files: readonly Resolved[];
   /** One per file, `<digest>  <file>\n`, for the digest of a node's version; empty when the file resolves to nothing. */
@@ -178,7 +182,7 @@ function again<T>(path: string, made: Made<T>): T {
 }
 
 /** In one piece: parts of texts would keep all of these in memory. */
-function digestLine(path: string, digest: string | undefined): string {
+export function digestLine(path: string, digest: string | undefined): string {
   const belowProfile = path.split('/').slice(2).join('/');
   return digest === undefined ? '' : [digest, '  ', belowProfile, '\n'].join('');
 }

@@ -1,4 +1,12 @@
-import { type BundleTool, compareText, perKey, type Problem } from '@sluice/netfilter';
+import {
+  type BundleTool,
+  compareText,
+  type FileSections,
+  perKey,
+  perObject,
+  type Problem,
+  type ResolvedVirtualFile,
+} from '@sluice/netfilter';
 import {
   type ClusterFile,
   isProblem,
@@ -9,13 +17,16 @@ import {
   readProfile,
 } from './documents.ts';
 import { FileCache } from './file-cache.ts';
+import { LineCache } from './line-cache.ts';
 import { profileOn } from './resolve.ts';
-import { ruleFileFormat } from './rule-files.ts';
+import { ruleFileFormat, type RuleScope } from './rule-files.ts';
+import type { RuleFile } from './rulefile.ts';
 import { type BundleFiles, changedFiles } from './source.ts';
 import { placeIn } from './seal/running-seal.ts';
 import { TextsDigest } from './seal/texts-digest.ts';
 import { baseFile, clusterFile, nodeFile, profileFile } from './tree.ts';
-import { virtualFileFormat } from './virtual/files.ts';
+import type { VirtualFile } from './virtual/file.ts';
+import { virtualFileFormat, type VirtualScope } from './virtual/files.ts';
 
 /** The three YAML files that concern a node. */
 export interface Head {
@@ -31,22 +42,33 @@ export class ResolveCache {
     BundleTool,
     { readonly files: BundleFiles; readonly profile: string; readonly paths: readonly string[] }
   >();
-  #head: { readonly texts: readonly string[]; readonly head: Head } | undefined;
+  /** By node. */
+  readonly #heads = new Map<string, { readonly texts: readonly string[]; readonly head: Head }>();
   /** For versions of nodes. */
   readonly digest = new TextsDigest();
-  readonly rules = new FileCache(ruleFileFormat);
-  readonly virtual = new FileCache(virtualFileFormat);
+  readonly rules: Pick<FileCache<RuleFile, FileSections, RuleScope>, 'resolveAll' | 'forget' | 'size'>;
+  readonly virtual: Pick<FileCache<VirtualFile, ResolvedVirtualFile, VirtualScope>, 'resolveAll' | 'forget' | 'size'>;
+
+  /** @param what of nodes is asked for: `versions` of many in turns, without their rules, or all of a node */
+  constructor(what: 'rules' | 'versions' = 'rules') {
+    const Cache = what === 'rules' ? FileCache : LineCache;
+    this.rules = new Cache(ruleFileFormat);
+    this.virtual = new Cache(virtualFileFormat);
+  }
 
   /** Reads the YAML files of a node; returns their problems, or undefined when the bundle has no such node. */
   head(files: BundleFiles, node: string): Head | readonly Problem[] | undefined {
     const own = files.get(nodeFile(node));
     if (own === undefined) return undefined;
-    const texts = [node, own, files.get(clusterFile) ?? ''];
-    const known = this.#head;
+    const texts = [own, files.get(clusterFile) ?? ''];
+    const known = this.#heads.get(node);
     const profile = known && files.get(profileFile(known.head.profileName));
     if (known?.texts.every((text, at) => text === [...texts, profile][at])) return known.head;
     const head = readHead(files, node, own);
-    if ('cluster' in head) this.#head = { texts: [...texts, files.get(profileFile(head.profileName)) ?? ''], head };
+    // Nodes that are gone are forgotten: each node of the bundle is one of its files.
+    if (this.#heads.size > files.size) this.#heads.clear();
+    if ('cluster' in head)
+      this.#heads.set(node, { texts: [...texts, files.get(profileFile(head.profileName)) ?? ''], head });
     return head;
   }
 
@@ -72,13 +94,16 @@ export class ResolveCache {
   }
 }
 
+const clusterOf = perObject((files: BundleFiles) => readCluster(clusterFile, files.get(clusterFile) ?? ''));
+const profiles = perKey<BundleFiles, ProfileFile | Problem>();
+
 function readHead(files: BundleFiles, node: string, nodeText: string): Head | readonly Problem[] {
-  const cluster = readCluster(clusterFile, files.get(clusterFile) ?? '');
+  const cluster = clusterOf(files);
   const own = readNode(nodeFile(node), nodeText);
   if (isProblem(cluster)) return [cluster];
   if (isProblem(own)) return [own];
   const path = profileFile(own.profile);
-  const profile = readProfile(path, files.get(path) ?? '');
+  const profile = profiles(files, path, () => readProfile(path, files.get(path) ?? ''));
   if (isProblem(profile)) return [profile];
   return { cluster, nodeFile: own, profileName: own.profile, profile: profileOn(profile, own) };
 }

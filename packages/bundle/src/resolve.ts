@@ -41,6 +41,25 @@ export function resolveFile(file: RuleFile, scope: Scope, keepChains = false): r
   });
 }
 
+/** What lines ask of a node: where its answers are those of another node, they resolve to the same. */
+export interface Asks {
+  /** Whether it is one of these. */
+  readonly nodes: ReadonlySet<string>;
+  /** Which zone it is in. */
+  readonly zone: boolean;
+  /** Values of `node.yaml`. */
+  readonly values: boolean;
+}
+
+export function asksOf(lines: readonly GuardedRule[]): Asks {
+  const guards = lines.flatMap(({ guard }) => guard ?? []);
+  return {
+    nodes: new Set(guards.flatMap((guard) => (guard.kind === 'node' ? guard.values : []))),
+    zone: guards.some(({ kind }) => kind === 'zone'),
+    values: guards.some(({ kind }) => kind === 'ip-in') || lines.some(({ text }) => text.includes('${node.')),
+  };
+}
+
 /** True when the file resolves to the same on every node of a profile, so that one result serves all of them. */
 export function isSameEverywhere(file: RuleFile): boolean {
   return file.sections.every((section) =>

@@ -2,7 +2,7 @@ import { type FileSections, type Mode, perObject } from '@sluice/netfilter';
 import type { FileFormat } from './file-cache.ts';
 import { scopeProblems } from './file-scope.ts';
 import { readRuleFile } from './read-rulefile.ts';
-import { isSameEverywhere, resolvedDigest, resolveFile, type Scope } from './resolve.ts';
+import { asksOf, isSameEverywhere, resolvedDigest, resolveFile, type Scope } from './resolve.ts';
 import type { RuleFile } from './rulefile.ts';
 import { readPath } from './tree.ts';
 
@@ -21,12 +21,18 @@ export const ruleFileFormat: FileFormat<RuleFile, FileSections, RuleScope> = {
     return 'sections' in file ? { value: file } : { problems: file };
   },
   isSameEverywhere,
+  asksOf: ({ sections }) => asksOf(sections.flatMap(({ rules }) => rules)),
   resolve: (path, file, { scope }) => ({ value: resolveFile(file, scope, kindOf(path) === 'base') }),
   refuse: (path, file, sections, { mode }) => scopeProblems(path, kindOf(path), file, sections, mode),
   keysOf: perObject(({ scope, mode }: RuleScope) => {
     const { node, zone, nodeValues, profileValues } = scope;
     const shared = `${mode} ${JSON.stringify(profileValues)}`;
-    return { shared, own: JSON.stringify([node, zone ?? null, nodeValues, shared]) };
+    return {
+      node,
+      shared,
+      zone: JSON.stringify([zone ?? null, shared]),
+      own: JSON.stringify([node, zone ?? null, nodeValues, shared]),
+    };
   }),
   digestOf: resolvedDigest,
 };

@@ -26,13 +26,18 @@ export interface ReleaseTerms {
 
 /**
  * Computes the content of `release.yaml` for a bundle.
+ * @param cache of versions, for a program that makes one release after the other
  * @returns the release, or every problem that a node would report for the bundle
  */
-export function makeRelease(files: BundleFiles, terms: ReleaseTerms): Release | readonly Problem[] {
+export function makeRelease(
+  files: BundleFiles,
+  terms: ReleaseTerms,
+  cache = new ResolveCache('versions'),
+): Release | readonly Problem[] {
   const cluster = readCluster(clusterFile, files.get(clusterFile) ?? '');
   if (isProblem(cluster)) return [cluster];
   const profiles = profilesOf(files);
-  const { nodes, problems } = versionsOf(files);
+  const { nodes, problems } = versionsOf(files, cache);
   addAll(problems, profiles.problems);
   if (problems.length > 0) return problems;
   const features = new Set<ReleaseFeature>(Object.values(profiles.found).map(({ mode }) => `mode-${mode}` as const));
@@ -94,11 +99,13 @@ function profilesOf(files: BundleFiles): {
 }
 
 /** The version of each node, as its applier computes it. */
-function versionsOf(files: BundleFiles): {
+function versionsOf(
+  files: BundleFiles,
+  cache: ResolveCache,
+): {
   readonly nodes: Record<string, { profile: string; version: string }>;
   readonly problems: Problem[];
 } {
-  const cache = new ResolveCache();
   const nodes: Record<string, { profile: string; version: string }> = {};
   for (const name of nodesOf(files)) {
     const node = summariseNode(files, name, cache);

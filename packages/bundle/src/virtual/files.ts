@@ -1,7 +1,7 @@
 import { perObject, refusedLine, type ResolvedVirtualFile } from '@sluice/netfilter';
 import type { ProfileFile } from '../documents.ts';
 import type { FileFormat } from '../file-cache.ts';
-import type { Scope } from '../resolve.ts';
+import { asksOf, type Scope } from '../resolve.ts';
 import { readPath } from '../tree.ts';
 import { readVirtualFile, type VirtualFile } from './file.ts';
 import { isVirtualSameEverywhere, resolveVirtual, virtualDigest } from './resolve.ts';
@@ -23,6 +23,7 @@ export const virtualFileFormat: FileFormat<VirtualFile, ResolvedVirtualFile, Vir
     return 'lines' in file ? { value: file } : { problems: file };
   },
   isSameEverywhere: isVirtualSameEverywhere,
+  asksOf: ({ lines }) => asksOf(lines),
   resolve: (path, file, { scope, profile }) => {
     const mode = path.endsWith('.nft') ? 'nftables' : 'ipvs';
     if (profile.mode !== mode) return { problems: [refusedLine(path, 1, `the profile is not in mode ${mode}`)] };
@@ -34,7 +35,13 @@ export const virtualFileFormat: FileFormat<VirtualFile, ResolvedVirtualFile, Vir
   released: (resolved, again) => (resolved.path.endsWith('.nft') ? new ReleasedFile(resolved, again) : resolved),
   keysOf: perObject(({ scope, profile }: VirtualScope) => {
     const shared = JSON.stringify([profile.mode, scope.profileValues, profile.families]);
-    return { shared, own: JSON.stringify([scope.node, scope.zone ?? null, scope.nodeValues, shared]) };
+    const zone = scope.zone ?? null;
+    return {
+      node: scope.node,
+      shared,
+      zone: JSON.stringify([zone, shared]),
+      own: JSON.stringify([scope.node, zone, scope.nodeValues, shared]),
+    };
   }),
   digestOf: virtualDigest,
 };

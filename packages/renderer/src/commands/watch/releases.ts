@@ -4,6 +4,7 @@ import {
   isProblem,
   isSignatureFile,
   makeRelease,
+  ResolveCache,
   printRelease,
   readRelease,
   type Release,
@@ -52,6 +53,7 @@ export class Releases implements Recorder {
   #pushed: Newest | undefined;
   #block: SerialBlock | undefined;
   readonly #digests = new DigestMemo();
+  readonly #versions = new ResolveCache('versions');
   /** Counts the terms of this process: it may cease to publish during a push. */
   #term = 0;
 
@@ -97,7 +99,12 @@ export class Releases implements Recorder {
     const block =
       this.#block && this.#block.last > serial ? { ...this.#block, next: serial + 1 } : await serials(serial);
     if (typeof block === 'string') return block;
-    const made = nextRelease(this.#files, this.#digests.of(this.#files), newest, target.key, block);
+    const made = nextRelease(
+      { files: this.#files, digests: this.#digests.of(this.#files), versions: this.#versions },
+      newest,
+      target.key,
+      block,
+    );
     if (typeof made === 'string') return made;
     if (made === undefined) return undefined;
     const digest = await target.push(made.release, made.files);
@@ -157,11 +164,15 @@ class DigestMemo {
 /**
  * Makes the release after the newest one.
  * @param digests path → digest of the files
+ * @param versions what is kept of releases before
  * @returns its files; undefined where the newest one has this content; or why there is none, in words
  */
 function nextRelease(
-  files: BundleFiles,
-  digests: ReadonlyMap<string, string>,
+  {
+    files,
+    digests,
+    versions,
+  }: { readonly files: BundleFiles; readonly digests: ReadonlyMap<string, string>; readonly versions: ResolveCache },
   newest: Newest | undefined,
   key: string | undefined,
   { next: serial, isNewest }: SerialBlock,
@@ -170,7 +181,7 @@ function nextRelease(
   const source = treeDigest(digests);
   if (isNewest && newest?.release.source === source && (newest.isSigned || key === undefined)) return undefined;
   if (serial > releaseLimits.serialMax) return `the tag has the greatest serial, ${releaseLimits.serialMax}`;
-  const release = makeRelease(files, { serial, source });
+  const release = makeRelease(files, { serial, source }, versions);
   if ('length' in release) return release.map(printProblem).join('');
   if (newest && newest.release.cluster !== release.cluster)
     return `the tag has a release of cluster ${newest.release.cluster}, and this is ${release.cluster}`;
