@@ -12,5 +12,8 @@ export const serveLimits = {
   stalledMs: 30_000,
   /** When a client of a process that does not serve asks again. */
   retrySeconds: 2,
+  /** Blobs in memory: of one, and of all. Those of a change have a few kB, the manifests of 10,000 Services 33 kB. */
+  keptBlobBytesMax: 128 * 1024,
+  keptBytesMax: 8 * 1024 * 1024,
   certificateBytesMax: 1024 * 1024,
 } as const;

@@ -1,10 +1,9 @@
-import { open } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
-import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { eventLimits, eventsPath, eventsType } from '@sluice/transport/content/events.ts';
-import { blobFile, indexFile, type LayoutReference } from '@sluice/transport/content/layout.ts';
+import { indexFile, type LayoutReference } from '@sluice/transport/content/layout.ts';
+import { Blobs } from './blobs.ts';
 import { Followers } from './followers.ts';
 import { type IdentityFiles, readIdentity } from './identity.ts';
 import { type IndexFile, readIndexFile } from './index-file.ts';
@@ -25,6 +24,7 @@ export interface ServeReport {
  */
 export class ReleaseServer {
   readonly #layout: LayoutReference;
+  readonly #blobs: Blobs;
   readonly #identity: IdentityFiles;
   readonly #report: ServeReport;
   readonly #followers = new Followers(() => performance.now());
@@ -38,6 +38,7 @@ export class ReleaseServer {
 
   private constructor(layout: LayoutReference, identity: IdentityFiles, report: ServeReport) {
     this.#layout = layout;
+    this.#blobs = new Blobs(layout);
     this.#identity = identity;
     this.#report = report;
     this.#refusal = 'it has published no release yet';
@@ -163,23 +164,17 @@ export class ReleaseServer {
 
   /** Content by its digest never changes: caches may keep it. */
   async #answerBlob(digest: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const path = join(this.#layout.dir, blobFile(digest));
-    await using file = await open(path, 'r').catch(missing);
-    if (file === undefined) return refuse(response, 404, 'there is no such blob');
-    const { size } = await file.stat();
+    const blob = await this.#blobs.get(digest);
+    if (blob === undefined) return refuse(response, 404, 'there is no such blob');
+    await using file = 'file' in blob ? blob.file : undefined;
     response.setHeader('cache-control', 'max-age=31536000, immutable');
     response.setHeader('content-type', 'application/octet-stream');
     if (isKnown(`"${digest}"`, request, response)) return;
-    response.setHeader('content-length', size);
+    response.setHeader('content-length', 'bytes' in blob ? blob.bytes.length : blob.size);
     if (request.method === 'HEAD') return void response.end();
-    await pipeline(file.createReadStream({ autoClose: false }), response);
+    if (file) await pipeline(file.createReadStream({ autoClose: false }), response);
+    else if ('bytes' in blob) response.end(blob.bytes);
   }
-}
-
-/** @throws the error, unless there is no such file */
-function missing(error: NodeJS.ErrnoException): undefined {
-  if (error.code !== 'ENOENT') throw error;
-  return undefined;
 }
 
 /** Names the content, and answers that the client has it. @returns whether it did */
