@@ -58,6 +58,21 @@ const lateBuiltins: Plugin = {
 };
 
 /**
+ * Takes of the client library only its reader of credentials (decision 15). Its models of all kinds, and undici, which sends its requests,
+ * were half of the text of `sluice watch`, and all of them were loaded with it. `client-node.test.ts` says which methods miss them.
+ */
+const credentialsAlone: Plugin = {
+  name: 'credentials-alone',
+  setup(bundler) {
+    bundler.onLoad({ filter: /client-node\/dist\/index\.js$/ }, () => ({ contents: "export * from './config.js';" }));
+    bundler.onResolve({ filter: /^(undici|\.\/gen\/.*|\.\/middleware\.js)$/ }, ({ path, importer }) =>
+      /client-node\/dist\//.test(importer) ? { path, namespace: 'left-out' } : undefined,
+    );
+    bundler.onLoad({ filter: /.*/, namespace: 'left-out' }, () => ({ contents: 'module.exports = {};' }));
+  },
+};
+
+/**
  * Writes a program with everything it imports as one minified module. The same sources give the same bytes in any checkout.
  * @param root the checkout
  * @param forAnyNode whether it is a script for an installed Node; otherwise it is for injection into an executable
@@ -96,7 +111,7 @@ export async function bundleProgram(
     define: version === undefined ? {} : { builtVersion: JSON.stringify(version) },
     banner: { js: banner.join('\n') },
     logLevel: 'warning',
-    plugins: [lateBuiltins],
+    plugins: [lateBuiltins, credentialsAlone],
     write: false,
     metafile: true,
   });

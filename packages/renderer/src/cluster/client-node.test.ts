@@ -1,5 +1,6 @@
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { Agent, request, type RequestOptions } from 'node:https';
+import { join } from 'node:path';
 import * as library from '@kubernetes/client-node';
 import { execa } from 'execa';
 import { describe, expect, test, vi } from 'vitest';
@@ -50,6 +51,17 @@ describe('kubeconfig.ts: the client library does not', () => {
   test('find a plugin beside the kubeconfig', () => {
     expect(configOf({ exec: { command: './plugin' } }).getCurrentUser()?.exec).toEqual({ command: './plugin' });
   });
+});
+
+test('tools/bundle.ts leaves out only what methods need that access.ts does not call', () => {
+  const leftOut = /createConfiguration|ServerConfiguration|Undici|setHeaderMiddleware|createDispatcher\(/;
+  const { constructor: _class, ...methods } = Object.getOwnPropertyDescriptors(library.KubeConfig.prototype);
+  const missing = Object.keys(methods).filter((name) =>
+    leftOut.test(String((methods as PropertyDescriptorMap)[name]?.value)),
+  );
+  expect(missing).toEqual(['applySecurityAuthentication', 'makeApiClient', 'createDispatcher']);
+  const source = readFileSync(join(import.meta.dirname, 'access.ts'), 'utf8');
+  expect(missing.filter((name) => source.includes(name))).toEqual([]);
 });
 
 describe('access.ts: the client library does not', () => {
