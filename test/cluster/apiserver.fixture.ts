@@ -4,6 +4,7 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { makeAuthority } from './certificates.fixture.ts';
 
 export type ApiObject = Readonly<Record<string, unknown>>;
@@ -93,8 +94,12 @@ export function isMeant(url: URL, { metadata, spec }: ApiObject): boolean {
   return without.every((term) => labels[term.slice(1)] === undefined);
 }
 
+/** Compressed for a client that asks for it: a real server does so beyond 128 KiB. */
 export function send(response: ServerResponse, status: number, body: unknown): void {
-  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+  const text = JSON.stringify(body);
+  const isPacked = response.req.headers['accept-encoding'] === 'gzip';
+  const headers = { 'content-type': 'application/json', ...(isPacked && { 'content-encoding': 'gzip' }) };
+  response.writeHead(status, headers).end(isPacked ? gzipSync(text) : text);
 }
 
 function writerOf(dir: string, server: string): TestApiServer['kubeconfig'] {

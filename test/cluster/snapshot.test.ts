@@ -1,6 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { openAccess } from '../../packages/renderer/src/cluster/access.ts';
@@ -14,6 +15,7 @@ import { endpoints, node, serviceCIDROf, serviceOf, slice } from './objects.fixt
 
 let server: TestApiServer;
 let out: string;
+const gzip = { 'content-encoding': 'gzip' };
 const patience = { requestTimeoutMs: 300, backoffMs: 1, answerBytesMax: 100_000 };
 
 beforeAll(async () => {
@@ -52,6 +54,7 @@ describe('a server that misbehaves once', () => {
     ['expires the list between two pages', (response) => send(response, 410, {})],
     ['drops the connection', (response) => response.socket?.destroy()],
     ['drops it within an answer', (response) => response.write('{"kind":', () => response.socket?.destroy())],
+    ['says that it compressed what it did not', (response) => response.writeHead(200, gzip).end('{}')],
     ['is overloaded', (response) => send(response, 503, {})],
     ['never answers', () => {}],
   ])('and %s is retried', async (_title, misbehave) => {
@@ -68,7 +71,7 @@ describe('a server that misbehaves once', () => {
   });
 });
 
-test.each<[string, number | string, string, RegExp, RegExp]>([
+test.each<[string, number | string | Buffer, string, RegExp, RegExp]>([
   [
     'without the right',
     403,
@@ -79,12 +82,13 @@ test.each<[string, number | string, string, RegExp, RegExp]>([
   ['with refused credentials', 401, 'CLUSTER_ACCESS', /credentials/, /Log in/],
   ['behind a login page', '<html>', 'CLUSTER_UNREACHABLE', /not of kind EndpointSliceList/, /proxy/],
   ['with an endless answer', 'x'.repeat(200_000), 'INPUT_TOO_LARGE', /larger than 100000 bytes/, /smaller/],
+  ['with an answer that unpacks without end', gzipSync('x'.repeat(200_000)), 'INPUT_TOO_LARGE', /larger than/, /small/],
   ['of a server that stays broken', 500, 'CLUSTER_UNREACHABLE', /answered 500/, /network/],
 ])('reports the cause to a client %s', async (_title, answer, code, message, hint) => {
   server.intercept = (path, _request, response) => {
     if (!path.includes('endpointslices')) return false;
     if (typeof answer === 'number') send(response, answer, {});
-    else response.end(answer);
+    else response.writeHead(200, typeof answer === 'string' ? {} : gzip).end(answer);
     return true;
   };
   await expect(take()).rejects.toMatchObject({
