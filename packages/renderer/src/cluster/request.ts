@@ -133,14 +133,9 @@ function sendOnce(
       });
       response.on('error', lose);
       response.on('end', () => {
-        try {
-          const body = unpacked(Buffer.concat(chunks), response, patience.answerBytesMax);
-          resolve({ status: response.statusCode ?? 0, body: body.toString('utf8') });
-        } catch (error) {
-          if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') {
-            reject(tooLarge(url, patience.answerBytesMax));
-          } else lose(error as Error);
-        }
+        const body = unpacked(Buffer.concat(chunks), response, patience.answerBytesMax);
+        if (typeof body === 'string') return resolve({ status: response.statusCode ?? 0, body });
+        return body === undefined ? reject(tooLarge(url, patience.answerBytesMax)) : lose(body);
       });
     });
     sent?.setHeader('accept', 'application/json');
@@ -152,9 +147,14 @@ function sendOnce(
   return answer.finally(forget);
 }
 
-/** @throws RangeError beyond the bound, or an error of zlib */
-const unpacked = (body: Buffer, { headers }: IncomingMessage, maxOutputLength: number): Buffer =>
-  headers['content-encoding'] === 'gzip' ? gunzipSync(body, { maxOutputLength }) : body;
+/** @returns the text of an answer, why it cannot be unpacked, or undefined beyond the bound */
+function unpacked(body: Buffer, { headers }: IncomingMessage, maxOutputLength: number): string | Error | undefined {
+  try {
+    return (headers['content-encoding'] === 'gzip' ? gunzipSync(body, { maxOutputLength }) : body).toString('utf8');
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE' ? undefined : (error as Error);
+  }
+}
 
 /**
  * Starts a request. Invalid options are reported as its error: while a certificate and its key are renewed, the two files may not match.
