@@ -95,7 +95,8 @@ export class Releases implements Recorder {
   async #push(): Promise<string | undefined> {
     const { target, serials, say } = this.#parts;
     const newest = await this.#newest();
-    const serial = newest?.release.serial ?? 0;
+    // A directory or a tag that is lost: nodes refuse serials that were used before.
+    const serial = Math.max(newest?.release.serial ?? 0, this.#pushed?.release.serial ?? 0);
     const block =
       this.#block && this.#block.last > serial ? { ...this.#block, next: serial + 1 } : await serials(serial);
     if (typeof block === 'string') return block;
