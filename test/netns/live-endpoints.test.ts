@@ -1,6 +1,6 @@
 // @module-tag test
 import { execFileSync } from 'node:child_process';
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { atTier, programPath } from '@sluice/testing';
 import { execa } from 'execa';
@@ -164,7 +164,7 @@ describe.each(planes)('mode $mode, layout $layout, store $backend', { timeout: 3
     putService(2);
     putEndpoints(2, pod(5));
     watching = watch();
-    node.start();
+    const daemon = node.start();
     await reaches('the endpoint of now', 1, 2);
     await until('the node says which Services the release lacks', async () =>
       ((await status()).notes?.['LIVE_ENDPOINTS'] ?? '').includes('not in its release and not served: shop/s2'),
@@ -179,6 +179,7 @@ describe.each(planes)('mode $mode, layout $layout, store $backend', { timeout: 3
     putEndpoints(1, pod(4));
     await reaches('a first endpoint', 1, 4);
     expect(await reached(2)).toEqual([]);
+    expect((await node.sluiced('doctor', 'shop/s2')).stdout).toContain('the release of this node does not');
 
     putEndpoints(1, '203.0.113.5');
     await until('the node says what it declines', async () =>
@@ -186,12 +187,23 @@ describe.each(planes)('mode $mode, layout $layout, store $backend', { timeout: 3
     );
     expect(await reached(1)).toEqual([pod(4)]);
     expect((await status()).healthy).toBe(true);
+    expect((await node.sluiced('doctor', 'shop/s1')).stdout).toContain('live endpoints are not taken of shop/s1: ');
 
     await release('alice');
     await reaches('a Service of the next release', 2, 5);
     putEndpoints(2, pod(6));
     await reaches('its next endpoint', 2, 6);
     expect((await status()).release?.serial).toBe(2);
+
+    await node.kill(daemon, 'SIGTERM');
+    expect(await node.sluiced('apply', path('rendered'))).toMatchObject({ exitCode: 0 });
+    expect(await reached(2)).toEqual([pod(6)]);
+    chmodSync(path('live'), 0o777);
+    expect((await node.sluiced('preflight')).stdout).toContain(
+      'FAIL  endpoints.live (Cannot trust the directory of endpoints.live: ',
+    );
+    expect(await node.sluiced('apply', path('rendered'))).toMatchObject({ exitCode: 2 });
+    expect(await reached(2)).toEqual([pod(6)]);
   });
 
   test('a release goes in with its wave while live endpoints change, and no connection is lost', async () => {

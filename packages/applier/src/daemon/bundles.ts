@@ -116,15 +116,15 @@ export class Bundles {
   /** Looks into the directory, and applies what it holds. */
   async look(): Promise<void> {
     const beganMs = this.#parts.daemon.monotonicMs();
-    await this.#look();
+    const arrival = await this.#parts.looks.look();
+    await this.#take(arrival, beganMs);
+    this.#lateness.live(arrival.unreadLive);
     this.#parts.daemon.status.looked(beganMs);
   }
 
-  async #look(): Promise<void> {
-    const { looks, reports } = this.#parts;
+  async #take(arrival: Arrival, startMs: number): Promise<void> {
+    const { reports } = this.#parts;
     const { status, journal } = this.#parts.daemon;
-    const startMs = this.#parts.daemon.monotonicMs();
-    const arrival = await looks.look();
     this.againMs = await this.#parts.goingOn.look(arrival, (work) => this.changing(work));
     this.#readAhead(arrival, startMs);
     if (arrival.kind === 'absent') {

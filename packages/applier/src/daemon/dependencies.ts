@@ -24,6 +24,8 @@ export interface DaemonDependencies {
   readonly releaseWaitMsMax?: number;
   /** How long the kernel may lack what the directory has before the node is unhealthy; left out: for ever, as a review or a wave takes its time. */
   readonly lateMsMax?: number;
+  /** The same of a directory of live endpoints that cannot be read. */
+  readonly liveLateMsMax?: number;
   /** Tells when other programs may have changed the kernel; without it only a scan finds drift. */
   readonly drift?: Drift;
   /** Called once, when the kernel holds the confirmed rules or cannot be made to. */

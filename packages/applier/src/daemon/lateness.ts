@@ -1,11 +1,15 @@
 import { type BundleFiles, changedFiles, readPath } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
+import type { Arrival } from '../inbox/inbox.ts';
 import { limits } from '../limits.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import type { Refusal } from '../ports/refusal.ts';
 import type { DaemonDependencies } from './dependencies.ts';
 
-type LatenessDependencies = Pick<DaemonDependencies, 'status' | 'monotonicMs' | 'releaseWaitMsMax' | 'lateMsMax'>;
+type LatenessDependencies = Pick<
+  DaemonDependencies,
+  'status' | 'monotonicMs' | 'releaseWaitMsMax' | 'lateMsMax' | 'liveLateMsMax'
+>;
 
 /**
  * Decides whether the kernel has lacked what the directory has for too long, which makes the node unhealthy: it serves other Services than it
@@ -19,6 +23,8 @@ export class Lateness {
   #lateSinceMs: number | undefined;
   /** The last bundle that the kernel took. */
   #taken: BundleFiles | undefined;
+  /** The directory of live endpoints cannot be read. */
+  #isLiveLate = false;
 
   constructor(parts: LatenessDependencies) {
     this.#parts = parts;
@@ -28,7 +34,18 @@ export class Lateness {
   isIn(files: BundleFiles): void {
     this.#taken = files;
     this.#lateSinceMs = undefined;
-    this.#parts.status.clear('SERVICES_LATE');
+    if (!this.#isLiveLate) this.#parts.status.clear('SERVICES_LATE');
+  }
+
+  /** What is known of live endpoints, which also age where releases wait for a review. */
+  live(unread: Arrival['unreadLive']): void {
+    const { status, monotonicMs, liveLateMsMax = Infinity } = this.#parts;
+    const lateMs = unread ? monotonicMs() - unread.sinceMs : 0;
+    const wasLate = this.#isLiveLate;
+    this.#isLiveLate = unread !== undefined && lateMs >= liveLateMsMax;
+    if (this.#isLiveLate)
+      status.raise('SERVICES_LATE', `Live endpoints are not read: ${unread?.why}; for ${Math.round(lateMs / 1000)} s`);
+    else if (wasLate && !this.#isBundleLate) status.clear('SERVICES_LATE');
   }
 
   /**
@@ -50,12 +67,18 @@ export class Lateness {
     this.#late(sinceMs, () => `The kernel lacks what the bundle directory has: ${problem?.message ?? 'unreadable'}`);
   }
 
+  get #lateMs(): number {
+    return this.#parts.monotonicMs() - (this.#lateSinceMs ?? Infinity);
+  }
+
+  get #isBundleLate(): boolean {
+    return this.#lateMs >= (this.#parts.lateMsMax ?? Infinity);
+  }
+
   #late(sinceMs: number, words: () => string): void {
-    const { status, monotonicMs, lateMsMax } = this.#parts;
     this.#lateSinceMs ??= sinceMs;
-    const lateMs = monotonicMs() - this.#lateSinceMs;
-    if (lateMs >= (lateMsMax ?? Infinity))
-      status.raise('SERVICES_LATE', `${words()}; for ${Math.round(lateMs / 1000)} s`);
+    if (!this.#isBundleLate) return;
+    this.#parts.status.raise('SERVICES_LATE', `${words()}; for ${Math.round(this.#lateMs / 1000)} s`);
   }
 
   /** The Services of a bundle that are new or other than in the last one that the kernel took. */

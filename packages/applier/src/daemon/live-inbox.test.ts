@@ -1,4 +1,5 @@
 import type { BundleFiles } from '@sluice/bundle';
+import { refusal } from '@sluice/netfilter';
 import { beforeEach, expect, test } from 'vitest';
 import type { Tree } from '../inbox/files.ts';
 import type { ArrivedBundle, Arrival } from '../inbox/inbox.ts';
@@ -40,6 +41,7 @@ beforeEach(() => {
     }),
     hasRules: () => scene.hasRules,
     monotonicMs: () => scene.nowMs,
+    waitMs: liveLimits.waitMs,
   });
 });
 
@@ -106,6 +108,25 @@ test('keeps the last live endpoints while their directory is being written, or i
     scene.live = found;
     expect(await told()).toEqual(['one with live, version of one']);
   }
+});
+
+test('says that live endpoints cannot be read once their writer has had its time, and since when', async () => {
+  await told();
+  scene.nowMs = 5_000;
+  scene.live = { kind: 'refused', problems: [refusal('BUNDLE_UNTRUSTED', 'x is writable', 'none')] };
+  expect(await told()).toEqual(['one with live, version of one']);
+  scene.nowMs += liveLimits.waitMs;
+  expect(await told()).toEqual([
+    'one with live, version of one',
+    'live endpoints are not read, and stay as they were: x is writable',
+  ]);
+  expect(await inbox.look()).toMatchObject({ unreadLive: { why: 'x is writable', sinceMs: 5_000 } });
+  // As at a boot without the API server, which makes no node unhealthy.
+  scene.live = absent;
+  expect((await told())[1]).toContain('the directory of endpoints.live does not exist');
+  expect(await inbox.look()).not.toHaveProperty('unreadLive');
+  scene.live = bundle(live);
+  expect(await told()).toEqual(['one with live, version of one']);
 });
 
 test.each([

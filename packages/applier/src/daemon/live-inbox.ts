@@ -2,7 +2,6 @@ import { type BundleFiles, quarantineFile, readQuarantine } from '@sluice/bundle
 import { type Problem, refusal } from '@sluice/netfilter';
 import type { Extent, Tree } from '../inbox/files.ts';
 import type { ArrivedBundle, Arrival, Inbox } from '../inbox/inbox.ts';
-import { liveLimits } from '../limits.ts';
 import type { LiveEndpoints } from '../apply/reconcile/live-endpoints.ts';
 
 interface LiveInboxParts {
@@ -13,6 +12,8 @@ interface LiveInboxParts {
   /** Whether the node has a generation of Sluice, with the endpoints of its last moment. */
   readonly hasRules: () => boolean;
   readonly monotonicMs: () => number;
+  /** How long the writer of live endpoints may take to write for a new release, or to complete what it has begun. */
+  readonly waitMs: number;
 }
 
 /** A release, and what its endpoints are made with. */
@@ -40,6 +41,8 @@ export class LiveInbox {
   /** The release in the directory, and the last one that could be applied. */
   #newest: Followed | undefined;
   #applicable: Followed | undefined;
+  /** Since when the directory of live endpoints cannot be read. */
+  #unreadSinceMs: number | undefined;
   /** The last `quarantine.yaml` of live endpoints, with the Services of the cluster that the release lacks. */
   #unknown: { readonly text: string; readonly services: readonly string[] } = { text: '', services: [] };
 
@@ -64,14 +67,33 @@ export class LiveInbox {
 
   async #compose(arrival: Arrival, extent: Extent): Promise<Arrival> {
     const found = await this.#parts.live.look(extent);
-    if (found.kind === 'bundle') this.#take(found.tree);
+    const unread = this.#judge(found);
+    const composed = this.#composeWith(arrival, found);
+    if (!unread) return composed;
+    const notes = [composed.note ?? [], `live endpoints are not read, and stay as they were: ${unread.why}`].flat();
+    return { ...composed, note: notes.join('; '), ...(found.kind === 'refused' && { unreadLive: unread }) };
+  }
+
+  /** @returns why live endpoints cannot be read; undefined while they can, or their writer is at work */
+  #judge(found: Arrival): Arrival['unreadLive'] {
+    const nowMs = this.#parts.monotonicMs();
+    if (found.kind === 'bundle') {
+      this.#take(found.tree);
+      this.#unreadSinceMs = undefined;
+      return undefined;
+    }
+    const sinceMs = (this.#unreadSinceMs ??= nowMs);
+    return nowMs - sinceMs < this.#parts.waitMs ? undefined : { why: whyUnread(found), sinceMs };
+  }
+
+  #composeWith(arrival: Arrival, found: Arrival): Arrival {
     const newest = arrival.kind === 'bundle' ? this.#follow(arrival) : undefined;
     const composed = newest && this.#with(newest);
     if (!newest || !composed || newest.bundle.waits) return this.#withMeanwhile(arrival, newest, composed, found);
     const { bundle, declined } = composed;
     const isNew = this.#applicable?.bundle.tree !== newest.bundle.tree;
     // The writer of live endpoints gets to know a release as this program does, and writes for it next.
-    const isEarly = isNew && this.#parts.monotonicMs() - newest.sinceMs < liveLimits.waitMs;
+    const isEarly = isNew && this.#parts.monotonicMs() - newest.sinceMs < this.#parts.waitMs;
     if (declined.size > 0 && isEarly && this.#parts.hasRules())
       return this.#withMeanwhile(arrival, newest, undefined, found);
     this.#applicable = newest;
@@ -153,10 +175,12 @@ function named(what: string, services: readonly string[]): readonly string[] {
 }
 
 function withoutLive(isThere: boolean, found: Arrival): Problem {
-  const why = found.kind === 'refused' ? found.problems[0]?.message : 'the directory of endpoints.live does not exist';
   return refusal(
     'BUNDLE_INCOMPLETE',
-    `Cannot take the release yet: ${isThere ? 'its live endpoints are still those of another release' : why}`,
+    `Cannot take the release yet: ${isThere ? 'its live endpoints are still those of another release' : whyUnread(found)}`,
     'Look whether `sluice watch --release` runs on this node and what it logs; the rules stay as they are',
   );
 }
+
+const whyUnread = (found: Arrival): string =>
+  (found.kind === 'refused' && found.problems[0]?.message) || 'the directory of endpoints.live does not exist';

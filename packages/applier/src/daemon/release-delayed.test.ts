@@ -78,6 +78,7 @@ const bundleOf = (services: Readonly<Record<string, string>>): ReadonlyMap<strin
 /** Looks at each of these times at a bundle, or at a directory that cannot be read. @returns the alarm after each */
 async function lateAt(
   looks: readonly (readonly [atMs: number, files: ReadonlyMap<string, string>, Outcome | 'unread'])[],
+  unreadLive?: (look: number) => Arrival['unreadLive'],
 ) {
   let look = 0;
   const status = new Status('node-a', () => 0, 1000);
@@ -92,12 +93,13 @@ async function lateAt(
         const [, files, outcome] = at();
         const unread: Problem = { code: 'BUNDLE_INVALID', level: 'error', message: 'half of it is there', hint: '' };
         if (outcome === 'unread') return { kind: 'refused', problems: [unread] };
-        return { kind: 'bundle', tree: { files, digest: `d${look}` } };
+        const live = unreadLive?.(look);
+        return { kind: 'bundle', tree: { files, digest: `d${look}` }, ...(live && { unreadLive: live }) };
       },
     },
     status,
     monotonicMs: () => at()[0],
-    lateMsMax: 60_000,
+    ...(unreadLive ? { liveLateMsMax: 60_000 } : { lateMsMax: 60_000 }),
     round: async () => {
       const { healthy, alarms } = status.report();
       expect(healthy).toBe(alarms['SERVICES_LATE'] === undefined);
@@ -155,4 +157,20 @@ test('stays healthy beside a removal that is held: a load balancer must not take
 
 test('stays healthy beside a version that is quarantined: the rules are those that served before', async () => {
   expect(await healthAt([0, 60_000], [quarantined, quarantined])).toEqual([undefined, undefined]);
+});
+
+test('so it is with live endpoints that cannot be read, beside a release that is in or waits for a review', async () => {
+  const files = bundleOf({ a: '1' });
+  const seen = await lateAt(
+    [
+      [0, files, taken],
+      [30_000, files, quarantined],
+      [61_000, files, taken],
+      [62_000, files, quarantined],
+      [63_000, files, quarantined],
+    ],
+    (look) => (look === 2 || look === 3 || look === 4 ? { why: 'x is writable', sinceMs: 1_000 } : undefined),
+  );
+  const late = (seconds: number): string => `Live endpoints are not read: x is writable; for ${seconds} s`;
+  expect(seen).toEqual([undefined, undefined, late(60), late(61), undefined]);
 });

@@ -44,6 +44,8 @@ export type Arrival = (
   readonly meanwhile?: ArrivedBundle;
   /** What is said of live endpoints, which makes no node unhealthy: those of some Services are not taken, others are not in the release. */
   readonly note?: string;
+  /** The directory of live endpoints is there and cannot be read, since a monotonic time. */
+  readonly unreadLive?: { readonly why: string; readonly sinceMs: number };
 };
 
 /**

@@ -19,10 +19,12 @@ import { messageOf } from '../../message.ts';
 import type { Adoption, Hold, KubeProxy } from '../../ports/adoption.ts';
 import { familyNames } from '../../ports/node-state.ts';
 import { describe, exitCodes, type Outcome, rateOutcome } from '../../ports/outcome.ts';
+import type { SaidByRelease } from '../../apply/reconcile/parts.ts';
+import type { Reconciler } from '../../apply/reconcile/reconciler.ts';
 import { findings } from '../../diagnose/preflight/preflight.ts';
 import { pinnedStore } from '../../state/peek.ts';
 import { commandControl } from '../session/command-control.ts';
-import { makeReleaseGate, mustBeBundle, makeWaveGate } from '../session/gate.ts';
+import { makeReleaseGate, mustBeBundle, makeWaveGate, withLive } from '../session/gate.ts';
 import { failedReceipt, makeReceiptWriter, reportEnding } from '../session/receipts.ts';
 import { type NodeSession, openSession } from '../session/session.ts';
 import { answer, type CommonOptions, linesOf, loadConfig, printProblems, type Terminal } from '../terminal/terminal.ts';
@@ -80,21 +82,24 @@ const cannot = (message: string, hint: string, exitCode: number = exitCodes.refu
  * The bundle that the node is to run, with its seal.
  * @param remember whether its release is accepted: only under the lock of the state directory
  * @param waitMs how long a writer, such as `sluice watch`, may take to complete what it has begun
+ * @param session reads live endpoints; without it they are left out
  * @throws CommandError also where the wave of this node is not open: that orders the moves of a fleet
  */
 export async function bundleFor(
   config: SluicedConfig,
   remember: boolean,
   waitMs: number = limits.writerAtWorkMs,
-): Promise<ArrivedBundle['tree']> {
+  session?: NodeSession,
+): Promise<ArrivedBundle> {
   const gates = [makeReleaseGate(config, () => remember), makeWaveGate(config, () => remember)] as const;
-  const inbox = new Inbox(config.bundle, Date.now, undefined, ...gates);
+  const released = new Inbox(config.bundle, Date.now, undefined, ...gates);
+  const inbox = session ? withLive(released, config, session) : released;
   let arrival = await inbox.look();
   for (const endMs = performance.now() + waitMs; isIncomplete(arrival) && performance.now() < endMs; ) {
     await sleep(limits.eventSettleMs);
     arrival = await inbox.look();
   }
-  return mustBeBundle(arrival, config.bundle, exitCodes.refused).tree;
+  return mustBeBundle(arrival, config.bundle, exitCodes.refused);
 }
 
 const isIncomplete = (arrival: Arrival): boolean =>
@@ -160,7 +165,7 @@ export async function adoptCommand(
 
 async function moveCommand(config: SluicedConfig, options: AdoptOptions, terminal: Terminal): Promise<number> {
   const hold = readHold(options);
-  await mustBeReady(config, (await bundleFor(config, false)).files, terminal);
+  await mustBeReady(config, (await bundleFor(config, false)).tree.files, terminal);
   let journal: NodeSession['journal'] | undefined;
   const receipts = makeReceiptWriter(config, () => journal, failedReceipt(terminal));
   using session = await openSession(config, 'change', (event, details) => receipts.onEvent(event, details));
@@ -174,16 +179,18 @@ async function moveCommand(config: SluicedConfig, options: AdoptOptions, termina
   await mustBeHoldable(hold, session.journal.adoption, parts.kubeProxy);
   const { kernel } = await session.portsOf(session.backend);
   const gate = await gateFor(config, options, { backend: session.backend, knowsBpf: kernel.knowsBpf });
-  const { files, seal } = await bundleFor(config, true);
+  const { tree, live } = await bundleFor(config, true, limits.writerAtWorkMs, session);
+  const { files, seal } = tree;
   const reportOutcome = (outcome: Outcome): Promise<void> =>
     reportEnding(outcome, seal, false, { config, journal: session.journal, writer: receipts });
   const front = session.reconcilerWith({ takeOver: false, beneath: true, takeOrder: true }, gate);
   const instead = session.reconcilerWith({ takeOver: true }, gate);
+  const said = live && { version: live.version };
   return printEnding(
     await adopt(
       files,
       hold,
-      { front: reported(front, reportOutcome), instead: reported(instead, reportOutcome) },
+      { front: reported(front, reportOutcome, said), instead: reported(instead, reportOutcome, said) },
       parts,
     ),
     hold,
@@ -193,9 +200,13 @@ async function moveCommand(config: SluicedConfig, options: AdoptOptions, termina
 }
 
 /** A putter whose outcomes are told, as those of `sluiced apply` are. */
-const reported = (putter: Putter, report: (outcome: Outcome) => Promise<void>): Putter => ({
+const reported = (
+  putter: Pick<Reconciler, keyof Putter>,
+  report: (outcome: Outcome) => Promise<void>,
+  said?: SaidByRelease,
+): Putter => ({
   async put(files, byHand) {
-    const outcome = await putter.put(files, byHand);
+    const outcome = await putter.put(files, byHand, undefined, false, said);
     await report(outcome);
     return outcome;
   },

@@ -1,8 +1,9 @@
 // @module-tag quick
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
+  type BundleFiles,
   completeFile,
   fileDigest,
   makeRelease,
@@ -18,6 +19,7 @@ import {
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { defaultConfig, type SluicedConfig } from '../../config.ts';
 import { exitCodes } from '../../ports/outcome.ts';
+import type { NodeSession } from '../session/session.ts';
 import { sampleBundle, sampleNode, writeBundle } from '../../testing/bundle.fixture.ts';
 import { bundleFor } from './adopt.ts';
 
@@ -71,10 +73,31 @@ test('a writer that is at work is waited for, and not for ever', async () => {
   await expect(bundleFor(config, false, 50)).rejects.toMatchObject({ problems: [{ code: 'BUNDLE_INCOMPLETE' }] });
   const found = bundleFor(config, false, 30_000);
   setTimeout(() => writeFileSync(seal, text), 300);
-  expect([...(await found).files.keys()].toSorted()).toEqual([...files.keys()].toSorted());
+  expect([...(await found).tree.files.keys()].toSorted()).toEqual([...files.keys()].toSorted());
+});
+
+test('a release is moved with live endpoints, and not without them', async () => {
+  open(2);
+  const live = { directory: join(directory, 'live') };
+  config = { ...config, endpoints: { ...config.endpoints, live } };
+  const withLive = (_release: object) => ({
+    with: (found: BundleFiles) => ({ files: found, version: 'v', declined: new Map() }),
+  });
+  const session = { reconciler: { withLive }, journal: { active: { number: 0 } } } as unknown as NodeSession;
+  writeBundle(live.directory, sampleBundle({ services: { 'shop/web': [7] } }));
+  const found = await bundleFor(config, false, 0, session);
+  expect([...found.tree.files.values()].join('\n')).toContain('10.244.0.8:8080');
+  expect(found.live?.version).toBe('v');
+  chmodSync(live.directory, 0o777);
+  const active = { reconciler: { withLive }, journal: { active: { number: 1 } } } as unknown as NodeSession;
+  await expect(bundleFor(config, false, 0, active)).rejects.toMatchObject({
+    problems: [
+      { code: 'BUNDLE_INCOMPLETE', message: expect.stringContaining('Cannot trust the directory of endpoints.live') },
+    ],
+  });
 });
 
 test('a node whose wave is open gets its bundle', async () => {
   open(2);
-  expect((await bundleFor(config, false)).files).toBeDefined();
+  expect((await bundleFor(config, false)).tree.files).toBeDefined();
 });

@@ -1,13 +1,13 @@
 import { plural } from '@sluice/netfilter';
 import type { SluicedConfig } from '../../config.ts';
-import { type ArrivedBundle, Inbox } from '../../inbox/inbox.ts';
+import { Inbox } from '../../inbox/inbox.ts';
 import { describe, exitCodes } from '../../ports/outcome.ts';
 import { describeStep } from '../../apply/plan/plan.ts';
 import type { Report } from '../../ports/ports.ts';
 import type { PlannedChange } from '../../apply/transaction/planned-change.ts';
 import { describeFlip } from '../../apply/transaction/transaction.ts';
 import { stepsOf } from '../../apply/plan/transaction-plan.ts';
-import { makeReleaseGate, mustBeBundle, makeWaveGate } from '../session/gate.ts';
+import { makeReleaseGate, mustBeBundle, makeWaveGate, withLive } from '../session/gate.ts';
 import { failedReceipt, makeReceiptWriter, reportEnding } from '../session/receipts.ts';
 import { commandControl } from '../session/command-control.ts';
 import { openSession, type NodeSession } from '../session/session.ts';
@@ -35,9 +35,9 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
   let isLocked = false;
   const inbox = openInbox(directory, config, options, () => isLocked);
   // Before the lock is taken: a refusal needs no lock, and nothing is remembered yet.
-  const look = async (): Promise<ArrivedBundle> =>
-    mustBeBundle(await inbox.look(), directory, exitCodes.problem, options.dryRun);
-  let arrival = await look();
+  const look = async (from: Pick<Inbox, 'look'>) =>
+    mustBeBundle(await from.look(), directory, exitCodes.problem, options.dryRun);
+  let arrival = await look(inbox);
   let journal: NodeSession['journal'] | undefined;
   const receiptWriter = makeReceiptWriter(config, () => journal, failedReceipt(terminal));
   const report: Report = (event, details) => {
@@ -54,10 +54,11 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
     await control.refresh();
     // Releases accepted in the meantime count. Only now is this one accepted: a daemon that holds the lock must not be shut out by it.
     isLocked = true;
-    arrival = await look();
   }
-  const { tree, release, alarms = [], waits } = arrival;
+  if (!options.dryRun || config.endpoints.live) arrival = await look(withLive(inbox, config, session));
+  const { tree, release, alarms = [], waits, live, note } = arrival;
   printProblems([...alarms, ...(waits ? [waits.problem] : [])], terminal);
+  if (note !== undefined) terminal.err(`warning: ${note}\n`);
   const onlyEndpoints = release?.onlyEndpoints === true;
   if (options.dryRun) {
     const change = await session.reconciler.preview(tree.files, onlyEndpoints);
@@ -71,7 +72,13 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
   if (left) linesOf(options, terminal)(`first: ${describe(left)}\n`);
   if (left?.kind === 'held' || left?.kind === 'pending') return printOutcome(left, terminal, options);
   await session.reconciler.repair();
-  const outcome = await session.reconciler.put(tree.files, true, undefined, onlyEndpoints);
+  const outcome = await session.reconciler.put(
+    tree.files,
+    true,
+    undefined,
+    onlyEndpoints,
+    live && { version: live.version },
+  );
   await reportEnding(outcome, tree.seal, onlyEndpoints, { config, journal: session.journal, writer: receiptWriter });
   return printOutcome(outcome, terminal, options);
 }

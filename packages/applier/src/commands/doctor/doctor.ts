@@ -9,7 +9,7 @@ import { diagnoseNode, unsent } from '../../diagnose/doctor/checks/diagnose-node
 import type { Facts, SluicedFacts } from '../../diagnose/doctor/facts.ts';
 import { archiveFiles } from '../../diagnose/doctor/redact.ts';
 import { examine } from '../../diagnose/examine/examine.ts';
-import { arrivedFacts } from '../../diagnose/examine/node.ts';
+import { type ArrivedFacts, arrivedFacts, leftOutOf } from '../../diagnose/examine/node.ts';
 import { SavedTables } from '../../diagnose/examine/tables.ts';
 import type { Arrival } from '../../inbox/inbox.ts';
 import type { Run } from '../../kernel/command.ts';
@@ -19,7 +19,7 @@ import { exitCodes } from '../../ports/outcome.ts';
 import { peek } from '../../state/peek.ts';
 import type { NodeRecord } from '../../state/record.ts';
 import { controlStatus } from '../session/daemon-status.ts';
-import { lookAt } from '../session/gate.ts';
+import { lookAt, liveInboxOf } from '../session/gate.ts';
 import { openSession } from '../session/session.ts';
 import { answer, type CommonOptions, loadConfig, mustBeRoot, type Terminal, writing } from '../terminal/terminal.ts';
 
@@ -85,7 +85,7 @@ async function gatherFacts(config: SluicedConfig, target: ExaminedTarget, isLive
     {
       config,
       target,
-      sluiced: await sluicedFacts(config, record, arrived),
+      sluiced: await sluicedFacts(config, record, await withLiveFacts(config, arrived)),
       active: journal.active?.state,
       store: backend,
       isLive,
@@ -113,10 +113,18 @@ async function bundleOf(config: SluicedConfig): Promise<Arrival> {
   }
 }
 
+/** Live endpoints leave out Services, too: those that the release lacks. */
+async function withLiveFacts(config: SluicedConfig, arrived: ArrivedFacts): Promise<ArrivedFacts> {
+  const { live } = config.endpoints;
+  if (!live) return arrived;
+  const found = await liveInboxOf(config)?.look();
+  return { ...arrived, leftOut: new Map([...leftOutOf(found, live.directory), ...arrived.leftOut]) };
+}
+
 async function sluicedFacts(
   config: SluicedConfig,
   record: NodeRecord | undefined,
-  { bundle, leftOut, releaseWarnings }: Pick<SluicedFacts, 'bundle' | 'leftOut' | 'releaseWarnings'>,
+  { bundle, leftOut, releaseWarnings }: ArrivedFacts,
 ): Promise<SluicedFacts> {
   const running = await controlStatus(config.state);
   return {
@@ -130,5 +138,6 @@ async function sluicedFacts(
     releaseWarnings,
     isDaemonRunning: running !== undefined,
     alarms: running?.report?.alarms ?? {},
+    liveNote: running?.report?.notes?.['LIVE_ENDPOINTS'] ?? '',
   };
 }

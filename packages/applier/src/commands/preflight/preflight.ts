@@ -1,11 +1,11 @@
 import { document, version } from '@sluice/cli';
 import type { SluicedConfig } from '../../config.ts';
 import type { Arrival } from '../../inbox/inbox.ts';
-import { good, note, type PreflightFinding } from '../../diagnose/preflight/finding.ts';
+import { bad, good, note, type PreflightFinding } from '../../diagnose/preflight/finding.ts';
 import { findings } from '../../diagnose/preflight/preflight.ts';
 import { hasKey } from '../../observe/receipts/key.ts';
 import { exitCodes } from '../../ports/outcome.ts';
-import { lookAt } from '../session/gate.ts';
+import { lookAt, liveInboxOf } from '../session/gate.ts';
 import { type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
 
 interface PreflightOptions extends CommonOptions {
@@ -28,7 +28,12 @@ export async function preflight(
   const arrival = await lookAt(config, directory !== undefined);
   const files = arrival.kind === 'bundle' ? arrival.tree.files : undefined;
   const problems = arrival.kind === 'refused' ? arrival.problems : [];
-  const all = [...(await findings(config, files, problems)), ...releaseFindings(arrival), receiptFinding(config)];
+  const all = [
+    ...(await findings(config, files, problems)),
+    ...releaseFindings(arrival),
+    ...liveFindings(await liveInboxOf(config)?.look()),
+    receiptFinding(config),
+  ];
   const ready = all.every(({ level }) => level !== 'bad');
   if (options.output === 'json')
     terminal.out(document('Preflight', { node: config.node, ready, findings: worstFirst(all) }));
@@ -42,6 +47,16 @@ export function releaseFindings(arrival: Arrival): readonly PreflightFinding[] {
   const { serial, signers } = arrival.release;
   const alarms = (arrival.alarms ?? []).map(({ message, hint }) => note('release', message, hint));
   return [good('release', `serial ${serial}, signed by ${signers.join(', ')}, read by sluiced ${version}`), ...alarms];
+}
+
+/** The directory of live endpoints, where the config has one: its writer may still start. */
+export function liveFindings(arrival: Arrival | undefined): readonly PreflightFinding[] {
+  if (!arrival) return [];
+  if (arrival.kind === 'bundle') return [good('endpoints.live', 'it can be read')];
+  const [problem] = arrival.kind === 'refused' ? arrival.problems : [];
+  if (problem?.code === 'BUNDLE_UNTRUSTED') return [bad('endpoints.live', problem.message, problem.hint ?? '')];
+  const why = problem?.message ?? 'the directory does not exist yet';
+  return [note('endpoints.live', why, 'start `sluice watch --release` on this node, which writes it')];
 }
 
 /** Whether this node can sign receipts. */

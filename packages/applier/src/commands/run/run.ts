@@ -7,7 +7,6 @@ import { execa } from 'execa';
 import { stateError } from '../../command-error.ts';
 import { Daemon } from '../../daemon/daemon.ts';
 import { Drift } from '../../daemon/drift.ts';
-import { LiveInbox } from '../../daemon/live-inbox.ts';
 import type { DaemonDependencies } from '../../daemon/dependencies.ts';
 import type { DaemonLog } from '../../daemon/reports.ts';
 import type { Drain } from '../../observe/health/drain.ts';
@@ -26,7 +25,7 @@ import { limits } from '../../limits.ts';
 import { type Heap, Tidier } from '../../memory.ts';
 import { messageOf } from '../../message.ts';
 import { Repairs } from '../../observe/status/repairs.ts';
-import { makeReleaseGate, makeWaveGate } from '../session/gate.ts';
+import { makeReleaseGate, makeWaveGate, withLive } from '../session/gate.ts';
 import { reportEnding } from '../session/receipts.ts';
 import { type CommonOptions, loadConfig, logSettings } from '../terminal/terminal.ts';
 import { lastingAlarm } from './alarms.ts';
@@ -55,10 +54,11 @@ function makeDaemon(node: RunningNode, around: Surroundings): Daemon {
   const { drain, health, localhost } = around.sockets;
   const round = roundOf(node, around.refresh, around.gained);
   const tidier = new Tidier(around.heap, monotonicMs);
+  const lateMs = config.lateSeconds * 1000;
   return new Daemon({
     reconciler: session.reconciler,
     journal: session.journal,
-    inbox: openLiveInbox(node),
+    inbox: withLive(openInbox(node), config, session, monotonicMs),
     status,
     log,
     machine: () => JSON.stringify(readMachine(procTunables)),
@@ -66,7 +66,8 @@ function makeDaemon(node: RunningNode, around: Surroundings): Daemon {
     processorMs,
     scanIntervalMs,
     releaseWaitMsMax: config.probation.seconds * 1000 + limits.releaseWaitMs,
-    ...(config.signatures.policy === 'none' && config.lateSeconds > 0 ? { lateMsMax: config.lateSeconds * 1000 } : {}),
+    ...(config.signatures.policy === 'none' && lateMs > 0 ? { lateMsMax: lateMs } : {}),
+    ...(lateMs > 0 ? { liveLateMsMax: lateMs } : {}),
     drift: new Drift(around.changes, monotonicMs),
     ready: around.ready,
     seen: (files) => {
@@ -108,21 +109,6 @@ const openInbox = ({ config }: RunningNode): Inbox =>
     makeReleaseGate(config, () => true),
     makeWaveGate(config, () => true),
   );
-
-/** With live endpoints, where the config has a directory for them. */
-function openLiveInbox(node: RunningNode): Inbox | LiveInbox {
-  const { config, session, monotonicMs } = node;
-  const { live } = config.endpoints;
-  const released = openInbox(node);
-  if (!live) return released;
-  return new LiveInbox({
-    released,
-    live: new Inbox(live.directory, Date.now, trustOf(live.owner)),
-    endpointsOf: (release) => session.reconciler.withLive(release),
-    hasRules: () => (session.journal.active?.number ?? 0) > 0,
-    monotonicMs,
-  });
-}
 
 /** Keeps each drift repair in the status and in the history. */
 function repairedOf({ log, status }: RunningNode, repairs: Repairs): NonNullable<DaemonDependencies['repaired']> {

@@ -1,11 +1,14 @@
 import type { SluicedConfig } from '../../config.ts';
 import { CommandError, commandError } from '../../command-error.ts';
-import { type Arrival, type ArrivedBundle, Inbox } from '../../inbox/inbox.ts';
+import { LiveInbox } from '../../daemon/live-inbox.ts';
+import { type Arrival, Inbox } from '../../inbox/inbox.ts';
 import { ReleaseGate } from '../../inbox/release-gate.ts';
 import { trustOf } from '../../inbox/trust.ts';
 import { WaveGate } from '../../inbox/wave-gate.ts';
 import { runChildren } from '../../kernel/run.ts';
+import { liveLimits } from '../../limits.ts';
 import { exitCodes } from '../../ports/outcome.ts';
+import type { NodeSession } from './session.ts';
 
 /**
  * The release gate of the config.
@@ -56,7 +59,7 @@ export function mustBeBundle(
   directory: string,
   noBundle: number,
   ignoresWaves = false,
-): ArrivedBundle {
+): Extract<Arrival, { kind: 'bundle' }> {
   const hint = 'Pass the path of a bundle directory';
   if (arrival.kind === 'absent')
     throw commandError('INPUT_UNREADABLE', `Cannot read ${directory}: no such file or directory`, hint, noBundle);
@@ -67,4 +70,29 @@ export function mustBeBundle(
   if (arrival.waits && !ignoresWaves)
     throw new CommandError([{ ...arrival.waits.problem, level: 'error' }], exitCodes.refused);
   return arrival;
+}
+
+/** The directory of live endpoints; undefined: the config has none. */
+export const liveInboxOf = ({ endpoints: { live } }: SluicedConfig): Inbox | undefined =>
+  live && new Inbox(live.directory, Date.now, { ...trustOf(live.owner), subject: 'the directory of endpoints.live' });
+
+/**
+ * Releases with live endpoints, where the config has a directory for them: a release alone may have none.
+ * @param monotonicMs of a process that looks again; left out: it looks once, and the writer of live endpoints is not waited for
+ */
+export function withLive(
+  released: Inbox,
+  config: SluicedConfig,
+  { reconciler, journal }: Pick<NodeSession, 'reconciler' | 'journal'>,
+  monotonicMs?: () => number,
+): Inbox | LiveInbox {
+  const live = liveInboxOf(config);
+  if (!live) return released;
+  return new LiveInbox({
+    released,
+    live,
+    endpointsOf: (release) => reconciler.withLive(release),
+    hasRules: () => (journal.active?.number ?? 0) > 0,
+    ...(monotonicMs ? { monotonicMs, waitMs: liveLimits.waitMs } : { monotonicMs: () => 0, waitMs: 0 }),
+  });
 }

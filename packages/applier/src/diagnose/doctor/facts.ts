@@ -58,13 +58,21 @@ export interface SluicedFacts {
   readonly open: string | undefined;
   readonly quarantinedServices: readonly { readonly service: string; readonly because: string }[];
   readonly bundle: BundleFacts;
-  /** Services that the bundle in the directory leaves out, with the codes of their problems: `quarantine.yaml`. */
-  readonly leftOut: ReadonlyMap<string, readonly string[]>;
+  /** Services that the bundle in the directory, or its live endpoints, leave out: of `quarantine.yaml`. */
+  readonly leftOut: ReadonlyMap<string, LeftOut>;
   /** About a release that this node accepts nevertheless: its time or its signatures have ended. */
   readonly releaseWarnings: readonly Problem[];
   readonly isDaemonRunning: boolean;
   /** By code. */
   readonly alarms: Readonly<Record<string, string>>;
+  /** What the daemon says of live endpoints; empty: nothing. */
+  readonly liveNote: string;
+}
+
+/** What a `quarantine.yaml` has of a Service: the codes of its problems. */
+export interface LeftOut {
+  readonly directory: string;
+  readonly codes: readonly string[];
 }
 
 /** The bundle directory, as the daemon reads it. */

@@ -10,7 +10,7 @@ import {
   virtualKey,
 } from '@sluice/netfilter';
 import type { SluicedConfig } from '../../config.ts';
-import type { BundleFacts, DesiredFacts, Frontend } from '../doctor/facts.ts';
+import type { BundleFacts, DesiredFacts, Frontend, SluicedFacts } from '../doctor/facts.ts';
 import type { Arrival } from '../../inbox/inbox.ts';
 import { ownersOf } from '../../apply/partial/services.ts';
 import type { RuleStore } from '../../kernel/tools.ts';
@@ -18,11 +18,11 @@ import type { NodeState } from '../../ports/node-state.ts';
 import type { NodeRecord } from '../../state/record.ts';
 
 /** What the bundle directory says of this node. */
-interface ArrivedFacts {
+export interface ArrivedFacts {
   /** Compared with the journal. */
   readonly bundle: BundleFacts;
   /** `SluicedFacts.leftOut` */
-  readonly leftOut: ReadonlyMap<string, readonly string[]>;
+  readonly leftOut: SluicedFacts['leftOut'];
   /** The addresses that the bundle gives the node. */
   readonly nodeAddresses: readonly string[];
   /** `SluicedFacts.releaseWarnings` */
@@ -39,7 +39,7 @@ export function arrivedFacts(
   if (arrival.kind === 'refused') return { ...nothing, bundle: refused(directory, arrival.problems[0]) };
   const resolved = summariseNode(arrival.tree.files, node);
   if (!('version' in resolved)) return { ...nothing, bundle: refused(directory, resolved[0]) };
-  const leftOut = readQuarantine(arrival.tree.files.get(quarantineFile) ?? '');
+  const leftOut = leftOutOf(arrival, directory);
   const { version, nodeFile } = resolved;
   const releaseWarnings = arrival.alarms ?? [];
   const nodeAddresses = families.flatMap((family) => {
@@ -53,6 +53,12 @@ export function arrivedFacts(
   const bundle = { kind: 'newer', directory, version, ...(quarantined === undefined ? {} : { quarantined }) } as const;
   return { bundle, nodeAddresses, leftOut, releaseWarnings };
 }
+
+/** The Services of `quarantine.yaml` in a directory. */
+export const leftOutOf = (arrival: Arrival | undefined, directory: string): SluicedFacts['leftOut'] => {
+  const text = (arrival?.kind === 'bundle' && arrival.tree.files.get(quarantineFile)) || '';
+  return new Map([...readQuarantine(text)].map(([service, codes]) => [service, { directory, codes }]));
+};
 
 const nothing: Omit<ArrivedFacts, 'bundle'> = { nodeAddresses: [], leftOut: new Map(), releaseWarnings: [] };
 

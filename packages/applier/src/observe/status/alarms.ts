@@ -186,7 +186,7 @@ export const alarms = {
     ...unhealthy,
     isAboutNewest: true,
     meaning:
-      'the kernel has lacked Services or endpoints that the bundle directory has for more than lateSeconds, where no signatures are required',
+      'the kernel has lacked Services or endpoints that the bundle directory has for more than lateSeconds, where no signatures are required; or the directory of endpoints.live cannot be read for so long',
     next: 'read their names and the reason in the alarm; sluiced tries again',
   },
   REMOVAL_HELD: {

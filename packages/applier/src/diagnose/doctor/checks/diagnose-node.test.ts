@@ -15,8 +15,14 @@ const modules = (release: string, ...installed: readonly string[]): Partial<Fact
 const warned = (code: ProblemCode): Partial<Facts> => ({
   sluiced: { ...healthy.sluiced, releaseWarnings: [{ code, level: 'warning', message: 'why', hint: 'what to do' }] },
 });
+const declined = (which: string): Partial<Facts> => ({
+  sluiced: { ...healthy.sluiced, liveNote: `live endpoints are not taken of ${which}` },
+});
 const leftOut = (code: string): Partial<Facts> => ({
-  sluiced: { ...healthy.sluiced, leftOut: new Map([['shop/web', [code]]]) },
+  sluiced: {
+    ...healthy.sluiced,
+    leftOut: new Map([['shop/web', { directory: '/var/lib/sluice/bundle', codes: [code] }]]),
+  },
   desired: { ...(healthy.desired as NonNullable<Facts['desired']>), frontends: [] },
 });
 const dropped = 'certain FOREIGN_DROP';
@@ -110,6 +116,9 @@ test.each<[string, Partial<Facts>, string]>([
   ['modules of this kernel and an older one', modules('6.12.48', '6.12.43', '6.12.48'), ''],
   ['a Service whose addresses another one has', leftOut('VIP_CONFLICT'), 'certain ADDRESS_SHARED'],
   ['a Service that cannot be rendered', leftOut('FIELD_INVALID'), 'certain SERVICE_LEFT_OUT'],
+  ['a Service of the cluster that its release lacks', leftOut('RELEASE_WITHOUT_SERVICE'), 'certain SERVICE_LEFT_OUT'],
+  ['a Service whose live endpoints are not taken', declined('shop/api: a; shop/web: b'), 'likely SERVICE_LEFT_OUT'],
+  ['live endpoints of others that are not taken', declined('shop/web-api: a; other-shop/web: b'), ''],
   ['an active release past its time', warned('RELEASE_EXPIRED'), 'likely RELEASE_EXPIRED'],
   ['an active release whose key has ended', warned('RELEASE_SIGNERS_CHANGED'), 'likely RELEASE_SIGNERS_CHANGED'],
   ['a release that waits for its wave', warned('RELEASE_WAITS'), ''],

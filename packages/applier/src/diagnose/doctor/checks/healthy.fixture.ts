@@ -24,6 +24,7 @@ export const healthy: Facts = {
     open: undefined,
     quarantinedServices: [],
     leftOut: new Map(),
+    liveNote: '',
     releaseWarnings: [],
     bundle: { kind: 'same', directory: '/etc/sluice/rendered' },
     isDaemonRunning: true,

@@ -64,20 +64,32 @@ function endpointsCommand(frontend: Frontend | undefined): string {
 function* unknownTarget(target: ExaminedTarget, frontends: readonly Frontend[], facts: Facts): Iterable<Finding> {
   const left = target.kind === 'service' ? facts.sluiced.leftOut.get(target.service) : undefined;
   if (target.kind === 'service' && left) {
-    const isShared = left.includes('VIP_CONFLICT');
+    const isShared = left.codes.includes('VIP_CONFLICT');
     yield {
       code: isShared ? 'ADDRESS_SHARED' : 'SERVICE_LEFT_OUT',
       // It may be served by the rules that it had before.
       certainty: frontends.length === 0 ? 'certain' : 'likely',
       about: target.service,
       evidence: [
-        `${facts.sluiced.bundle.directory}/quarantine.yaml lists Service ${target.service}: ${left.join(', ')}`,
+        `${left.directory}/quarantine.yaml lists Service ${target.service}: ${left.codes.join(', ')}`,
+        ...(left.codes.includes('RELEASE_WITHOUT_SERVICE')
+          ? ['the cluster has it, and the release of this node does not: it is served once a release has it']
+          : []),
         ...(isShared ? ['another Service has had one of its addresses and ports for longer, and keeps it'] : []),
       ],
       fix: 'kubectl get services -A -o wide',
     };
     return;
   }
+  // As `LiveInbox` says it: the Services that it names first, each with the reason.
+  if (target.kind === 'service' && facts.sluiced.liveNote.includes(` ${target.service}: `))
+    yield {
+      code: 'SERVICE_LEFT_OUT',
+      certainty: 'likely',
+      about: target.service,
+      evidence: [facts.sluiced.liveNote],
+      fix: 'sluiced status',
+    };
   if (target.kind === 'all' || frontends.length > 0 || !facts.desired) return;
   const { frontends: known } = facts.desired;
   const similar = known.filter((one) =>
