@@ -69,7 +69,9 @@ export async function kernelBench(sluice: string): Promise<void> {
   ];
   const watching = execa(sluice, args, { reject: false, all: true });
   const probe = { name: 'web', http: `http://${vip}:80/` };
-  const members = spec.nodes.map(({ name }) => new DemoNode(cluster.host(name), dir, bundle, probe, scanSeconds));
+  const members = spec.nodes.map(
+    ({ name }) => new DemoNode(cluster.host(name), dir, bundle, probe, { scanIntervalSeconds: scanSeconds }),
+  );
   try {
     const next = turns();
     const started = performance.now();

@@ -18,6 +18,8 @@ export interface DemoOptions {
   readonly say: (line: string) => void;
   /** Skips steps that show nothing new. */
   readonly short: boolean;
+  /** The folder of the programs, if not that of the checkout. */
+  readonly bin?: string;
   /** Leaves the cluster for a second terminal at the end, until the demo is interrupted. */
   readonly keep?: boolean;
   /** Interrupts the demo, which then cleans up. */
@@ -33,20 +35,20 @@ export async function runDemo(options: DemoOptions): Promise<void> {
   say(
     'Two nodes, three pods with HTTP servers, a client pod and a client outside, each a network namespace of its own …',
   );
-  await using stage = await openStage();
+  await using stage = await openStage(options.bin);
   await Promise.race([tell(stage, options), interruption(signal)]);
   if (options.keep === true) await kept(stage, options);
   say('The demo is finished, and has left nothing on this machine.');
 }
 
-async function tell(stage: Stage, { say, short, keep, signal }: DemoOptions): Promise<void> {
+async function tell(stage: Stage, { say, short, signal }: DemoOptions): Promise<void> {
   try {
     await renderFirst(stage, say);
     await startSluiced(stage, say);
     await reachService(stage, say);
     if (!short) await changeManifest(stage, say);
     await breakHealth(stage, say);
-    if (keep !== true) await stopSluiced(stage, say);
+    await stopSluiced(stage, say);
   } catch (error) {
     if (signal.aborted) return;
     for (const node of stage.nodes) say(`--- log of sluiced on ${node.host.name}:\n${await node.stop()}`);
@@ -54,8 +56,9 @@ async function tell(stage: Stage, { say, short, keep, signal }: DemoOptions): Pr
   }
 }
 
-/** Mends the manifest, and waits for the end. */
+/** Starts sluiced again, mends the manifest, and waits for the end. */
 async function kept(stage: Stage, { say, signal }: DemoOptions): Promise<void> {
+  for (const node of stage.nodes) node.start();
   stage.edit('api.yaml', `port: ${wrongPort}\n`, `port: ${api.targetPort}\n`);
   await stage.render();
   await confirmed(stage);

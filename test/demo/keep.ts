@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import type { Host } from '../netns/cluster-host.ts';
 import type { Stage } from './stage.ts';
 
-const bin = join(import.meta.dirname, '..', '..', 'bin');
 /** What `ask` runs: it needs no curl. */
 const askScript =
   'fetch(process.argv[1]).then((reply) => reply.text()).then(console.log, (error) => { console.error(error.cause?.code ?? error.message); process.exit(1); })';
@@ -36,13 +35,20 @@ const trials = (store: string): readonly Trial[] => [
 
 /** Writes `on`, with which a second terminal reaches the machines. @returns what to try there, and how to end it */
 export async function describeKept(stage: Stage): Promise<readonly string[]> {
-  const { nodes, pods } = stage.cluster.spec;
+  const { bin, cluster } = stage;
+  const { nodes, pods } = cluster.spec;
   const machines = [...nodes, ...pods].map(({ name }) => name).concat('outside', 'router');
-  writeFileSync(join(stage.dir, 'on'), onScript(machines.map((name) => stage.cluster.host(name))));
+  writeFileSync(
+    join(stage.dir, 'on'),
+    onScript(
+      bin,
+      machines.map((name) => cluster.host(name)),
+    ),
+  );
   chmodSync(join(stage.dir, 'on'), 0o755);
   const { backend } = await stage.nodes[0]!.status();
   return [
-    '\nThe cluster stays, with sluiced on both nodes. In another terminal, as root (sluiced needs seconds, so ask twice):',
+    '\nThe cluster stays, and sluiced runs again on both nodes. In another terminal, as root (sluiced needs seconds, so ask twice):',
     `\n   cd ${stage.dir} && PATH=${bin}:$PATH`,
     ...trials(backend ?? 'nft').flatMap(({ title, commands }) => [
       `\n   ${title}`,
@@ -52,7 +58,7 @@ export async function describeKept(stage: Stage): Promise<readonly string[]> {
   ];
 }
 
-const onScript = (hosts: readonly Host[]): string => `#!/bin/sh
+const onScript = (bin: string, hosts: readonly Host[]): string => `#!/bin/sh
 # on MACHINE COMMAND …: runs a command on a machine of the demo. sluiced gets the config of its node; ask URL is a request over HTTP.
 machine=\${1:-} dir=$(dirname "$(readlink -f "$0")")
 PATH=${bin}:$PATH

@@ -3,8 +3,6 @@ import { join } from 'node:path';
 import { stringify } from 'yaml';
 import type { Daemon, Host } from '../netns/cluster-host.ts';
 
-const sluiced = join(import.meta.dirname, '..', '..', 'bin', 'sluiced');
-
 export interface ProbeSpec {
   readonly name: string;
   readonly http: string;
@@ -21,19 +19,27 @@ export interface NodeStatus {
   readonly quarantined: Readonly<Record<string, string>>;
 }
 
+interface NodeOptions {
+  /** The interval of full scans, besides those after events. */
+  readonly scanIntervalSeconds?: number;
+  /** The program. */
+  readonly sluiced?: string;
+}
+
 /** A node of the demo with its own sluiced. */
 export class DemoNode {
   readonly host: Host;
   readonly #config: string;
+  readonly #sluiced: string;
   #daemon: Daemon | undefined;
 
   /**
    * @param dir a scratch directory for the node's config and state
    * @param bundle the directory that sluiced watches
-   * @param scanIntervalSeconds the interval of full scans, besides those after events
    */
-  constructor(host: Host, dir: string, bundle: string, probe: ProbeSpec, scanIntervalSeconds = 1) {
+  constructor(host: Host, dir: string, bundle: string, probe: ProbeSpec, options: NodeOptions = {}) {
     this.host = host;
+    this.#sluiced = options.sluiced ?? join(import.meta.dirname, '../../bin/sluiced');
     const own = join(dir, host.name);
     mkdirSync(own, { recursive: true });
     this.#config = join(own, 'sluiced.yaml');
@@ -44,7 +50,7 @@ export class DemoNode {
       signatures: { policy: 'none' },
       bundle,
       state: join(own, 'state'),
-      scanIntervalSeconds,
+      scanIntervalSeconds: options.scanIntervalSeconds ?? 1,
       probes: [{ ...probe, attempts: 3, intervalSeconds: 0.5, timeoutSeconds: 1 }],
     };
     writeFileSync(this.#config, stringify(config));
@@ -52,7 +58,7 @@ export class DemoNode {
 
   /** `sluiced run`, until `stop`. */
   start(): void {
-    this.#daemon = this.host.start([sluiced, 'run', '-c', this.#config]);
+    this.#daemon = this.host.start([this.#sluiced, 'run', '-c', this.#config]);
   }
 
   /** Ends sluiced; its rules stay, as on a real node. @returns its output */
@@ -63,7 +69,7 @@ export class DemoNode {
 
   /** `sluiced status -o json`. */
   async status(): Promise<NodeStatus> {
-    const { stdout } = await this.host.exec([sluiced, 'status', '-o', 'json', '-c', this.#config]);
+    const { stdout } = await this.host.exec([this.#sluiced, 'status', '-o', 'json', '-c', this.#config]);
     return JSON.parse(stdout) as NodeStatus;
   }
 
@@ -77,7 +83,7 @@ export class DemoNode {
 
   /** The output of another command of sluiced, such as `status`, whatever its exit code. */
   async ask(...command: readonly string[]): Promise<string> {
-    const { stdout, stderr } = await this.host.exec([sluiced, ...command, '-c', this.#config]);
+    const { stdout, stderr } = await this.host.exec([this.#sluiced, ...command, '-c', this.#config]);
     return `${stdout}${stderr}`;
   }
 }

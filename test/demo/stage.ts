@@ -8,7 +8,6 @@ import { clusterOf } from '../netns/traffic-cluster.ts';
 import { readPacketTable } from '../netns/traffic-table.ts';
 import { DemoNode } from './node.ts';
 
-const sluice = join(import.meta.dirname, '..', '..', 'bin', 'sluice');
 const exampleName = '03-load-balancer';
 
 /** The Service of the demo, as in examples/03-load-balancer/in/api.yaml. */
@@ -25,6 +24,8 @@ export const api = {
 export interface Stage extends AsyncDisposable {
   /** The working copy: `in`, `sluice.yaml`, and the bundle `rendered`. */
   readonly dir: string;
+  /** The folder of the programs. */
+  readonly bin: string;
   readonly cluster: Cluster;
   readonly nodes: readonly DemoNode[];
   /** Replaces text in a manifest of the working copy. */
@@ -40,7 +41,7 @@ export interface Stage extends AsyncDisposable {
 }
 
 /** Builds the cluster and the working copy; nothing is rendered and no sluiced runs yet. */
-export async function openStage(): Promise<Stage> {
+export async function openStage(bin = join(import.meta.dirname, '../../bin')): Promise<Stage> {
   const example = listExamples().find(({ name }) => name === exampleName);
   if (example?.config === undefined || example.packets === undefined)
     throw new Error(`examples/${exampleName} is incomplete`);
@@ -57,9 +58,14 @@ export async function openStage(): Promise<Stage> {
     },
   );
   const probe = { name: 'api', http: `http://${api.clusterIP}:${api.port}/` };
-  const nodes = cluster.spec.nodes.map(({ name }) => new DemoNode(cluster.host(name), dir, bundle, probe));
+  const run = async (argv: readonly string[]): Promise<string> =>
+    (await execa(join(bin, 'sluice'), argv, { all: true })).all;
+  const nodes = cluster.spec.nodes.map(
+    ({ name }) => new DemoNode(cluster.host(name), dir, bundle, probe, { sluiced: join(bin, 'sluiced') }),
+  );
   return {
     dir,
+    bin,
     cluster,
     nodes,
     edit: (file, from, to) => replaceIn(join(manifests, file), from, to),
@@ -72,11 +78,6 @@ export async function openStage(): Promise<Stage> {
       remove();
     },
   };
-}
-
-async function run(argv: readonly string[]): Promise<string> {
-  const { all } = await execa(sluice, argv, { all: true });
-  return all;
 }
 
 function readVersions(json: string): ReadonlyMap<string, string> {

@@ -1,7 +1,8 @@
 // @module-tag test
 import { readdirSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import { beforeEach, expect, test } from 'vitest';
 import { runDemo } from '../demo/demo.ts';
@@ -12,18 +13,11 @@ import { needKernel } from './privileges.ts';
 
 beforeEach(needKernel);
 
+const bin = dirname(programPath('sluiced'));
 /** What README.md shows of the demo. */
 const shown = readRunbook(readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8')).blocks.find(
   ({ text }) => text === './dev demo',
 )?.prints;
-
-test('the demo ends well, and prints what README.md shows', { timeout: 180_000 }, async () => {
-  const story: string[] = [];
-  await runDemo({ say: (line) => story.push(line), short: true, signal: new AbortController().signal });
-  expect(story.at(-1)).toContain('has left nothing on this machine');
-  const printed = `${story.join('\n')}\n`;
-  expect(matches(printed, shown ?? []) ? '' : printed).toBe('');
-});
 
 test('an interrupted demo reports it and leaves nothing behind', async () => {
   const interrupted = new AbortController();
@@ -31,11 +25,11 @@ test('an interrupted demo reports it and leaves nothing behind', async () => {
     if (line.includes('sluiced run')) interrupted.abort();
   };
   const before = scratchDirectories();
-  await expect(runDemo({ say, short: true, signal: interrupted.signal })).rejects.toThrow('interrupted');
+  await expect(runDemo({ say, bin, short: true, signal: interrupted.signal })).rejects.toThrow('interrupted');
   expect(scratchDirectories()).toEqual(before);
 });
 
-test('a kept cluster takes what it proposes to try in a second terminal, and leaves nothing when it ends', {
+test('prints what README.md shows; its cluster takes what it proposes to try, and leaves nothing when it ends', {
   timeout: 240_000,
 }, async () => {
   const before = scratchDirectories();
@@ -46,8 +40,10 @@ test('a kept cluster takes what it proposes to try in a second terminal, and lea
     story.push(line);
     if (line.includes('Ctrl-C here ends everything')) ready.resolve();
   };
-  const demo = runDemo({ say, short: true, keep: true, signal: ended.signal });
+  const demo = runDemo({ say, bin, short: true, keep: true, signal: ended.signal });
   await Promise.race([demo, ready.promise]);
+  const printed = `${story.join('\n')}\n`;
+  expect(matches(printed, shown ?? []) ? '' : printed).toBe('');
   const proposed = story.flatMap((line) => /^\n? {3,5}((?:cd|sed|\.\/on) .*)$/.exec(line)?.[1] ?? []);
   const [enter = 'false', ask = '', flush = '', repair = '', release = '', status = ''] = proposed;
   const typed = async (command: string) => await execa('sh', ['-c', `${enter} && ${command}`], { reject: false });

@@ -87,8 +87,9 @@ test('endpoints that the API removes or adds are removed or added on every node'
   const sluice = programPath('sluice');
   const args = ['watch', '-o', bundle, '-c', join(dir, 'sluice.yaml'), '--kubeconfig', kubeconfig];
   const watching = execa(sluice, args, { reject: false, all: true });
+  const probe = { name: 'web', http: `http://${vip}:80/` };
   const members = spec.nodes.map(
-    ({ name }) => new DemoNode(cluster.host(name), dir, bundle, { name: 'web', http: `http://${vip}:80/` }),
+    ({ name }) => new DemoNode(cluster.host(name), dir, bundle, probe, { sluiced: programPath('sluiced') }),
   );
   const reached = async (client: string, pods: string): Promise<void> => {
     await waitFor(`${client} reaches ${pods} and no other pod`, 40_000, async () =>
