@@ -1,3 +1,5 @@
+import type { ChildProcess } from 'node:child_process';
+import type { Readable, Writable } from 'node:stream';
 import type { FailureKind } from '../ports/failure.ts';
 import { quoted } from '@sluice/bundle';
 import { limits } from '../limits.ts';
@@ -49,6 +51,27 @@ export interface ToolResult {
 
 /** Starts tools; nothing else in the applier does. */
 export type Run = (command: Command) => Promise<ToolResult>;
+
+/** What is used of a child. Types of execa's own would take the compiler half a minute to compare. */
+export interface Child extends PromiseLike<ChildResult> {
+  readonly pid?: number | undefined;
+  readonly nodeChildProcess: ChildProcess;
+  readonly stdin: Writable | null;
+  readonly stdout: Readable | null;
+}
+export type PipedChild = Child &
+  Readonly<Record<'stdout' | 'stderr', Readable> & { stdin: Writable; kill(signal: 'SIGKILL'): boolean }>;
+
+interface ChildResult {
+  readonly failed: boolean;
+  readonly exitCode?: number | undefined;
+  readonly timedOut?: boolean;
+  readonly stdout?: unknown;
+  readonly stderr?: unknown;
+  readonly signal?: string | undefined;
+  readonly originalMessage?: string | undefined;
+  readonly code?: string | undefined;
+}
 
 /** Called with the exit code of a child. */
 export type OnExit = (exitCode: ToolResult['exitCode']) => void;

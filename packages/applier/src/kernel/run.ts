@@ -1,6 +1,5 @@
-import { type Command, type ToolResult, type Run, type OnExit, startOptions, whyExit } from './command.ts';
+import { type Child, type Command, type OnExit, type Run, startOptions, type ToolResult, whyExit } from './command.ts';
 import { closeSync } from 'node:fs';
-import type { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { execa } from 'execa';
 import { limits } from '../limits.ts';
@@ -39,13 +38,10 @@ export function runChildren(
     }
     if (onOutput) child.stdout?.setEncoding('utf8').on('data', onOutput);
     const result = await child;
-    const { stdout, stderr } = result;
-    // The types do not know that there may be none.
-    const stdin = child.stdin as Writable | null;
-    const hasRest = result.exitCode === 0 && stdin?.writableFinished === false;
+    const hasRest = result.exitCode === 0 && child.stdin?.writableFinished === false;
     const exitCode = (result.failed || hasRest) && result.exitCode === 0 ? undefined : result.exitCode;
     ended?.(exitCode);
-    const printed = { stdout: typeof stdout === 'string' ? stdout : '', stderr };
+    const printed = { stdout: textOf(result.stdout), stderr: textOf(result.stderr) };
     const lost = exitCode === undefined ? lostBy(result, spare?.isLate === true) : undefined;
     return {
       exitCode,
@@ -65,6 +61,8 @@ export function runChildren(
   };
 }
 
+const textOf = (output: unknown): string => (typeof output === 'string' ? output : '');
+
 const notRead = 'the tool ended before it had read its input';
 
 /** A shorter text fits into the pipe: it is there when the tool starts to read, and not sent in parts. */
@@ -72,7 +70,7 @@ const isFilledFirst = (command: Command): command is Command & { readonly input:
   command.isOneText === true && typeof command.input === 'string' && command.input.length > limits.pipeBytesMax;
 
 /** @param whole a file with all of the input */
-function start(command: Command, lockFd: number | undefined, timeout: number, whole?: number) {
+function start(command: Command, lockFd: number | undefined, timeout: number, whole?: number): Child {
   const { file, args, input, outputBytesMax, onOutput, isSilent = false, signal } = command;
   const isWhole = typeof input === 'string' && whole === undefined;
   // An array would be taken for a list of files.
@@ -99,17 +97,8 @@ async function* partsOf(input: Iterable<string> | AsyncIterable<string>): AsyncI
   yield* input;
 }
 
-interface FailedRun {
-  readonly failed: boolean;
-  readonly timedOut?: boolean;
-  readonly stderr?: unknown;
-  readonly signal?: string | undefined;
-  readonly originalMessage?: string | undefined;
-  readonly code?: string | undefined;
-}
-
 /** Why a run has no exit code. */
-function lostBy({ timedOut, code }: FailedRun, isLate: boolean): NonNullable<ToolResult['lost']> {
+function lostBy({ timedOut, code }: Awaited<Child>, isLate: boolean): NonNullable<ToolResult['lost']> {
   if (timedOut === true || isLate) return 'hung';
   if (isShort(code) || code === 'ENOSPC') return 'short';
   if (code === 'ERR_CHILD_PROCESS_STDIO_MAXBUFFER') return 'garbled';
@@ -117,10 +106,10 @@ function lostBy({ timedOut, code }: FailedRun, isLate: boolean): NonNullable<Too
   return code !== undefined && /^E[A-Z]+$/.test(code) && code !== 'EPIPE' ? 'missing' : 'killed';
 }
 
-function whyFailed(result: FailedRun, exitCode: number | undefined, isLate: boolean): string {
+function whyFailed(result: Awaited<Child>, exitCode: number | undefined, isLate: boolean): string {
   if (!result.failed) return '';
   if (result.timedOut === true || isLate) return 'timed out';
   if (exitCode === undefined)
     return result.originalMessage ?? `the tool was killed${result.signal ? ` by ${result.signal}` : ''}`;
-  return whyExit(exitCode, typeof result.stderr === 'string' ? result.stderr : '');
+  return whyExit(exitCode, textOf(result.stderr));
 }

@@ -1,13 +1,13 @@
 import { statSync } from 'node:fs';
 import { execa } from 'execa';
-import { type Command, startOptions } from './command.ts';
+import { type Command, type PipedChild, startOptions } from './command.ts';
 
-const start = ({ file, args }: Command, lockFd: number | undefined, cancelSignal: AbortSignal) =>
+const start = ({ file, args }: Command, lockFd: number | undefined, cancelSignal: AbortSignal): PipedChild =>
   execa(file, args, { ...startOptions(lockFd, 'pipe'), cancelSignal });
 
 /** A running tool that waits for its input. */
 interface Spare {
-  readonly child: ReturnType<typeof start>;
+  readonly child: PipedChild;
   /** Whether it was killed by its timeout. */
   readonly isLate: boolean;
   /** Gives it its whole input; its timeout begins now. */

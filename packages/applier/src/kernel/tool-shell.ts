@@ -1,7 +1,7 @@
 import { closeSync } from 'node:fs';
 import { execa } from 'execa';
 import { limits } from '../limits.ts';
-import { type Command, type Run, startOptions, type ToolResult, whyExit } from './command.ts';
+import { type Command, type PipedChild, type Run, startOptions, type ToolResult, whyExit } from './command.ts';
 import { ChildTime } from './processor-time.ts';
 import { fill, openNameless } from './whole-text.ts';
 
@@ -111,7 +111,7 @@ interface Printed {
 
 class RunningShell {
   readonly #text = openNameless();
-  readonly #child: ReturnType<typeof start>;
+  readonly #child: PipedChild;
   readonly #printed: Printed = { out: '', err: '' };
   #turn = 0;
   #hasEnded = false;
@@ -191,7 +191,7 @@ function answerIn({ out, err }: Printed, end: RegExp): ToolResult | undefined {
 }
 
 /** @param text the file with the input of its tools */
-const start = ({ sh, setpriv, lockFd }: ToolShellOptions, text: number) => {
+const start = ({ sh, setpriv, lockFd }: ToolShellOptions, text: number): PipedChild => {
   const { stdio, ...options } = startOptions(lockFd, 'pipe');
   const command = [...(setpriv === undefined ? [] : [setpriv, '--pdeathsig', 'KILL']), sh, '-c', script];
   return execa(command[0] as string, command.slice(1), {

@@ -2,7 +2,7 @@ import { closeSync, readFileSync } from 'node:fs';
 import { execa } from 'execa';
 import { limits } from '../../limits.ts';
 import { messageOf } from '../../message.ts';
-import { startOptions, type ToolResult } from '../command.ts';
+import { type PipedChild, startOptions, type ToolResult } from '../command.ts';
 import { fill, openNameless } from '../whole-text.ts';
 
 /** How the helper is started. */
@@ -48,7 +48,7 @@ const textFd = 3;
  */
 export class NftHelper {
   readonly #text: number;
-  readonly #child: ReturnType<typeof start>;
+  readonly #child: PipedChild;
   #stderr = '';
   #asked = 0;
   #heard = (): void => undefined;
@@ -141,7 +141,7 @@ export class NftHelper {
 const timeoutOf = (text: string): number =>
   Math.min(limits.nftHelperTimeoutMs + Math.ceil(text.length / limits.nftHelperBytesPerMs), limits.commandTimeoutMs);
 
-const start = ({ nft, setpriv, lockFd }: HelperOptions, text: number) => {
+const start = ({ nft, setpriv, lockFd }: HelperOptions, text: number): PipedChild => {
   const { stdio, ...options } = startOptions(undefined, 'pipe');
   const [stdin, stdout, stderr] = stdio;
   const command = [...(setpriv === undefined ? [] : [setpriv, '--pdeathsig', 'KILL']), nft, '-i'];
