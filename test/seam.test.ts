@@ -113,7 +113,6 @@ const reading: Readonly<Record<string, string>> = {
   ]),
   ...inEach('explains lines that an operator read in a kernel or in a file', [
     'review/src/emit/explain.ts',
-    'review/src/explain/chain-names.ts',
     'review/src/explain/explain.ts',
     'review/src/explain/service.ts',
   ]),

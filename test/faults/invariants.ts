@@ -1,4 +1,4 @@
-import { readSave } from '../../packages/applier/src/kernel/save.ts';
+import { readSave } from '../../packages/applier/src/kernel/save.fixture.ts';
 import type { NodeRecord } from '../../packages/applier/src/state/record.ts';
 import { NftListing } from '../netns/nft-listing.ts';
 

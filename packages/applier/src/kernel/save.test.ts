@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { readSave, SaveReader } from './save.ts';
+import { readSave } from './save.fixture.ts';
+import { SaveReader } from './save.ts';
 
 const web = ['-A SLU-SVC-A.aa -p tcp -j SLU-SEP-A.aa', '-A SLU-SVC-A.aa -j SLU-SEP-B.aa'];
 const known = {

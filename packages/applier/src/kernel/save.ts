@@ -107,13 +107,6 @@ function tableOf(read: ReadonlyMap<string, ChainReading>): ObservedTable {
   return { chains };
 }
 
-/** The same for a whole text. */
-export function readSave(text: string, known?: FamilyProgram): ObservedFamily {
-  const reader = new SaveReader(known);
-  reader.take(text);
-  return reader.done();
-}
-
 /** Reads the output of `iptables -S CHAIN`: the rules of one chain. */
 export function readList(text: string): readonly string[] {
   return ruleLinesOf(text.split('\n'));

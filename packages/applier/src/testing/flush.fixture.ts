@@ -1,4 +1,4 @@
-import { readSave } from '../kernel/save.ts';
+import { readSave } from '../kernel/save.fixture.ts';
 import type { FakeKernel } from '../kernel/fake/fake.fixture.ts';
 
 /** For tests only: how another program removes rules. `empties`: `iptables -F; iptables -t nat -F`; `removes`: `nft flush ruleset`; `clears`: `ipvsadm -C`. */

@@ -21,7 +21,7 @@ import { familiesOf, type NodeState, type Observed, type ObservedFamily } from '
 import { Interrupted } from '../../apply/transaction/restore.ts';
 import { EitherSwitch } from '../either-switch.ts';
 import { NftSwitch } from '../nft/nft-switch.ts';
-import { readSave } from '../save.ts';
+import { readSave } from '../save.fixture.ts';
 import { FakeIpvs } from './ipvs-fake.fixture.ts';
 import { FakeNft } from './nft-fake.fixture.ts';
 

@@ -2,8 +2,7 @@ import { expect, test } from 'vitest';
 import { config, endpoint, lines, modelOf, node, normalised, profile, service, slice } from '../builders.fixture.ts';
 import type { LabelSelector } from '../model/config.ts';
 import { readQuantity } from '../read/node.ts';
-import { selectorMatches } from './nodes.ts';
-import { endpointOnlyNodesMax } from './endpoint-only-nodes.ts';
+import { endpointOnlyNodesMax, selectorMatches } from './nodes.ts';
 
 const onNodes = (...names: string[]) =>
   slice('web', { endpoints: names.map((nodeName, index) => endpoint(`10.0.0.${index + 1}`, { nodeName })) });
