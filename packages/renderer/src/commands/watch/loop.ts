@@ -73,7 +73,7 @@ export class WatchLoop {
 
   /** Records a change of an object, unless another process writes the directory. */
   changed(change: ObjectChange): void {
-    if (this.#parts.publisher.changed(change)) this.#due(change.isEndpoints);
+    if (this.#parts.publisher.changed(change)) this.#due(change.isEndpoints, change.about);
   }
 
   /** Schedules a publication without a change of an object. */
@@ -81,8 +81,8 @@ export class WatchLoop {
     this.#due(false);
   }
 
-  #due(isEndpoints: boolean): void {
-    this.#pacer.changed(this.#parts.now(), isEndpoints);
+  #due(isEndpoints: boolean, about?: string): void {
+    this.#pacer.changed(this.#parts.now(), isEndpoints, about);
     this.#bell.ring();
   }
 

@@ -1,5 +1,5 @@
-import { expect, test } from 'vitest';
-import { Pacer } from './pace.ts';
+import { describe, expect, test } from 'vitest';
+import { Pacer, releaseBudget } from './pace.ts';
 
 const pace = { minIntervalMs: 200, maxDelayMs: 1000 };
 
@@ -102,4 +102,56 @@ test('schedules one retry after several failures, and none after a publication',
   expect(pacer.dueMs).toBe(6020);
   pacer.published(6020);
   expect(pacer.dueMs).toBeUndefined();
+});
+
+describe('the budget of releases', () => {
+  const { burst, intervalMs } = releaseBudget;
+  /** A Service with its endpoints comes every 100 ms. @returns when they were published, and how long each waited */
+  const busy = (pacer: Pacer, ms: number): { readonly published: number[]; readonly waited: number[] } => {
+    const [published, waited, pending]: number[][] = [[], [], []];
+    for (let now = 0; now < ms; now += 5) {
+      if (now % 100 === 0) {
+        pacer.changed(now, false, `Service shop/s${now}`);
+        pending?.push(now);
+      }
+      if (now % 100 === 5) pacer.changed(now, true, `Service shop/s${now - 5}`);
+      if (pacer.dueMs === undefined || pacer.dueMs > now) continue;
+      published?.push(now);
+      waited?.push(...(pending?.splice(0) ?? []).map((since) => now - since));
+      pacer.published(now);
+    }
+    return { published: published ?? [], waited: waited ?? [] };
+  };
+
+  test('publishes some Services at once after a quiet period, then those of an interval together', () => {
+    const { published, waited } = busy(new Pacer(pace), 20_000);
+    expect(published.slice(0, burst)).toEqual([25, 225, 425]);
+    expect(published.length).toBeLessThanOrEqual(burst + 20_000 / intervalMs);
+    expect(Math.max(...waited)).toBeLessThanOrEqual(intervalMs + 25);
+  });
+
+  test('is whole again after a quiet period', () => {
+    const pacer = new Pacer(pace);
+    busy(pacer, 20_000);
+    const quiet = 20_000 + burst * intervalMs;
+    pacer.published(20_000);
+    pacer.changed(quiet, false, 'Service shop/a');
+    expect(pacer.dueMs).toBe(quiet + 20);
+  });
+
+  test('does not hold endpoints of a Service that did not change', () => {
+    const pacer = new Pacer(pace);
+    busy(pacer, 20_000);
+    pacer.published(20_000);
+    pacer.changed(20_010, false, 'Service shop/a');
+    pacer.changed(20_015, true, 'Service shop/a');
+    expect(pacer.dueMs).toBeGreaterThan(20_400);
+    pacer.changed(20_020, true, 'Service shop/b');
+    expect(pacer.dueMs).toBe(20_200);
+  });
+
+  test('is no reason to wait for longer than the maximum delay', () => {
+    const { waited } = busy(new Pacer({ minIntervalMs: 200, maxDelayMs: 300 }), 20_000);
+    expect(Math.max(...waited)).toBeLessThanOrEqual(305);
+  });
 });
