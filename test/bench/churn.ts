@@ -1,7 +1,7 @@
 // Services that come and go on a node with its own watch: `node test/bench/churn.ts [MODE [SECONDS [A_SECOND [FOLDER …]]]]`, each folder with the
 // programs of `./dev build`, in turns. Prints what both programs and their tools take of a processor, and when a new Service answers.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, connect } from 'node:net';
 import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -181,9 +181,12 @@ async function inside(folder: string): Promise<void> {
   process.exit(0);
 }
 
+const given = folders.length > 0 ? folders : [join(import.meta.dirname, '../../dist')];
+for (const folder of given)
+  if (!existsSync(join(folder, 'sluiced.mjs'))) throw new Error(`${folder} has no programs: ./dev build writes dist`);
 if (process.env['CHURN_INSIDE']) await inside(process.env['CHURN_INSIDE']);
 else
-  for (const folder of folders.length > 0 ? folders : [join(import.meta.dirname, '../../dist')])
+  for (const folder of given)
     execFileSync(
       '/usr/bin/unshare',
       [

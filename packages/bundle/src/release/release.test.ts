@@ -1,3 +1,5 @@
+import { runs } from '@sluice/testing';
+import fc from 'fast-check';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -27,6 +29,23 @@ const release: Release = {
 describe('release.yaml', () => {
   test('reads back, even where names and digests look like numbers', () => {
     expect(readRelease(printRelease(release))).toEqual(release);
+  });
+
+  test('as printed, or with one character changed, is read as any other YAML is', () => {
+    const name = fc.constantFrom('node-a', '1e3', '12', 'a.b', 'constructor', '__proto__', 'é', 'a"b', 'a b');
+    const entry = fc.record({ profile: name, version: fc.constantFrom('8000000000000000', 'abcdef0123456789') });
+    const edit = fc.record({ at: fc.nat(), to: fc.constantFrom('', ' ', '\n', '"', ':', '#', 'a', '0', '\\', '}') });
+    fc.assert(
+      fc.property(fc.dictionary(name, entry), fc.option(edit), (nodes, change) => {
+        const printed = printRelease({ ...release, nodes });
+        const at = (change?.at ?? 0) % printed.length;
+        const text = change ? printed.slice(0, at) + change.to + printed.slice(at + 1) : printed;
+        const [read, general] = [readRelease(text), readRelease(`# no printed form\n${text}`)];
+        const told = (one: typeof read): unknown => ('code' in one ? one.code : one);
+        expect(told(read)).toEqual(told(general));
+      }),
+      runs(300),
+    );
   });
 
   test('has the same bytes for any order of nodes', () => {
