@@ -17,7 +17,7 @@ import {
   readProfile,
 } from './documents.ts';
 import { FileCache } from './file-cache.ts';
-import { LineCache } from './line-cache.ts';
+import { LineCache } from './seal/line-cache.ts';
 import { profileOn } from './resolve.ts';
 import { ruleFileFormat, type RuleScope } from './rule-files.ts';
 import type { RuleFile } from './rulefile.ts';

@@ -118,7 +118,7 @@ test.each<[string, Partial<Facts>, string]>([
   ['a Service that cannot be rendered', leftOut('FIELD_INVALID'), 'certain SERVICE_LEFT_OUT'],
   ['a Service of the cluster that its release lacks', leftOut('RELEASE_WITHOUT_SERVICE'), 'certain SERVICE_LEFT_OUT'],
   ['a Service whose live endpoints are not taken', declined('shop/api: a; shop/web: b'), 'likely SERVICE_LEFT_OUT'],
-  ['live endpoints of others that are not taken', declined('shop/web-api: a; other-shop/web: b'), ''],
+  ['live endpoints of another Service that are not taken', declined('shop/web-api: a; other-shop/web: b'), ''],
   ['an active release past its time', warned('RELEASE_EXPIRED'), 'likely RELEASE_EXPIRED'],
   ['an active release whose key has ended', warned('RELEASE_SIGNERS_CHANGED'), 'likely RELEASE_SIGNERS_CHANGED'],
   ['a release that waits for its wave', warned('RELEASE_WAITS'), ''],

@@ -1,8 +1,8 @@
 import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { nodesOf, summariseNode } from './node.ts';
-import { ResolveCache } from './resolve-cache.ts';
+import { nodesOf, summariseNode } from '../node.ts';
+import { ResolveCache } from '../resolve-cache.ts';
 
 const profile = (mode: string, value: string): string =>
   `apiVersion: sluice.dev/v1alpha1\nkind: Profile\nmode: ${mode}\nfamilies: [ipv4]\nneeds: []\nnodePortAddresses: []\nvalues: { ipv4: { clusterCIDR: ${value} } }\n`;

@@ -1,7 +1,7 @@
 import { addAll, type BundleTool, type Problem } from '@sluice/netfilter';
-import { digestLine, type FileFormat, type ResolvedAll, type ScopeKeys } from './file-cache.ts';
-import type { Asks } from './resolve.ts';
-import { type BundleFiles, sourceOf, type TextSource } from './source.ts';
+import { digestLine, type FileFormat, type ResolvedAll, type ScopeKeys } from '../file-cache.ts';
+import type { Asks } from '../resolve.ts';
+import { type BundleFiles, sourceOf, type TextSource } from '../source.ts';
 
 interface KnownFile<File extends object> {
   readonly path: string;
