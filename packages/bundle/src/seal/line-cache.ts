@@ -61,7 +61,10 @@ export class LineCache<File extends object, Resolved extends object, Scope exten
     const known = this.#files.get(path);
     if (known?.source.key === source.key) return known;
     const made = this.#format.read(path, source.text);
-    if ('problems' in made) return void addAll(problems, made.problems);
+    if ('problems' in made) {
+      addAll(problems, made.problems);
+      return undefined;
+    }
     const asks = this.#format.asksOf(made.value);
     const read = { path, source, asks, lines: new Map<string, string>(), file: new WeakRef(made.value) };
     this.#files.set(path, read);

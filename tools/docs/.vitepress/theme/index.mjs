@@ -18,6 +18,6 @@ export default {
   setup() {
     const route = useRoute();
     onMounted(showActive);
-    watch(() => route.path, showActive);
+    watch(() => String(route.path), showActive);
   },
 };
