@@ -114,7 +114,10 @@ const targetOf = (rule: string): readonly string[] => {
 /** The rules of a chain without the one that checks the switch; where the switch is on, its root replaces the last rule. */
 function chosen(name: string, rules: readonly string[], isOn: (set: string) => boolean): readonly string[] {
   const checking = rules.find((rule) => switchRule.test(rule));
-  const plain = rules.filter((rule) => rule !== checking);
+  const others = rules.filter((rule) => rule !== checking);
+  // No packet comes past the old default: the new one waits behind it.
+  const isDefault = (rule: string): boolean => /^-A \S+ -g SLUICE-R-\S+$/.test(rule);
+  const plain = others.filter((rule, at) => !isDefault(rule) || at === others.findIndex(isDefault));
   const [set, root] = [switchRule.exec(checking ?? '')?.[1], targetOf(checking ?? '')[0]];
   const isFollowed = set !== undefined && root !== undefined && isOn(set);
   return isFollowed ? [...plain.slice(0, -1), `-A ${name} -g ${root}`] : plain;
