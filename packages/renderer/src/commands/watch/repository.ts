@@ -86,6 +86,8 @@ export class BundleRepository {
    * commit: the directory belongs to this process, so its files are right.
    */
   async rebase(recorded: Recorded): Promise<void> {
+    // Rejected for another reason, such as a hook: a rebase would only fail on files of the next publication.
+    if ((await this.#git(['merge-base', '--is-ancestor', '@{upstream}', 'HEAD'])).exitCode === 0) return;
     // Both sides are renders of the same cluster: in a conflict, the file of this process is newer.
     const rebased = await this.#git(['rebase', '--quiet', '--strategy-option', 'theirs', '@{upstream}']);
     if (rebased.exitCode === 0) return;
