@@ -12,6 +12,7 @@ import {
   type TestRepository,
   until as untilIn,
 } from './loop.fixture.ts';
+import { BundleRepository } from './repository.ts';
 
 const fileA = 'profiles/default/services/shop/a.iptables';
 const fileB = 'profiles/default/services/shop/b.iptables';
@@ -62,6 +63,16 @@ test('the first commit message counts Services, later ones name changes, also fr
   await commits(false, '3\n');
   await committed(1);
   expect(log()).toEqual(['watch: Service shop/a', 'watch: Service shop/a', first, 'start']);
+});
+
+test('a rebase onto a branch that has nothing more leaves the commits, and what is written after them', async () => {
+  await commits(false);
+  await until(() => log().length === 2);
+  const before = git(repository.work, 'rev-parse', 'HEAD');
+  writeFileSync(join(repository.rendered, fileA), 'of the next publication\n');
+  await new BundleRepository(repository.rendered).rebase({ about: ['Service shop/b'], files: new Map() });
+  const after = git(repository.work, 'rev-parse', 'HEAD');
+  expect([after, git(repository.work, 'status', '--porcelain')]).toEqual([before, `M rendered/${fileA}`]);
 });
 
 test('commits during changes that never settle', async () => {
