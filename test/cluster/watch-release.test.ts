@@ -43,9 +43,9 @@ const fromCluster = (): readonly string[] => [
 ];
 
 /** Makes the next release of what the cluster has now. */
-async function release(): Promise<void> {
-  await execa(sluicePath, ['render', '--from-cluster', ...fromCluster(), '-o', path('rendered')]);
-  const terms = ['--serial', 'auto', '--source', 'c'.repeat(40)];
+async function release(...more: readonly string[]): Promise<void> {
+  await execa(sluicePath, ['render', '--from-cluster', ...fromCluster(), '-o', path('rendered'), ...more]);
+  const terms = ['--serial', 'auto', '--source', 'c'.repeat(40), ...more];
   await execa(sluicePath, ['release', path('rendered'), ...terms, '-o', path('release')]);
 }
 
@@ -146,6 +146,26 @@ test.each([
   cluster.put('endpointslices', sliceOf('b', '10.244.1.10'));
   await until(has('b', '10.244.1.10:8080'));
   expect(endpointsOf('a')).toEqual(left);
+});
+
+test('most Services go with a release that lacks them, and with nothing less', { timeout: 60_000 }, async () => {
+  const names = Array.from({ length: 12 }, (_one, index) => `s${index}`);
+  for (const [index, name] of names.entries()) {
+    cluster.put('services', serviceOf(name, 10 + index));
+    cluster.put('endpointslices', sliceOf(name, `10.244.1.${10 + index}`));
+  }
+  await release();
+  const text = watch();
+  await until(() => isThere() && names.every((name) => endpointsOf(name).length === 1));
+  for (const name of names) {
+    cluster.remove('services', name);
+    cluster.remove('endpointslices', `${name}-1`);
+  }
+  await until(() => text().includes('12 Services of the release are not in the cluster'));
+  expect(names.filter((name) => endpointsOf(name).length === 0)).toEqual([]);
+  await release('--accept-removal');
+  await until(() => names.every((name) => fileOf(name) === ''));
+  expect(text()).not.toContain('REMOVAL_HELD');
 });
 
 test('waits for a release, and renders none with another profile than its own', { timeout: 60_000 }, async () => {

@@ -29,21 +29,21 @@ export class RemovalFinder {
   readonly #counts = new Map<string, number>();
 
   /**
-   * @param deleted Services that are known to be gone: they are not missed
+   * @param isMeant whether a Service, such as `shop/web`, is known to be gone: it is not missed
    * @returns undefined: the new bundle is no removal (`removalOf`)
    */
   find(
     before: Files,
     after: Files,
     bound: RemovalBound,
-    deleted: ReadonlySet<string> = new Set(),
+    isMeant: (service: string) => boolean = () => false,
   ): BundleRemoval | undefined {
     const lost = differing(before, after).filter((path) => this.#isLost(path, before.get(path), after.get(path)));
     const endpoints = lost.reduce((sum, path) => sum + this.#count(path, before.get(path) ?? ''), 0);
     // Reading all Services of a large cluster takes seconds, and most publications take nothing away.
     if (endpoints < bound.least) return undefined;
     const has = this.#byService(after);
-    const had = new Map([...this.#byService(before)].filter(([service]) => has.has(service) || !deleted.has(service)));
+    const had = new Map([...this.#byService(before)].filter(([service]) => has.has(service) || !isMeant(service)));
     const removal = removalOf(had, has, bound);
     if (!removal) return undefined;
     const emptied = new Map([...had].filter(([service]) => has.get(service) === 0));

@@ -9,7 +9,7 @@ import { LiveRender } from '../../render/incremental/live-render.ts';
 import type { Problem } from '@sluice/netfilter';
 import type { KubeObject } from '../../render/model/kube.ts';
 import { Metrics } from './metrics.ts';
-import { type Publication, Publisher } from './publisher.ts';
+import { type Publication, Publisher, type RemovalRules } from './publisher.ts';
 
 let dir: string;
 let metrics: Metrics;
@@ -152,8 +152,8 @@ describe('a cluster that suddenly lacks most Services', () => {
       slice(name, { endpoints: isServed(name) ? [endpoint(address)] : [] }),
     ]);
   const [all, few] = [objectsOf(names), objectsOf(names.slice(0, 3))];
-  const rules = { share: 0.5, least: 10, holdMs: 600_000, isMeant: false };
-  const start = (more: Partial<typeof rules> = {}): void => {
+  const rules: RemovalRules = { share: 0.5, least: 10, holdMs: 600_000, isMeant: false };
+  const start = (more: Partial<RemovalRules> = {}): void => {
     publisher = new Publisher({
       live: new LiveRender(config()),
       tree: new LiveTree(dir),
@@ -214,6 +214,17 @@ describe('a cluster that suddenly lacks most Services', () => {
     put(all);
     put(few);
     expect(held.at(-1), 'what was told is over with the publication').toMatchObject({ code: 'REMOVAL_HELD' });
+  });
+
+  test('is believed of Services that a release took away, and of no others', () => {
+    const taken = new Set(names.slice(3));
+    start({ isTakenAway: (name) => taken.has(name.replace('shop/', '')) });
+    put(few);
+    expect([inDirectory(), held.at(-1)]).toEqual([3, undefined]);
+    put(all);
+    taken.clear();
+    put(few);
+    expect([inDirectory(), held.at(-1)]).toMatchObject([20, { code: 'REMOVAL_HELD' }]);
   });
 
   test('is held of a Service that was made again behind its deletion', () => {

@@ -31,11 +31,13 @@ interface PublisherParts {
 }
 
 /** Which removals are held, and for how long. */
-interface RemovalRules extends RemovalBound {
+export interface RemovalRules extends RemovalBound {
   /** How long the cluster must have lacked the Services, in milliseconds; 0: none is held. */
   readonly holdMs: number;
   /** An operator said that the first publication may be one. */
   readonly isMeant: boolean;
+  /** Whether a reviewed release took a Service away, such as `shop/web`: no list of a server says so. */
+  readonly isTakenAway?: (service: string) => boolean;
 }
 
 export interface Publication extends Published {
@@ -153,7 +155,9 @@ export class Publisher {
     const { tree, filesOnDisk, removals, clock } = this.#parts;
     if (!removals || removals.holdMs === 0 || this.#isMeant) return undefined;
     const before = tree.files ?? this.#onDisk ?? filesOnDisk?.();
-    const found = before && this.#removals.find(before, files, removals, this.#deleted);
+    const isMeant = (service: string): boolean =>
+      this.#deleted.has(service) || removals.isTakenAway?.(service) === true;
+    const found = before && this.#removals.find(before, files, removals, isMeant);
     if (!before || !found) {
       this.#removals.forget();
       this.#heldSince = undefined;

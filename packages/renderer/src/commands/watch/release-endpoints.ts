@@ -107,6 +107,12 @@ export class ReleaseEndpoints {
     else if (declared !== declarationOf(reviewed)) this.#states.set(key, 'differing');
   }
 
+  /** Whether the release, once it was read, does not have this Service, such as `shop/web`. */
+  lacks(service: string): boolean {
+    const release = this.#release;
+    return release !== undefined && !('code' in release) && !release.services.has(service);
+  }
+
   /** How the cluster of the last `objects` differs from the release; undefined before that. */
   get differences(): ReleaseDifferences | undefined {
     const release = this.#release;

@@ -260,6 +260,7 @@ class WatchSession {
           least: options.removalLeast ?? removalDefaults.least,
           holdMs: options.removalHold ?? removalDefaults.holdMs,
           isMeant: options.acceptRemoval === true,
+          isTakenAway: (service) => this.#release?.lacks(service) === true,
         },
         metrics,
         clock,
