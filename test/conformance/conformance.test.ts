@@ -7,6 +7,7 @@ import { differencesOf } from './differences.ts';
 import { focus, judge, skip } from './judge.ts';
 import { kubernetesVersion } from './programs.ts';
 import { installedSystem } from './operations/installed.ts';
+import { signedSystem } from './operations/signed.ts';
 import { useRig } from './rig.ts';
 import { junitOf, type RunFacts, writeRun } from './runs.ts';
 import { kubeProxySystem, sluiceSystem, type System } from './systems.ts';
@@ -31,6 +32,8 @@ describe.each([
         sluiceSystem({ mode: 'iptables', layout: 'tree' }),
         sluiceSystem({ mode: 'iptables', layout: 'flat' }),
         installedSystem(),
+        installedSystem('iptables'),
+        signedSystem({ follows: true }),
       ]
     : []),
 ])('$title', (system) => {

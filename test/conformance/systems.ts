@@ -124,13 +124,18 @@ export const commit = (): string =>
 const bundleOf = ({ folder }: SystemPlace, watch: 'cluster' | 'node'): string =>
   watch === 'node' ? '/run/sluice-watch/rendered' : join(folder, 'rendered');
 
+/** Of `sluice.yaml`: what kube-proxy's ConfigMap does not say. */
+export const sluiceSettings = {
+  clusterName: 'conformance',
+  complete: true,
+  profiles: [{ name: 'default', kubeProxyVersion: '1.37' }],
+} as const;
+
 /** `sluice` with what it needs to render this cluster: `watch`, or `render --from-cluster`. */
 export function sluiceCommand({ plane, folder }: SystemPlace, verb: readonly string[]): readonly string[] {
   const settings = join(folder, 'sluice.yaml');
-  writeFileSync(
-    settings,
-    'apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfig\nclusterName: conformance\ncomplete: true\nprofiles: [{name: default, kubeProxyVersion: "1.37"}]\n',
-  );
+  const config = { apiVersion: 'sluice.dev/v1alpha1', kind: 'SluiceConfig', ...sluiceSettings };
+  writeFileSync(settings, JSON.stringify(config));
   return [process.execPath, programPath('sluice'), ...verb, '-c', settings, `--kubeconfig=${plane.kubeconfig}`];
 }
 

@@ -1,7 +1,7 @@
 import { need } from '../../deploy/programs.ts';
 import type { Block } from '../../runbooks/runbook.ts';
 import { controlAddresses, podCIDRs } from '../addresses.ts';
-import { commit, type System, type SystemPlace } from '../systems.ts';
+import { commit, type Mode, type System, type SystemPlace } from '../systems.ts';
 import { nodeImage, placeImage } from './node-image.ts';
 import { installing, runBlocks, type Site } from './page.ts';
 
@@ -18,12 +18,16 @@ const siteOf = (image: string): Site => ({
   PODS: podCIDRs.join(','),
 });
 
-/** The chart's DaemonSet with the image of a node, in a cluster that never had a kube-proxy. */
-export function installedSystem(): Installed {
+/** The chart's DaemonSet with the image of a node, in a cluster that never had a kube-proxy. @param mode in the page's values */
+export function installedSystem(mode: Mode = 'nftables'): Installed {
+  const withMode = installing.map((block) => ({
+    ...block,
+    text: block.text.replace('mode: nftables', `mode: ${mode}`),
+  }));
   let [helm, archive, site] = ['', '', siteOf('')];
   return {
-    title: 'Sluice, mode nftables, as installed',
-    mode: 'nftables',
+    title: `Sluice, mode ${mode}, as installed`,
+    mode,
     version: commit,
     prepare: async (context) => {
       const image = await nodeImage();
@@ -33,7 +37,7 @@ export function installedSystem(): Installed {
     start: async (place) => {
       site = siteOf(await placeImage(place, archive));
       try {
-        await runBlocks(place, installing, site, helm);
+        await runBlocks(place, withMode, site, helm);
       } catch (error) {
         throw new Error(`${String(error)}\n${await podsOf(place)}`, { cause: error });
       }

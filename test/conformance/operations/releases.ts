@@ -23,12 +23,13 @@ export class Releases {
   readonly store: string;
   /** Lines of `allowed_signers`. */
   readonly signers: string;
+  /** Has them, keys, and files of the commands. */
+  readonly work: string;
   readonly #place: SystemPlace;
-  readonly #work: string;
 
   private constructor(place: SystemPlace, work: string, signers: string) {
     this.#place = place;
-    this.#work = work;
+    this.work = work;
     this.signers = signers;
     [this.origin, this.store] = [join(work, 'origin'), join(work, 'store')];
   }
@@ -57,23 +58,27 @@ export class Releases {
 
   /** Renders the cluster, and places a signed release of it. @param isInWaves of which the first one is opened then */
   async publish(serial: number, isInWaves: boolean): Promise<void> {
-    const [rendered, release] = [join(this.#work, 'rendered'), join(this.#work, 'release')];
+    const [rendered, release] = [join(this.work, 'rendered'), join(this.work, 'release')];
     const render = sluiceCommand(this.#place, ['render', '--from-cluster', '-o', rendered]);
     await this.#place.control.run(render, { timeoutMs: 60_000 });
-    const chosen = isInWaves ? ['--wave', join(this.#work, 'waves.yaml')] : [];
+    const chosen = isInWaves ? ['--wave', join(this.work, 'waves.yaml')] : [];
     await this.#sluice('release', rendered, '--serial', `${serial}`, '--source', commit, ...chosen, '-o', release);
-    await this.#sluice('sign', release, '--key', join(this.#work, 'release-key'));
-    if (isInWaves) await this.#sluice('promote', release, '--key', join(this.#work, 'wave-key'));
+    await this.#sluice('sign', release, '--key', join(this.work, 'release-key'));
+    if (isInWaves) await this.#sluice('promote', release, '--key', join(this.work, 'wave-key'));
     await this.#place.control.run(['cp', '-r', release, join(this.origin, 'next')]);
     await this.#place.control.run(['sh', '-ec', 'cd "$0"; rm -rf release; mv next release', this.origin]);
   }
 
+  /** Trusts receipts of these keys. @param keys lines of `allowed_receipts` */
+  allow(keys: string): void {
+    writeFileSync(join(this.work, 'allowed_receipts'), keys);
+  }
+
   /** Opens the next wave, by the receipts of nodes. @returns whether they allow it */
-  async promote(allowedReceipts: string): Promise<boolean> {
-    const release = join(this.#work, 'release');
-    const allowed = join(this.#work, 'allowed_receipts');
-    writeFileSync(allowed, allowedReceipts);
-    const by = ['--from', this.store, '--allowed-receipts', allowed, '--key', join(this.#work, 'wave-key')];
+  async promote(): Promise<boolean> {
+    const release = join(this.work, 'release');
+    const allowed = join(this.work, 'allowed_receipts');
+    const by = ['--from', this.store, '--allowed-receipts', allowed, '--key', join(this.work, 'wave-key')];
     const command = [process.execPath, programPath('sluice'), 'promote', release, ...by];
     if ((await this.#place.control.exec(command)).exitCode !== 0) return false;
     const copy = 'cp "$0"/waves-open.yaml* "$1/release"';
