@@ -1,7 +1,8 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { programPath } from '@sluice/testing';
 import { need } from '../../deploy/programs.ts';
+import { until } from '../../netns/until.ts';
 import { controlAddresses } from '../addresses.ts';
 import { type LoggedDaemon, startLogged } from '../control-plane.ts';
 import { applyProxyConfig, commit, sluiceCommand, sluiceSettings, type System, type SystemPlace } from '../systems.ts';
@@ -58,7 +59,7 @@ export function signedSystem({ follows }: { readonly follows: boolean }): Signed
   let [helm, archive] = ['', ''];
   let releases: Releases | undefined;
   return {
-    title: `Sluice, mode nftables, signed releases in waves${follows ? ', live endpoints' : ''}`,
+    title: 'Sluice, mode nftables, in signed waves',
     mode: 'nftables',
     version: commit,
     releases: () => {
@@ -83,12 +84,16 @@ export function signedSystem({ follows }: { readonly follows: boolean }): Signed
   };
 }
 
-/** Starts what makes a release of each state of the cluster. It ends with the machine of the API server. */
+/** Starts what makes a release of each state of the cluster, and waits for the first. It ends with the machine of the API server. */
 async function follow(place: SystemPlace, releases: Releases): Promise<LoggedDaemon> {
   await place.plane.kubectl(['-n', 'sluice-nodes', 'rollout', 'status', 'daemonset/sluiced', '--timeout=110s']);
   releases.allow(await receiptKeys(place));
   const script = join(import.meta.dirname, '../inside/releases.sh');
   const programs = [process.execPath, programPath('sluice')];
   const argv = ['sh', script, releases.work, ...programs, ...sluiceCommand(place, ['render', '--from-cluster'])];
-  return startLogged(place.control, join(place.folder, 'releases.log'), argv);
+  const log = join(place.folder, 'releases.log');
+  const daemon = startLogged(place.control, log, argv);
+  const isOpen = async (): Promise<boolean> => /open after/.test(readFileSync(log, 'utf8'));
+  await until('the first release is open', isOpen, 180_000);
+  return daemon;
 }
