@@ -62,14 +62,24 @@ imagePullSecrets: {{ toJson . }}
 { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: { drop: [ALL] } }
 {{- end }}
 
-{{- /* Variables of the pods of `sluice watch`. */ -}}
-{{- define "sluice.watchEnv" -}}
-- { name: HOME, value: /work }
+{{- /* Variables of each container that follows the API server. */ -}}
+{{- define "sluice.followEnv" -}}
+{{ with .Values.apiServer.host -}}
+# An own address of the API server: that of its Service answers once a node has the rules that this makes.
+- { name: KUBERNETES_SERVICE_HOST, value: {{ . | quote }} }
+- { name: KUBERNETES_SERVICE_PORT, value: {{ $.Values.apiServer.port | quote }} }
+{{ end -}}
 # What was freed goes back to the system: 40 MB at 10,000 Services.
 - { name: MALLOC_ARENA_MAX, value: "1" }
 - { name: MALLOC_MMAP_THRESHOLD_, value: "4096" }
 - { name: MALLOC_MMAP_MAX_, value: "16384" }
 - { name: MALLOC_TRIM_THRESHOLD_, value: "65536" }
+{{- end }}
+
+{{- /* Variables of the pods of `sluice watch`. */ -}}
+{{- define "sluice.watchEnv" -}}
+- { name: HOME, value: /work }
+{{- include "sluice.followEnv" . | nindent 0 }}
 {{- if not .Values.watch.serve.secret }}
 - { name: GIT_AUTHOR_NAME, value: {{ .Values.watch.author.name | quote }} }
 - { name: GIT_AUTHOR_EMAIL, value: {{ .Values.watch.author.email | quote }} }

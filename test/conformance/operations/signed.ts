@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { programPath } from '@sluice/testing';
 import { need } from '../../deploy/programs.ts';
@@ -93,7 +93,7 @@ async function follow(place: SystemPlace, releases: Releases): Promise<LoggedDae
   const argv = ['sh', script, releases.work, ...programs, ...sluiceCommand(place, ['render', '--from-cluster'])];
   const log = join(place.folder, 'releases.log');
   const daemon = startLogged(place.control, log, argv);
-  const isOpen = async (): Promise<boolean> => /open after/.test(readFileSync(log, 'utf8'));
+  const isOpen = async (): Promise<boolean> => existsSync(log) && /open after/.test(readFileSync(log, 'utf8'));
   await until('the first release is open', isOpen, 180_000);
   return daemon;
 }
