@@ -93,6 +93,8 @@ async function follow(place: SystemPlace, releases: Releases): Promise<LoggedDae
   const argv = ['sh', script, releases.work, ...programs, ...sluiceCommand(place, ['render', '--from-cluster'])];
   const log = join(place.folder, 'releases.log');
   const daemon = startLogged(place.control, log, argv);
+  // What the release before it lacks.
+  await place.plane.kubectl(['create', 'service', 'clusterip', 'first', '--tcp=80:80']);
   const isOpen = async (): Promise<boolean> => existsSync(log) && /open after/.test(readFileSync(log, 'utf8'));
   await until('the first release is open', isOpen, 180_000);
   return daemon;
