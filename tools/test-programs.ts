@@ -13,11 +13,12 @@ export async function buildTestPrograms(root: string): Promise<string> {
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
   // Files without an ending are modules only by this.
   writeFileSync(join(folder, 'package.json'), '{ "type": "module" }\n');
-  for (const name of programNames) {
+  const build = async (name: (typeof programNames)[number]): Promise<void> => {
     const file = join(folder, name);
     await bundleProgram(root, name, file, true, { interpreter: process.execPath });
     chmodSync(file, 0o755);
-  }
+  };
+  await Promise.all(programNames.map(build));
   return folder;
 }
 

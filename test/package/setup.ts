@@ -1,6 +1,7 @@
-/** Builds everything once, before the tests of packages. */
-import { execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+/** Builds everything once, while tests of other projects run; `unpack.fixture.ts` waits for the end. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { reaches } from '@sluice/testing';
@@ -17,6 +18,8 @@ declare module 'vitest' {
       readonly whyNot: string;
       /** Why there are no images in it; empty if there are. */
       readonly noImages: string;
+      /** A file with the exit code of the build, once it has ended; empty if nothing is built. */
+      readonly ended: string;
     };
   }
 }
@@ -51,36 +54,45 @@ function reasonAgainstImages(folder: string): string {
 }
 
 /** @returns a function that removes the packages again */
-export default function setup(project: TestProject): () => void {
+export default function setup(project: TestProject): () => Promise<void> {
   // To reuse packages of an earlier build with the same time: a build is slow.
   const built = process.env['SLUICE_PACKAGES'];
   if (built !== undefined) {
-    project.provide('packages', { folder: built, whyNot: '', noImages: '' });
-    return () => {};
+    project.provide('packages', { folder: built, whyNot: '', noImages: '', ended: '' });
+    return () => Promise.resolve();
   }
   const folder = mkdtempSync(join(tmpdir(), 'sluice-packages-'));
   const whyNot = reasonAgainst();
   // Tier test installs one package; the second architecture would double the time.
   const isWhole = reaches('all') || (process.env['SLUICE_FILES'] ?? '') !== '';
   const noImages = whyNot || (isWhole ? reasonAgainstImages(folder) : 'images are built in tier all');
-  let endKeyRing = (): void => {};
   const options = [
     '--sign-with',
     signer,
     ...(isWhole ? ['--url', url] : ['--arch', 'x64', '--no-cli']),
     ...(noImages ? ['--no-images'] : []),
   ];
-  if (whyNot === '') {
-    const ring = join(folder, 'gnupg');
-    endKeyRing = makeKeyRing(ring);
-    execFileSync(process.execPath, [join(root, 'tools/package.ts'), '-o', join(folder, 'release'), ...options], {
-      stdio: ['ignore', 'ignore', 'inherit'],
-      env: { ...process.env, SOURCE_DATE_EPOCH: String(epoch), SLUICE_VERSION: version, GNUPGHOME: ring },
-    });
-  }
-  project.provide('packages', { folder: join(folder, 'release'), whyNot, noImages });
-  return () => {
-    endKeyRing();
+  const ended = whyNot ? '' : join(folder, 'ended');
+  const end = whyNot ? () => Promise.resolve() : build(folder, options, ended);
+  project.provide('packages', { folder: join(folder, 'release'), whyNot, noImages, ended });
+  return async () => {
+    await end();
     rmSync(folder, { recursive: true, force: true });
+  };
+}
+
+/** @returns what ends the build and its key ring */
+function build(folder: string, options: readonly string[], ended: string): () => Promise<void> {
+  const ring = join(folder, 'gnupg');
+  const endKeyRing = makeKeyRing(ring);
+  const builder = spawn(process.execPath, [join(root, 'tools/package.ts'), '-o', join(folder, 'release'), ...options], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+    env: { ...process.env, SOURCE_DATE_EPOCH: String(epoch), SLUICE_VERSION: version, GNUPGHOME: ring },
+  });
+  const ends = once(builder, 'exit').then(([code]) => writeFileSync(ended, String(code)));
+  return async () => {
+    builder.kill();
+    await ends;
+    endKeyRing();
   };
 }

@@ -1,10 +1,16 @@
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { execaSync } from 'execa';
 import { inject, onTestFinished } from 'vitest';
 
 export const packages = inject('packages');
+
+// The build began with the run (setup.ts); a file of tests begins when it has ended.
+while (packages.ended && !existsSync(packages.ended)) await sleep(200);
+if (packages.ended && readFileSync(packages.ended, 'utf8') !== '0')
+  throw new Error('Cannot build the packages: tools/package.ts says why on standard error');
 
 /** A folder that is removed after the test. */
 export function scratch(): string {
