@@ -1,7 +1,7 @@
-import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { makeKey, publicKeyOf, signBy } from '@sluice/testing';
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { reportEnding } from '../packages/applier/src/commands/session/receipts.ts';
 import { quietDaemon } from '../packages/applier/src/daemon/daemon.fixture.ts';
@@ -28,13 +28,8 @@ const scratch = mkdtempSync(join(tmpdir(), 'sluice-closed-wave-'));
 const at = (name: string): string => join(scratch, name);
 const release = at('release');
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
-for (const name of ['releases', 'waves'])
-  execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', name, '-f', at(name)]);
-const keyOf = (name: string): string =>
-  readFileSync(at(`${name}.pub`), 'utf8')
-    .split(' ')
-    .slice(0, 2)
-    .join(' ');
+for (const name of ['releases', 'waves']) makeKey(at(name));
+const keyOf = (name: string): string => publicKeyOf(at(name));
 writeFileSync(
   at('allowed_signers'),
   `releases namespaces="sluice-release" ${keyOf('releases')}\nwaves namespaces="sluice-wave" ${keyOf('waves')}\n`,
@@ -71,8 +66,7 @@ const opening = (name = 'waves-open.yaml'): string => join(release, name);
 function open(waves: number): void {
   const text = readFileSync(opening(), 'utf8').replace(/^open: .*$/m, `open: ${waves}`);
   writeFileSync(opening(), text);
-  const sign = ['-Y', 'sign', '-q', '-n', 'sluice-wave', '-f', at('waves')];
-  writeFileSync(opening('waves-open.yaml.sig'), execFileSync('/usr/bin/ssh-keygen', sign, { input: text }));
+  writeFileSync(opening('waves-open.yaml.sig'), signBy(at('waves'), 'sluice-wave', text));
 }
 const close = () => does('promote', release, '--close', '--key', at('waves'));
 /** Returns what puts the present opening back, as a carrier who kept it would. */

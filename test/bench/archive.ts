@@ -4,6 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { makeKey } from '@sluice/testing';
 import { clusterList } from './data.ts';
 import { interleave, ratio, report, runMeasured } from './measure.ts';
 
@@ -59,7 +60,7 @@ function release(at: (name: string) => string, services: number): string {
   writeFileSync(at('list.json'), JSON.stringify(clusterList({ services, endpointsPerService: 5, nodes: 1 })));
   run('render', '-f', at('list.json'), '-o', at('rendered'));
   run('release', at('rendered'), '--serial', '1', '--source', 'c'.repeat(40), '-o', at('release'));
-  execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', 'bench', '-f', at('key')]);
+  makeKey(at('key'));
   run('sign', at('release'), '--key', at('key'));
   const key = readFileSync(at('key.pub'), 'utf8').split(' ').slice(0, 2).join(' ');
   writeFileSync(at('allowed_signers'), `bench namespaces="sluice-release" ${key}\n`);

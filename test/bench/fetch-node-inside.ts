@@ -5,6 +5,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { makeKey } from '@sluice/testing';
 import { peek } from '../../packages/applier/src/state/peek.ts';
 import { signText } from '../../packages/renderer/src/commands/signing/sign-text.ts';
 import { pushRelease } from '../../packages/transport/src/content/push.ts';
@@ -51,9 +52,7 @@ execFileSync('/usr/sbin/ip', ['link', 'set', 'lo', 'up']);
 const registry = await DebianRegistry.open();
 if (typeof registry === 'string') throw new Error(registry);
 await bundleProgram(root, 'sluiced', at('sluiced.mjs'), true);
-execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', at('key')]);
-const key = readFileSync(at('key.pub'), 'utf8').split(' ', 2).join(' ');
-writeFileSync(at('allowed_signers'), `bench namespaces="sluice-release" ${key}\n`);
+writeFileSync(at('allowed_signers'), `bench namespaces="sluice-release" ${makeKey(at('key'))}\n`);
 mkdirSync(at('state'), { mode: 0o700 });
 writeFileSync(
   at('sluiced.yaml'),

@@ -1,8 +1,8 @@
 // @module-tag test
-import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { makeKey } from '@sluice/testing';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { sluice } from '../../packages/sluice/src/in-process.fixture.ts';
 import { FakeRegistry } from '../registry/fake.fixture.ts';
@@ -32,9 +32,7 @@ beforeEach(async () => {
   cluster.put('services', serviceOf('a', 1));
   cluster.put('endpointslices', slice);
   cluster.put('nodes', node);
-  execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', at('key')]);
-  const [type, key] = readFileSync(at('key.pub'), 'utf8').split(' ');
-  writeFileSync(at('allowed_signers'), `watch namespaces="sluice-release" ${type} ${key}\n`);
+  writeFileSync(at('allowed_signers'), `watch namespaces="sluice-release" ${makeKey(at('key'))}\n`);
 });
 afterEach(async () => {
   for (const one of started.splice(0)) await end(one);

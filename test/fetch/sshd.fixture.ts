@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { makeKey } from '@sluice/testing';
 
 const installed = '/usr/sbin/sshd';
 
@@ -31,8 +32,7 @@ export class SshServer {
     mkdirSync(folder, { recursive: true });
     const found = find(folder);
     if (found === undefined) return 'sshd is missing and apt cannot download it: apt-get install openssh-server';
-    for (const name of ['host', 'user'])
-      execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', at(name)]);
+    for (const name of ['host', 'user']) makeKey(at(name));
     const port = await freePort();
     const options = [
       `Port ${port}`,

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { completeFile } from '@sluice/bundle';
-import { programPath } from '@sluice/testing';
+import { makeKey, programPath } from '@sluice/testing';
 import { expect } from 'vitest';
 import { limits } from '../../packages/applier/src/limits.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
@@ -152,9 +152,7 @@ async function expiring(node: SluicedNode): Promise<Start> {
   const [bundle, release, key, signers] = ['bundle', 'rendered', 'alice', 'allowed_signers'].map((name) =>
     join(node.directory, name),
   ) as [string, string, string, string];
-  execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', key]);
-  const [type, body] = readFileSync(`${key}.pub`, 'utf8').split(' ');
-  writeFileSync(signers, `alice namespaces="sluice-release" ${type} ${body}\n`, { mode: 0o644 });
+  writeFileSync(signers, `alice namespaces="sluice-release" ${makeKey(key)}\n`, { mode: 0o644 });
   writeBundle(bundle, sampleBundle({ services: { 'shop/web': [1, 4] }, families: ['ipv4', 'ipv6'] }));
   const expires = `${new Date(Date.now() + 3_600_000).toISOString().slice(0, 19)}Z`;
   const sluice = (...args: readonly string[]): Buffer =>

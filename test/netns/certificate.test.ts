@@ -1,5 +1,4 @@
 // @module-tag test
-import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import {
   parityNamespace,
@@ -9,7 +8,7 @@ import {
   readCertificate,
   readParityReport,
 } from '@sluice/bundle';
-import { atTier, programPath } from '@sluice/testing';
+import { atTier, makeKey, programPath, signBy } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { AdoptNode } from './adopt-node.ts';
@@ -29,12 +28,8 @@ beforeEach(async () => {
   node = await AdoptNode.start();
   await addPods(node);
   await node.startKubeProxy('nft');
-  for (const key of ['parity', 'releases'])
-    execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', key, '-f', at(key)]);
-  const lines = (['parity', 'release'] as const).map((role) => {
-    const [type, key] = readFileSync(at(role === 'parity' ? 'parity.pub' : 'releases.pub'), 'utf8').split(' ');
-    return `${role}@example.com namespaces="sluice-${role}" ${type} ${key}\n`;
-  });
+  const keys = { parity: makeKey(at('parity')), release: makeKey(at('releases')) };
+  const lines = Object.entries(keys).map(([role, key]) => `${role}@example.com namespaces="sluice-${role}" ${key}\n`);
   writeFileSync(at('allowed_signers'), lines.join(''), { mode: 0o644 });
   node.writeConfig('nft', required());
   const services = { 'shop/web': [1, 2], 'shop/cart': [3] };
@@ -70,8 +65,7 @@ async function certify(report: ParityReport): Promise<ParityCertificate> {
 function place(certificate: ParityCertificate, key = 'parity', namespace: string = parityNamespace): void {
   const text = printCertificate(certificate);
   writeFileSync(at('parity.json'), text);
-  const args = ['-Y', 'sign', '-q', '-n', namespace, '-f', at(key)];
-  writeFileSync(at('parity.json.sig'), execFileSync('/usr/bin/ssh-keygen', args, { input: text }));
+  writeFileSync(at('parity.json.sig'), signBy(at(key), namespace, text));
 }
 
 /** Whether anything of the node was touched. */

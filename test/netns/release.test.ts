@@ -1,8 +1,8 @@
 // @module-tag test
 import { execFileSync } from 'node:child_process';
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { programPath } from '@sluice/testing';
+import { makeKey, programPath } from '@sluice/testing';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { sampleBundle, sampleNode, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
@@ -27,9 +27,7 @@ const run = (...args: readonly string[]): string =>
 
 /** Makes a key in a file of this name. @returns its line for `allowed_signers` */
 function keyOf(name: string, space: 'sluice-release' | 'sluice-endpoints'): string {
-  execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', join(node.directory, name)]);
-  const [type, key] = readFileSync(join(node.directory, `${name}.pub`), 'utf8').split(' ');
-  return `${name} namespaces="${space}" ${type} ${key}\n`;
+  return `${name} namespaces="${space}" ${makeKey(join(node.directory, name))}\n`;
 }
 
 /** Lets the node accept signatures of these keys, and no others. */

@@ -1,7 +1,6 @@
 // @module-tag test
-import { execFileSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
-import { programPath } from '@sluice/testing';
+import { writeFileSync } from 'node:fs';
+import { makeKey, programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { token } from '../cluster/apiserver.fixture.ts';
@@ -49,9 +48,7 @@ test('a changed endpoint goes from the API server through a registry into the ke
   timeout: 150_000,
 }, async () => {
   const at = (name: string): string => `${node.directory}/${name}`;
-  execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', at('key')]);
-  const key = readFileSync(at('key.pub'), 'utf8').split(' ', 2).join(' ');
-  writeFileSync(at('allowed_signers'), `watch namespaces="sluice-release" ${key}\n`);
+  writeFileSync(at('allowed_signers'), `watch namespaces="sluice-release" ${makeKey(at('key'))}\n`);
   writeFileSync(
     at('sluiced.yaml'),
     `apiVersion: sluice.dev/v1alpha1

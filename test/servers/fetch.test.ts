@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { appendFileSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { programPath } from '@sluice/testing';
+import { makeKey, programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import { afterEach, expect, test, type TestContext } from 'vitest';
 import { releaseScratch } from '../../packages/delivery/src/commands/release/scratch.fixture.ts';
@@ -125,7 +125,7 @@ const sites: Readonly<Record<string, (context: TestContext) => Promise<Site>>> =
     return { source: `git: { url: "http://127.0.0.1:${port}/shop.git", path: rendered }`, publish };
   },
   'sshd with git-shell': async (context) => {
-    execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', at('git_key')]);
+    makeKey(at('git_key'));
     closing({ close: () => ['git_key', 'git_key.pub'].forEach((name) => rmSync(at(name))) });
     let port = 0;
     const url = (folder: string): string => `ssh://git@127.0.0.1:${port}${folder}/shop.git`;

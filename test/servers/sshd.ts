@@ -1,6 +1,6 @@
-import { execFileSync } from 'node:child_process';
 import { chmodSync, chownSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { makeKey } from '@sluice/testing';
 import type { TestContext } from 'vitest';
 import { needKernel } from '../netns/privileges.ts';
 import { needProgram } from './debian.ts';
@@ -28,7 +28,7 @@ export async function startSshd(context: TestContext, publicKey: string, reposit
   let hostKey = '';
   const server = await Server.start('sshd', (folder, port) => {
     chmodSync(folder, 0o755);
-    execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', join(folder, 'host')]);
+    makeKey(join(folder, 'host'));
     hostKey = readFileSync(join(folder, 'host.pub'), 'utf8').split(' ', 2).join(' ');
     writeFileSync(join(folder, 'authorized_keys'), publicKey);
     const accounts = `sshd:x:65532:65532::/run/sshd:/usr/sbin/nologin\ngit:x:${gitUser}:${gitUser}::${repositories}:/usr/bin/git-shell\n`;

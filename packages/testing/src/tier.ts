@@ -28,9 +28,7 @@ export function atTier<T>(values: ByTier<T>, at: Tier = tier): T {
 }
 
 /** Whether this run's tier is that one or a larger one. */
-export function reaches(wanted: Tier, at: Tier = tier): boolean {
-  return tiers.indexOf(at) >= tiers.indexOf(wanted);
-}
+export const reaches = (wanted: Tier, at: Tier = tier): boolean => tiers.indexOf(at) >= tiers.indexOf(wanted);
 
 /**
  * The number of runs of a property test: a tenth of `count` in tier quick, `count` in test and all, 30 times as many in soak.

@@ -1,8 +1,9 @@
 // The subjects: how each is set up on an empty node, and the programs whose processor time and memory count.
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import type { RuleStore } from '../../../packages/applier/src/kernel/tools.ts';
 import { join } from 'node:path';
+import { makeKey } from '@sluice/testing';
 import { allocator } from '../allocator.ts';
 import type { Api } from './api.ts';
 import { clusterCIDR, nodeName } from './cluster.ts';
@@ -81,8 +82,7 @@ function releaseOf(program: string, dir: string, cluster: readonly string[]) {
   const run = (...args: readonly string[]): unknown => execFileSync(program, args, { stdio: 'pipe' });
   run('render', '--from-cluster', ...cluster, '-o', at('rendered'));
   run('release', at('rendered'), '--serial', '1', '--source', 'c'.repeat(40), '-o', at('release'));
-  execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', at('key')]);
-  writeFileSync(at('allowed_signers'), `bench namespaces="sluice-release" ${readFileSync(at('key.pub'), 'utf8')}`);
+  writeFileSync(at('allowed_signers'), `bench namespaces="sluice-release" ${makeKey(at('key'))}\n`);
   run('sign', at('release'), '--key', at('key'));
   return {
     config: {

@@ -1,7 +1,7 @@
-import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { makeKey, publicKeyOf, signBy } from '@sluice/testing';
 import { fileDigest, printOpening, printWaves, waveNamespace } from '@sluice/bundle';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { runChildren } from '../kernel/run.ts';
@@ -15,21 +15,11 @@ const scratch = mkdtempSync(join(tmpdir(), 'sluiced-waves-'));
 const state = join(scratch, 'state');
 const allowedSigners = join(scratch, 'allowed_signers');
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
-for (const name of ['alice', 'mallory'])
-  execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', name, '-f', join(scratch, name)]);
+for (const name of ['alice', 'mallory']) makeKey(join(scratch, name));
 const sign = (text: string, name = 'alice', namespace: string = waveNamespace): string =>
-  execFileSync('/usr/bin/ssh-keygen', ['-Y', 'sign', '-q', '-n', namespace, '-f', join(scratch, name)], {
-    input: text,
-    encoding: 'utf8',
-  });
+  signBy(join(scratch, name), namespace, text);
 const allow = (namespaces: string): void =>
-  writeFileSync(
-    allowedSigners,
-    `alice namespaces="${namespaces}" ${readFileSync(join(scratch, 'alice.pub'), 'utf8')
-      .split(' ')
-      .slice(0, 2)
-      .join(' ')}\n`,
-  );
+  writeFileSync(allowedSigners, `alice namespaces="${namespaces}" ${publicKeyOf(join(scratch, 'alice'))}\n`);
 
 const sums = 'the sums of release 7\n';
 const digest = fileDigest(sums);

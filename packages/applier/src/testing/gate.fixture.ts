@@ -1,7 +1,7 @@
-import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { makeKey, publicKeyOf, signBy } from '@sluice/testing';
 import { type BundleFiles, makeRelease, printRelease, type Release, type ReleaseTerms, sumsOf } from '@sluice/bundle';
 import { type Arrival, Inbox } from '../inbox/inbox.ts';
 import { type GateRules, ReleaseGate } from '../inbox/release-gate.ts';
@@ -29,17 +29,11 @@ export class GateScene {
   readonly signersFile = join(this.scratch, 'allowed_signers');
   readonly at = (path: string): string => join(this.directory, path);
   readonly lineOf = (name: string, options = 'namespaces="sluice-release"'): string =>
-    `${name} ${options} ${readFileSync(join(this.scratch, `${name}.pub`), 'utf8')
-      .split(' ')
-      .slice(0, 2)
-      .join(' ')}\n`;
+    `${name} ${options} ${publicKeyOf(join(this.scratch, name))}\n`;
   readonly allow = (...lines: readonly string[]): void =>
     writeFileSync(this.signersFile, lines.join(''), { mode: 0o644 });
   readonly signatureOf = (name: string, sums: string, space = spaceOf(name)): string =>
-    execFileSync('/usr/bin/ssh-keygen', ['-Y', 'sign', '-q', '-n', space, '-f', join(this.scratch, name)], {
-      input: sums,
-      encoding: 'utf8',
-    });
+    signBy(join(this.scratch, name), space, sums);
 
   /** Publishes a release where the node looks for it, signed by alice unless told otherwise. */
   readonly publish = ({
@@ -99,18 +93,7 @@ export class GateScene {
   };
 
   constructor() {
-    for (const name of ['alice', 'bob', 'mallory', 'ends'])
-      execFileSync('/usr/bin/ssh-keygen', [
-        '-q',
-        '-t',
-        'ed25519',
-        '-N',
-        '',
-        '-C',
-        name,
-        '-f',
-        join(this.scratch, name),
-      ]);
+    for (const name of ['alice', 'bob', 'mallory', 'ends']) makeKey(join(this.scratch, name));
   }
 
   /** A new node, with an empty directory, that trusts alice and bob. */

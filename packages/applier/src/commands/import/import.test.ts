@@ -23,7 +23,7 @@ import {
   signatureFile,
   sumsOf,
 } from '@sluice/bundle';
-import { atTier, programPath } from '@sluice/testing';
+import { atTier, makeKey, programPath, signBy } from '@sluice/testing';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { place } from '../../inbox/archive/place.ts';
 import { Inbox } from '../../inbox/inbox.ts';
@@ -39,10 +39,8 @@ const bundle = at('node/rendered');
 const store = `${bundle}.releases`;
 const archive = at('a.tar.zst');
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
-for (const name of ['alice', 'mallory'])
-  execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', name, '-f', at(name)]);
-const key = readFileSync(at('alice.pub'), 'utf8').split(' ').slice(0, 2).join(' ');
-writeFileSync(at('allowed_signers'), `alice namespaces="sluice-release" ${key}\n`, { mode: 0o644 });
+makeKey(at('mallory'));
+writeFileSync(at('allowed_signers'), `alice namespaces="sluice-release" ${makeKey(at('alice'))}\n`, { mode: 0o644 });
 const head = 'apiVersion: sluice.dev/v1alpha1\nkind: SluicedConfig\n';
 writeFileSync(
   at('sluiced.yaml'),
@@ -70,8 +68,7 @@ function signed(
   if (!('serial' in made)) throw new Error(JSON.stringify(made));
   const text = printRelease(change(made));
   const sums = sumsOf(files, text);
-  const args = ['-Y', 'sign', '-q', '-n', 'sluice-release', '-f', at(by)];
-  const signature = execFileSync('/usr/bin/ssh-keygen', args, { input: sums, encoding: 'utf8' });
+  const signature = signBy(at(by), 'sluice-release', sums);
   return new Map([...files, ['release.yaml', text], ['SHA256SUMS', sums], [signatureFile(), signature]]);
 }
 

@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { makeKey } from '@sluice/testing';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { CommandError } from '../../command-error.ts';
 import { readConfig } from '../../config.ts';
@@ -151,7 +152,7 @@ test.each<[title: string, prepare: () => string, says: string]>([
 
 test('refuses a private key without printing it', async () => {
   rmSync(at('keys'));
-  execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', at('keys')]);
+  makeKey(at('keys'));
   expect(await run({})).toBe(`Cannot use the keys in ${at('keys')}: it has a private key [SIGNERS_INVALID]\n`);
 });
 

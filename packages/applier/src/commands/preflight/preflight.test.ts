@@ -1,7 +1,8 @@
-import { execFileSync, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { makeKey, signBy } from '@sluice/testing';
 import { makeRelease, printRelease, sumsOf } from '@sluice/bundle';
 import { afterAll, expect, test } from 'vitest';
 import { opensshFinding } from '../../diagnose/preflight/preflight.ts';
@@ -15,9 +16,7 @@ const sluiced = join(import.meta.dirname, '../../../../../bin/sluiced');
 const scratch = mkdtempSync(join(tmpdir(), 'sluiced-preflight-'));
 const at = (name: string): string => join(scratch, name);
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
-execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', 'alice', '-f', at('alice')]);
-const key = readFileSync(at('alice.pub'), 'utf8').split(' ').slice(0, 2).join(' ');
-writeFileSync(at('allowed_signers'), `alice namespaces="sluice-release" ${key}\n`, { mode: 0o644 });
+writeFileSync(at('allowed_signers'), `alice namespaces="sluice-release" ${makeKey(at('alice'))}\n`, { mode: 0o644 });
 const head = 'apiVersion: sluice.dev/v1alpha1\nkind: SluicedConfig\n';
 writeFileSync(
   at('sluiced.yaml'),
@@ -30,8 +29,7 @@ function release(change: (text: string) => string = (text) => text): void {
   if (!('serial' in made)) throw new Error(JSON.stringify(made));
   const text = change(printRelease(made));
   const sums = sumsOf(files, text);
-  const args = ['-Y', 'sign', '-q', '-n', 'sluice-release', '-f', at('alice')];
-  const signature = execFileSync('/usr/bin/ssh-keygen', args, { input: sums, encoding: 'utf8' });
+  const signature = signBy(at('alice'), 'sluice-release', sums);
   rmSync(at('release'), { recursive: true, force: true });
   const all = new Map([...files, ['release.yaml', text], ['SHA256SUMS', sums], ['SHA256SUMS.sig', signature]]);
   for (const [path, content] of all) {

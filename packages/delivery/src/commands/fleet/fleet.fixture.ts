@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { makeKey, publicKeyOf, signBy } from '@sluice/testing';
 import { fileDigest, printReceipt, type Receipt, receiptFile, type ReceiptOutcome, readRelease } from '@sluice/bundle';
 import { afterAll, beforeAll, beforeEach } from 'vitest';
 import { sluice } from '../../../../sluice/src/in-process.fixture.ts';
@@ -20,16 +21,10 @@ export const [bundle, release, receipts, allowed] = [
 
 /** Signs a text with the key of a name. */
 export const sign = (text: string, name: string, namespace = 'sluice-receipt'): string =>
-  execFileSync('/usr/bin/ssh-keygen', ['-Y', 'sign', '-q', '-n', namespace, '-f', at(name)], {
-    input: text,
-    encoding: 'utf8',
-  });
+  signBy(at(name), namespace, text);
 /** The line of a node in `allowed_receipts`. */
 export const lineOf = (name: string, key = name): string =>
-  `${name} namespaces="sluice-receipt" ${readFileSync(at(`${key}.pub`), 'utf8')
-    .split(' ')
-    .slice(0, 2)
-    .join(' ')}\n`;
+  `${name} namespaces="sluice-receipt" ${publicKeyOf(at(key))}\n`;
 
 /** What a receipt says besides the usual, and whose key signs it. */
 interface Word extends Partial<Receipt> {
@@ -91,8 +86,7 @@ export async function states(): Promise<string> {
 export function withFleet(): void {
   beforeAll(() => {
     mkdirSync(scratch, { recursive: true });
-    for (const name of ['node-1', 'node-2', 'mallory', 'waves'])
-      execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', name, '-f', at(name)]);
+    for (const name of ['node-1', 'node-2', 'mallory', 'waves']) makeKey(at(name));
   });
   afterAll(() => rmSync(scratch, { recursive: true, force: true }));
   beforeEach(async () => {

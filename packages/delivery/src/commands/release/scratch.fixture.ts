@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { makeKey, publicKeyOf } from '@sluice/testing';
 import { afterAll, beforeEach } from 'vitest';
 import { sluice } from '../../../../sluice/src/in-process.fixture.ts';
 
@@ -22,14 +23,10 @@ export function releaseScratch() {
   const scratch = mkdtempSync(join(tmpdir(), 'sluice-release-'));
   const [bundle, release] = [join(scratch, 'bundle'), join(scratch, 'release')];
   const signers = join(scratch, 'allowed_signers');
-  for (const name of ['alice', 'bob', 'mallory', 'ends'])
-    execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', name, '-f', join(scratch, name)]);
+  for (const name of ['alice', 'bob', 'mallory', 'ends']) makeKey(join(scratch, name));
   /** A line of allowed_signers. */
   const lineOf = (name: string, options = 'namespaces="sluice-release"'): string =>
-    `${name} ${options} ${readFileSync(join(scratch, `${name}.pub`), 'utf8')
-      .split(' ')
-      .slice(0, 2)
-      .join(' ')}\n`;
+    `${name} ${options} ${publicKeyOf(join(scratch, name))}\n`;
 
   beforeEach(() => {
     for (const dir of [bundle, release]) rmSync(dir, { recursive: true, force: true });

@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { appendFileSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { makeKey, signBy } from '@sluice/testing';
 import { describe, expect, test, vi } from 'vitest';
 import { filesOf, releaseScratch, source } from '../release/scratch.fixture.ts';
 
@@ -75,7 +76,7 @@ describe('sluice sign and verify', async () => {
 
   test('signs with a key that only an agent has', async () => {
     const [key, socket] = [join(scratch, 'agent-only'), join(scratch, 'agent')];
-    execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', 'agent-only', '-f', key]);
+    makeKey(key);
     const started = execFileSync('/usr/bin/ssh-agent', ['-s', '-a', socket], { encoding: 'utf8' });
     try {
       vi.stubEnv('SSH_AUTH_SOCK', socket);
@@ -125,10 +126,8 @@ describe('sluice sign and verify', async () => {
   const signature = join(release, 'SHA256SUMS.sig');
   const allow = (...lines: readonly string[]): void => writeFileSync(signers, lines.join(''));
   const valid = (option: string): string => lineOf('alice', `namespaces="sluice-release",${option}`);
-  const signedFor = (namespace: string, name = 'alice', input = readFileSync(sums, 'utf8')): string => {
-    const args = ['-Y', 'sign', '-q', '-n', namespace, '-f', join(scratch, name)];
-    return execFileSync('/usr/bin/ssh-keygen', args, { input, encoding: 'utf8' });
-  };
+  const signedFor = (namespace: string, name = 'alice', input = readFileSync(sums, 'utf8')): string =>
+    signBy(join(scratch, name), namespace, input);
   const changed = (path: string): void => appendFileSync(join(release, path), '# x\n');
   const sumsAgain = (): void => {
     const recount = 'sha256sum $(cut -c67- SHA256SUMS) > new && mv new SHA256SUMS';

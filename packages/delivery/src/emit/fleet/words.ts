@@ -62,11 +62,7 @@ function generationOf({ receipt }: FleetRow): string {
 }
 
 /** A count with thousands separators. */
-export function grouped(count: number): string {
-  return String(count).replaceAll(/\B(?=(?:\d{3})+$)/g, ',');
-}
+export const grouped = (count: number): string => String(count).replaceAll(/\B(?=(?:\d{3})+$)/g, ',');
 
 /** `1 node`, `2 nodes`. */
-export function nodesText(nodes: number): string {
-  return nodes === 1 ? '1 node' : `${grouped(nodes)} nodes`;
-}
+export const nodesText = (nodes: number): string => (nodes === 1 ? '1 node' : `${grouped(nodes)} nodes`);

@@ -1,6 +1,6 @@
-import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { makeKey, signBy } from '@sluice/testing';
 import { type BundleFiles, bundleLimits, printReceipt, receiptFile, summariseNode } from '@sluice/bundle';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { BundleHistory, type HistoryStep } from '@sluice/renderer/load/git/history.ts';
@@ -334,8 +334,7 @@ describe('sluice trace --at', () => {
   test('says with receipts when the node ran these rules', async () => {
     const place = (name: string): string => join(repository.root, '..', `${repository.root.split('/').at(-1)}-${name}`);
     const [key, allowed, receipts] = [place('key'), place('allowed'), place('receipts')];
-    execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', key]);
-    writeFileSync(allowed, `node-1 namespaces="sluice-receipt" ${readFileSync(`${key}.pub`, 'utf8')}`);
+    writeFileSync(allowed, `node-1 namespaces="sluice-receipt" ${makeKey(key)}\n`);
     mkdirSync(receipts);
     const versionNow = (): string => {
       const made = summariseNode(readTree(repository.bundle) as ReadonlyMap<string, string>, 'node-1');
@@ -357,8 +356,7 @@ describe('sluice trace --at', () => {
       });
       const path = join(receipts, receiptFile({ node: 'node-1', number }));
       writeFileSync(path, text);
-      const sign = ['-Y', 'sign', '-q', '-n', 'sluice-receipt', '-f', signed];
-      writeFileSync(`${path}.sig`, execFileSync('/usr/bin/ssh-keygen', sign, { input: text }));
+      writeFileSync(`${path}.sig`, signBy(signed, 'sluice-receipt', text));
     };
     repository.endpoints(5);
     const first = repository.commit();
@@ -381,7 +379,7 @@ describe('sluice trace --at', () => {
     expect((await bisect(first, ...given)).stdout).toContain(
       `node-1 ran these rules, version ${updated}: first in its receipt of 2027-01-15T08:03:30Z (receipt 2, confirmed)`,
     );
-    execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', `${key}2`]);
+    makeKey(`${key}2`);
     say(2, repository.secondsOf(2) + 90, updated, `${key}2`);
     expect((await at(second, ...given)).stdout, 'a receipt with a foreign signature').toContain('no receipt says');
     expect(await at(second, '--receipts', receipts)).toMatchObject({
