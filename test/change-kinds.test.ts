@@ -4,7 +4,6 @@ import type { Family } from '@sluice/netfilter';
 import { reaches, runs } from '@sluice/testing';
 import { admit, AdmitMemory, isRefusal } from '../packages/applier/src/apply/admission/admit.ts';
 import type { ChainLayout } from '../packages/applier/src/apply/admission/linking.ts';
-import type { NodeFacts } from '../packages/applier/src/ports/node-facts.ts';
 import type { NodeState } from '../packages/applier/src/ports/node-state.ts';
 import { type ChangeClass, classify } from '../packages/applier/src/apply/endpoints/change-kind.ts';
 import { assemble } from '../packages/renderer/src/render/assemble.ts';
@@ -19,6 +18,7 @@ import {
   serviceOf,
 } from '../packages/renderer/src/render/compile/sample.fixture.ts';
 import type { ServicePort } from '../packages/renderer/src/render/model/model.ts';
+import { sampleFacts } from '../packages/applier/src/testing/node-facts.fixture.ts';
 
 /**
  * The change kind of changed endpoints, on rules that `sluice render` writes: whatever the policies and addresses of a Service, they
@@ -36,15 +36,7 @@ const somePlaces: fc.Arbitrary<PodPlaces> = fc.dictionary(fc.constantFrom(...pod
 });
 const own = { ipv4: '192.0.2.11', ipv6: 'fd00::11' } as const;
 
-const facts: NodeFacts = {
-  tools: { ipv4: '1.8.9', ipv6: '1.8.9' },
-  addresses: { ipv4: [own.ipv4], ipv6: [own.ipv6] },
-  ipvsToolsMissing: [],
-  kernelRelease: '6.1.0',
-  tcpBeLiberal: false,
-  kubeProxies: () => [],
-  sysctlTakes: () => true,
-};
+const facts = { ...sampleFacts, addresses: { ipv4: [own.ipv4], ipv6: [own.ipv6] } };
 
 /** A second Service, so that the dispatch trees branch. */
 const other = {

@@ -5,7 +5,6 @@ import { reaches, runs } from '@sluice/testing';
 import { admit, AdmitMemory, isRefusal } from '../packages/applier/src/apply/admission/admit.ts';
 import type { ChainLayout } from '../packages/applier/src/apply/admission/linking.ts';
 import type { Service } from '../packages/renderer/src/render/model/model.ts';
-import type { NodeFacts } from '../packages/applier/src/ports/node-facts.ts';
 import type { NodeState } from '../packages/applier/src/ports/node-state.ts';
 import { classify } from '../packages/applier/src/apply/endpoints/change-kind.ts';
 import { isMore } from '../packages/applier/src/apply/reconcile/gate.ts';
@@ -19,20 +18,11 @@ import {
   profileWith,
   serviceOf,
 } from '../packages/renderer/src/render/compile/sample.fixture.ts';
+import { sampleFacts as facts } from '../packages/applier/src/testing/node-facts.fixture.ts';
 
 /** Changes that need no probation, and that keys for endpoints may sign, on rules that `sluice render` writes: only endpoints. */
 
 type BundleTexts = ReadonlyMap<string, string>;
-
-const facts: NodeFacts = {
-  tools: { ipv4: '1.8.9', ipv6: '1.8.9' },
-  addresses: { ipv4: ['192.0.2.11'], ipv6: ['fd00::11'] },
-  ipvsToolsMissing: [],
-  kernelRelease: '6.1.0',
-  tcpBeLiberal: false,
-  kubeProxies: () => [],
-  sysctlTakes: () => true,
-};
 
 /** A layout of mode iptables, or mode nftables, which has none. */
 type NodeProgram = ChainLayout | 'nftables';

@@ -3,7 +3,6 @@ import type { BundleFiles } from '@sluice/bundle';
 import { admit, AdmitMemory, isRefusal } from '../packages/applier/src/apply/admission/admit.ts';
 import { LiveEndpoints, LiveMemory, type WithLive } from '../packages/applier/src/apply/reconcile/live-endpoints.ts';
 import { endpointChanges } from '../packages/applier/src/apply/endpoints/endpoint-changes.ts';
-import type { NodeFacts } from '../packages/applier/src/ports/node-facts.ts';
 import type { NodeState } from '../packages/applier/src/ports/node-state.ts';
 import { liveLimits } from '../packages/applier/src/limits.ts';
 import { type Changes, endpoint, node, service, slice } from '../packages/renderer/src/render/builders.fixture.ts';
@@ -11,18 +10,10 @@ import { readConfig } from '../packages/renderer/src/load/config/config.ts';
 import type { SluiceConfig } from '../packages/renderer/src/render/model/config.ts';
 import type { KubeObject } from '../packages/renderer/src/render/model/kube.ts';
 import { render } from '../packages/renderer/src/render/render.ts';
+import { sampleFacts as facts } from '../packages/applier/src/testing/node-facts.fixture.ts';
 
 /** What live endpoints may change of a release, on rules that `sluice render` writes: endpoints, of Services that it has. */
 
-const facts: NodeFacts = {
-  tools: { ipv4: '1.8.9', ipv6: '1.8.9' },
-  addresses: { ipv4: ['192.0.2.11'], ipv6: ['fd00::11'] },
-  ipvsToolsMissing: [],
-  kernelRelease: '6.1.0',
-  tcpBeLiberal: false,
-  kubeProxies: () => [],
-  sysctlTakes: () => true,
-};
 const programs = [
   { mode: 'iptables', layout: 'tree' },
   { mode: 'iptables', layout: 'flat' },

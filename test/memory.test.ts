@@ -18,6 +18,7 @@ import { readConfig } from '../packages/renderer/src/load/config/config.ts';
 import type { JsonObject, KubeObject } from '../packages/renderer/src/render/model/kube.ts';
 import { LiveRender } from '../packages/renderer/src/render/incremental/live-render.ts';
 import { clusterList } from './bench/data.ts';
+import { sampleFacts } from '../packages/applier/src/testing/node-facts.fixture.ts';
 
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-memory-'));
 afterAll(() => rmSync(scratch, { recursive: true }));
@@ -30,15 +31,7 @@ const changes = 1_500;
 /** A change that kept its file would keep three times as much. Names of chains are kept up to a bound. */
 const bytesAChange = 300;
 
-const facts = {
-  tools: { ipv4: '1.8.9', ipv6: '1.8.9' },
-  addresses: { ipv4: ['192.168.0.1'], ipv6: [] },
-  ipvsToolsMissing: [],
-  kernelRelease: '6.12.0',
-  tcpBeLiberal: false,
-  kubeProxies: () => [],
-  sysctlTakes: () => true,
-};
+const facts = { ...sampleFacts, addresses: { ipv4: ['192.168.0.1'], ipv6: [] }, kernelRelease: '6.12.0' };
 
 function configOf(mode: string) {
   const profiles = [{ name: 'default', mode, clusterCIDR: ['10.244.0.0/16'] }];

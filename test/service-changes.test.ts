@@ -13,16 +13,9 @@ import { readConfig } from '../packages/renderer/src/load/config/config.ts';
 import { endpoint, node, service, slice } from '../packages/renderer/src/render/builders.fixture.ts';
 import { LiveRender } from '../packages/renderer/src/render/incremental/live-render.ts';
 import type { KubeObject } from '../packages/renderer/src/render/model/kube.ts';
+import { sampleFacts } from '../packages/applier/src/testing/node-facts.fixture.ts';
 
-const facts = {
-  tools: { ipv4: '1.8.9', ipv6: '1.8.9' },
-  addresses: { ipv4: ['192.0.2.11'], ipv6: [] },
-  ipvsToolsMissing: [],
-  kernelRelease: '6.12.0',
-  tcpBeLiberal: false,
-  kubeProxies: () => [],
-  sysctlTakes: () => true,
-};
+const facts = { ...sampleFacts, addresses: { ipv4: ['192.0.2.11'], ipv6: [] }, kernelRelease: '6.12.0' };
 
 function configOf(mode: string) {
   const profiles = [{ name: 'default', mode, clusterCIDR: ['10.244.0.0/16'], families: ['ipv4'] }];

@@ -7,20 +7,12 @@ import { compareText } from '@sluice/netfilter';
 import { programPath } from '@sluice/testing';
 import { admit, AdmitMemory, isRefusal } from '../../packages/applier/src/apply/admission/admit.ts';
 import type { ChainLayout } from '../../packages/applier/src/apply/admission/linking.ts';
-import type { NodeFacts } from '../../packages/applier/src/ports/node-facts.ts';
 import type { NodeState } from '../../packages/applier/src/ports/node-state.ts';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';
 import { listExamples } from '../../tools/examples.ts';
+import { sampleFacts } from '../../packages/applier/src/testing/node-facts.fixture.ts';
 
-const facts: NodeFacts = {
-  tools: { ipv4: '1.8.9', ipv6: '1.8.9' },
-  addresses: { ipv4: ['192.0.2.11'], ipv6: ['2001:db8::11'] },
-  ipvsToolsMissing: [],
-  kernelRelease: '6.1.0',
-  tcpBeLiberal: false,
-  kubeProxies: () => [],
-  sysctlTakes: () => true,
-};
+const facts = { ...sampleFacts, addresses: { ipv4: ['192.0.2.11'], ipv6: ['2001:db8::11'] } };
 
 /** What the nodes of each example run. */
 export function exampleStates(layout: ChainLayout): readonly (readonly [example: string, state: NodeState])[] {

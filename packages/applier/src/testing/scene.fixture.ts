@@ -7,11 +7,11 @@ import { sampleNode } from './bundle.fixture.ts';
 import { Reconciler, type ReconcilerOptions } from '../apply/reconcile/reconciler.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Kernel } from '../ports/kernel.ts';
-import type { NodeFacts } from '../ports/node-facts.ts';
 import type { Ports } from '../ports/ports.ts';
 import type { ProbeResult } from '../ports/probes.ts';
 import type { ChainLayout } from '../apply/admission/linking.ts';
 import { KnownForms } from '../apply/transaction/known-forms.ts';
+import { sampleFacts } from './node-facts.fixture.ts';
 
 /** For tests only: a node with a fake kernel, a real journal in a directory of its own, and a probe whose result the test sets. */
 export interface Scene {
@@ -81,15 +81,7 @@ async function startReconciler(
     networks: { read: () => self.networks, write: () => undefined },
     ...others,
   };
-  const facts: NodeFacts = {
-    tools: { ipv4: '1.8.9', ipv6: '1.8.9' },
-    addresses: { ipv4: ['192.0.2.11'], ipv6: ['fd00::11'] },
-    ipvsToolsMissing: [],
-    kernelRelease: '6.1.0',
-    tcpBeLiberal: false,
-    kubeProxies: () => self.kubeProxies,
-    sysctlTakes: () => true,
-  };
+  const facts = { ...sampleFacts, kubeProxies: () => self.kubeProxies };
   const reconciler = new Reconciler(ports, () => facts, {
     node: sampleNode,
     allowPartial: false,

@@ -6,7 +6,6 @@ import { FakeKernel } from '../kernel/fake/fake.fixture.ts';
 import { KnownForms } from '../apply/transaction/known-forms.ts';
 import type { EndpointUpdate, Journal, TransactionIntent } from '../ports/journal.ts';
 import type { Kernel } from '../ports/kernel.ts';
-import type { NodeFacts } from '../ports/node-facts.ts';
 import type { Ports } from '../ports/ports.ts';
 import { familyNames, type NodeState, tableOf, rootsOf } from '../ports/node-state.ts';
 import { Reconciler, type ReconcilerOptions } from '../apply/reconcile/reconciler.ts';
@@ -14,6 +13,7 @@ import type { ObservedNft } from '../ports/nftables/observed.ts';
 import { sampleNode } from './bundle.fixture.ts';
 import { Countdown, type CrashMoment, mortalJournal, mortalKernel } from './faults.fixture.ts';
 import { servedBy } from './nftables.fixture.ts';
+import { sampleFacts as facts } from './node-facts.fixture.ts';
 
 /** For tests only: the faults of one process. */
 export interface ProcessFaults {
@@ -27,16 +27,6 @@ export interface ProcessFaults {
   /** The duration of the next call. */
   readonly takesMs: () => number;
 }
-
-const facts: NodeFacts = {
-  tools: { ipv4: '1.8.9', ipv6: '1.8.9' },
-  addresses: { ipv4: ['192.0.2.11'], ipv6: ['fd00::11'] },
-  ipvsToolsMissing: [],
-  kernelRelease: '6.1.0',
-  tcpBeLiberal: false,
-  kubeProxies: () => [],
-  sysctlTakes: () => true,
-};
 
 /** For tests only: a node whose clock advances with every call, and whose kernel and journal outlive its processes. */
 export class World {

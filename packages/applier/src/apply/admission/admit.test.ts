@@ -4,16 +4,9 @@ import { describe, expect, test } from 'vitest';
 import { sampleBundle, type SampleOptions, sampleNode } from '../../testing/bundle.fixture.ts';
 import { admit, AdmitMemory, isAtLeast } from './admit.ts';
 import type { NodeFacts } from '../../ports/node-facts.ts';
+import { sampleFacts } from '../../testing/node-facts.fixture.ts';
 
-const able: NodeFacts = {
-  tools: { ipv4: '1.8.9', ipv6: '1.8.9' },
-  addresses: { ipv4: ['127.0.0.1', '192.0.2.11', '198.51.100.11'], ipv6: [] },
-  ipvsToolsMissing: [],
-  kernelRelease: '6.1.0',
-  tcpBeLiberal: false,
-  kubeProxies: () => [],
-  sysctlTakes: () => true,
-};
+const able = { ...sampleFacts, addresses: { ipv4: ['127.0.0.1', '192.0.2.11', '198.51.100.11'], ipv6: [] } };
 
 const readOnly: Partial<NodeFacts> = { sysctlTakes: () => false };
 

@@ -3,19 +3,11 @@ import { differing, type NftState } from '@sluice/netfilter';
 import { expect, test, vi } from 'vitest';
 import { nftBundle, nftServices } from '../../../../bundle/src/virtual/nft.fixture.ts';
 import { PackedText, packSome } from '../../inbox/packed.ts';
-import type { NodeFacts } from '../../ports/node-facts.ts';
 import type { NodeState } from '../../ports/node-state.ts';
 import { admit, AdmitMemory } from './admit.ts';
+import { sampleFacts } from '../../testing/node-facts.fixture.ts';
 
-const facts: NodeFacts = {
-  tools: {},
-  addresses: { ipv4: ['127.0.0.1', '192.0.2.11'], ipv6: ['fd00::11'] },
-  ipvsToolsMissing: [],
-  kernelRelease: '6.1.0',
-  tcpBeLiberal: false,
-  kubeProxies: () => [],
-  sysctlTakes: () => true,
-};
+const facts = { ...sampleFacts, tools: {}, addresses: { ipv4: ['127.0.0.1', '192.0.2.11'], ipv6: ['fd00::11'] } };
 const options = { node: 'node-a', allowPartial: false, layout: 'tree' } as const;
 
 /** Bundles one after another, as the daemon admits them: unchanged files are the same objects, and all is packed between two. */

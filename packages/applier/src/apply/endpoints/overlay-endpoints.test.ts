@@ -2,21 +2,13 @@ import { describe, expect, test } from 'vitest';
 import type { FamilyProgram } from '@sluice/netfilter';
 import { admit, AdmitMemory, isRefusal } from '../admission/admit.ts';
 import type { ChainLayout } from '../admission/linking.ts';
-import type { NodeFacts } from '../../ports/node-facts.ts';
 import { familyNames, type NodeState } from '../../ports/node-state.ts';
 import { hash16, sampleBundle, sampleNode } from '../../testing/bundle.fixture.ts';
 import { overlayEndpoints } from './overlay-endpoints.ts';
 import { classify, changeKindOf } from './change-kind.ts';
+import { sampleFacts } from '../../testing/node-facts.fixture.ts';
 
-const facts: NodeFacts = {
-  tools: { ipv4: '1.8.9', ipv6: '1.8.9' },
-  addresses: { ipv4: [], ipv6: [] },
-  ipvsToolsMissing: [],
-  kernelRelease: '6.1.0',
-  tcpBeLiberal: false,
-  kubeProxies: () => [],
-  sysctlTakes: () => true,
-};
+const facts = { ...sampleFacts, addresses: { ipv4: [], ipv6: [] } };
 
 type Services = Readonly<Record<string, readonly number[]>>;
 
