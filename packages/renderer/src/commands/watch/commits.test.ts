@@ -1,16 +1,18 @@
 import { mkdirSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import {
   git,
   limits,
-  logOf,
-  makeRepository,
+  log,
+  loop,
   pause,
-  removeRepository,
-  TestLoop,
-  type TestRepository,
-  until as untilIn,
+  pushed,
+  repository,
+  startLoop,
+  type TestLoop,
+  until,
+  withRepository,
 } from './loop.fixture.ts';
 import { BundleRepository } from './repository.ts';
 
@@ -18,27 +20,13 @@ const fileA = 'profiles/default/services/shop/a.iptables';
 const fileB = 'profiles/default/services/shop/b.iptables';
 const first = 'sluice: initial render of 1 Service for 0 nodes';
 
-let repository: TestRepository;
-let loop: TestLoop;
-
-beforeEach(() => {
-  repository = makeRepository();
-});
-afterEach(async () => {
-  loop.loop.follow();
-  await loop.finish();
-  removeRepository(repository);
-});
+withRepository();
 
 /** Starts a loop, which publishes one file. */
 async function commits(isPushing: boolean, text = '1\n', settleMs?: number): Promise<TestLoop> {
-  loop = await TestLoop.start(repository.rendered, isPushing, new Map([[fileA, text]]), settleMs);
-  return loop;
+  return startLoop(repository.rendered, isPushing, new Map([[fileA, text]]), settleMs);
 }
 
-const until = (isSo: () => boolean): Promise<void> => untilIn(loop, isSo);
-const log = (): string[] => logOf(repository.work);
-const pushed = (): string[] => logOf(repository.origin);
 const unplug = (): void => renameSync(repository.origin, `${repository.origin}.away`);
 const plugIn = (): void => renameSync(`${repository.origin}.away`, repository.origin);
 

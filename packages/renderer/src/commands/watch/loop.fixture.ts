@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { afterEach, beforeEach } from 'vitest';
 import type { ObjectChange } from '../../cluster/watch/feed.ts';
 import { LiveTree } from '../../emit/live-tree.ts';
 import { Commits } from './commits.ts';
@@ -15,31 +16,47 @@ export function git(cwd: string, ...args: readonly string[]): string {
   return execFileSync('git', args, { cwd, encoding: 'utf8', stdio: 'pipe' }).trim();
 }
 
-/** A repository `work` with a bundle directory `rendered`, and its remote `origin`. */
-export interface TestRepository {
+/** A repository `work` with a bundle directory `rendered`, and its remote `origin`: of each test, from the hooks of `withRepository`. */
+export let repository: {
   readonly dir: string;
   readonly work: string;
   readonly rendered: string;
   readonly origin: string;
+};
+export let loop: TestLoop;
+
+/** Sets the hooks of a file of tests. */
+export function withRepository(): void {
+  beforeEach(() => {
+    const dir = mkdtempSync(join(tmpdir(), 'sluice-commits-'));
+    const [origin, work] = [join(dir, 'origin.git'), join(dir, 'work')];
+    git(dir, 'init', '--quiet', '--bare', '--initial-branch=main', origin);
+    git(dir, 'clone', '--quiet', origin, 'work');
+    git(work, 'checkout', '--quiet', '-b', 'main');
+    git(work, 'config', 'user.name', 'watch');
+    git(work, 'config', 'user.email', 'watch@example.com');
+    git(work, 'commit', '--quiet', '--allow-empty', '--message', 'start');
+    git(work, 'push', '--quiet', '--set-upstream', 'origin', 'main');
+    const rendered = join(work, 'rendered');
+    mkdirSync(rendered);
+    repository = { dir, work, rendered, origin };
+  });
+  afterEach(async () => {
+    loop.loop.follow();
+    await loop.finish();
+    rmSync(repository.dir, { recursive: true });
+  });
 }
 
-export function makeRepository(): TestRepository {
-  const dir = mkdtempSync(join(tmpdir(), 'sluice-commits-'));
-  const [origin, work] = [join(dir, 'origin.git'), join(dir, 'work')];
-  git(dir, 'init', '--quiet', '--bare', '--initial-branch=main', origin);
-  git(dir, 'clone', '--quiet', origin, 'work');
-  git(work, 'checkout', '--quiet', '-b', 'main');
-  git(work, 'config', 'user.name', 'watch');
-  git(work, 'config', 'user.email', 'watch@example.com');
-  git(work, 'commit', '--quiet', '--allow-empty', '--message', 'start');
-  git(work, 'push', '--quiet', '--set-upstream', 'origin', 'main');
-  const rendered = join(work, 'rendered');
-  mkdirSync(rendered);
-  return { dir, work, rendered, origin };
+export async function startLoop(...options: Parameters<typeof TestLoop.start>): Promise<TestLoop> {
+  loop = await TestLoop.start(...options);
+  return loop;
 }
 
 /** The subjects of the commits, the newest first. */
-export const logOf = (repository: string): string[] => git(repository, 'log', '--format=%s', 'main').split('\n');
+const logOf = (path: string): string[] => git(path, 'log', '--format=%s', 'main').split('\n');
+export const log = (): string[] => logOf(repository.work);
+export const pushed = (): string[] => logOf(repository.origin);
 
 /** A publisher that publishes given files. */
 class GivenFiles {
@@ -178,7 +195,7 @@ export class TestLoop {
 const hangMs = 120_000;
 
 /** Waits for a condition, and fails with the last alarm. */
-export async function until(loop: TestLoop, isSo: () => boolean): Promise<void> {
+export async function until(isSo: () => boolean): Promise<void> {
   for (const end = Date.now() + hangMs; !isSo(); await pause(20)) {
     const { alarms } = loop;
     if (Date.now() > end) throw new Error(`Waited too long; there were ${alarms.length} alarms: ${alarms.at(-1)}`);
@@ -186,7 +203,3 @@ export async function until(loop: TestLoop, isSo: () => boolean): Promise<void> 
 }
 
 export const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
-
-export function removeRepository({ dir }: TestRepository): void {
-  rmSync(dir, { recursive: true });
-}

@@ -1,41 +1,18 @@
 import { existsSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
-import {
-  git,
-  limits,
-  logOf,
-  makeRepository,
-  pause,
-  removeRepository,
-  TestLoop,
-  type TestRepository,
-  until as untilIn,
-} from './loop.fixture.ts';
+import { expect, test } from 'vitest';
+import { git, limits, log, loop, pause, pushed, repository, startLoop, until, withRepository } from './loop.fixture.ts';
 
 const file = 'profiles/default/services/shop/a.iptables';
 const holding = (text: string): ReadonlyMap<string, string> => new Map([[file, `${text}\n`]]);
 const initial = 'sluice: initial render of 1 Service for 0 nodes';
 const change = 'watch: Service shop/a';
 
-let repository: TestRepository;
-let loop: TestLoop;
-
-beforeEach(() => {
-  repository = makeRepository();
-});
-afterEach(async () => {
-  loop.loop.follow();
-  await loop.finish();
-  removeRepository(repository);
-});
+withRepository();
 
 async function start(isPushing = true): Promise<void> {
-  loop = await TestLoop.start(repository.rendered, isPushing, holding('1'));
+  await startLoop(repository.rendered, isPushing, holding('1'));
 }
-const until = (isSo: () => boolean): Promise<void> => untilIn(loop, isSo);
-const log = (): string[] => logOf(repository.work);
-const pushed = (): string[] => logOf(repository.origin);
 const inHead = (): string => git(repository.work, 'show', `HEAD:rendered/${file}`);
 const inOrigin = (): string => git(repository.origin, 'show', `main:rendered/${file}`);
 
@@ -88,7 +65,7 @@ test('publications do not shorten the delay of a retry', async () => {
 });
 
 test('commits and pushes a publication that waits for its commit before it ends', async () => {
-  loop = await TestLoop.start(repository.rendered, true, holding('1'), 60_000);
+  await startLoop(repository.rendered, true, holding('1'), 60_000);
   await loop.finish();
   expect(pushed()).toEqual([initial, 'start']);
 });
