@@ -7,7 +7,7 @@ import type { ResolvedRules } from './program.ts';
  * 10.96.7.1, external address 192.0.2.50, load-balancer address 203.0.113.9 open to 198.51.100.0/24, node port 30080, health
  * check port 32000, external policy Local, affinity 600 s, endpoint 10.244.2.9 on this node and two on others.
  */
-const filter = `\
+export const filter = `\
 -A KUBE-FIREWALL -m comment --comment "block incoming localnet connections" -d 127.0.0.0/8 ! -s 127.0.0.0/8 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP
 -A KUBE-PROXY-FIREWALL -m comment --comment "shop/cart:http traffic not accepted by KUBE-FW-I5LIAMPLWKMBJ54B" -m tcp -p tcp -d 203.0.113.9 --dport 80 -j DROP
 -A KUBE-NODEPORTS -m comment --comment "shop/cart:http health check node port" -m tcp -p tcp --dport 32000 -j ACCEPT
@@ -16,7 +16,7 @@ const filter = `\
 -A KUBE-FORWARD -m comment --comment "kubernetes forwarding conntrack rule" -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
 `;
 
-const nat = `\
+export const nat = `\
 -A KUBE-POSTROUTING -m mark ! --mark 0x00004000/0x00004000 -j RETURN
 -A KUBE-POSTROUTING -j MARK --xor-mark 0x00004000
 -A KUBE-POSTROUTING -m comment --comment "kubernetes service traffic requiring SNAT" -j MASQUERADE --random-fully

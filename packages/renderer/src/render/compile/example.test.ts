@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { type Family, type ResolvedRules, printSection } from '@sluice/netfilter';
 import { resolveNode } from '@sluice/bundle';
+import { filter as filterRules, nat as natRules } from '../../../../netfilter/src/link/cart.fixture.ts';
 import { assemble } from '../assemble.ts';
 import type { Profile } from '../model/config.ts';
 import type { Endpoint, PortOfFamily, Service, ServicePort } from '../model/model.ts';
@@ -14,13 +15,7 @@ const workedExample = `*filter
 :KUBE-NODEPORTS - [0:0]
 :KUBE-PROXY-FIREWALL - [0:0]
 :KUBE-FIREWALL - [0:0]
--A KUBE-FIREWALL -m comment --comment "block incoming localnet connections" -d 127.0.0.0/8 ! -s 127.0.0.0/8 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP
--A KUBE-PROXY-FIREWALL -m comment --comment "shop/cart:http traffic not accepted by KUBE-FW-I5LIAMPLWKMBJ54B" -m tcp -p tcp -d 203.0.113.9 --dport 80 -j DROP
--A KUBE-NODEPORTS -m comment --comment "shop/cart:http health check node port" -m tcp -p tcp --dport 32000 -j ACCEPT
--A KUBE-FORWARD -m conntrack --ctstate INVALID -j DROP
--A KUBE-FORWARD -m comment --comment "kubernetes forwarding rules" -m mark --mark 0x00004000/0x00004000 -j ACCEPT
--A KUBE-FORWARD -m comment --comment "kubernetes forwarding conntrack rule" -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
-COMMIT
+${filterRules}COMMIT
 *nat
 :KUBE-SERVICES - [0:0]
 :KUBE-NODEPORTS - [0:0]
@@ -33,37 +28,7 @@ COMMIT
 :KUBE-SEP-HR5QIAI7KRESNQ5F - [0:0]
 :KUBE-SEP-BQDHVMWANCT6EYGM - [0:0]
 :KUBE-SEP-ZNEKD56SUVBWUDHI - [0:0]
--A KUBE-POSTROUTING -m mark ! --mark 0x00004000/0x00004000 -j RETURN
--A KUBE-POSTROUTING -j MARK --xor-mark 0x00004000
--A KUBE-POSTROUTING -m comment --comment "kubernetes service traffic requiring SNAT" -j MASQUERADE --random-fully
--A KUBE-MARK-MASQ -j MARK --or-mark 0x00004000
--A KUBE-SERVICES -m comment --comment "shop/cart:http cluster IP" -m tcp -p tcp -d 10.96.7.1 --dport 80 -j KUBE-SVC-I5LIAMPLWKMBJ54B
--A KUBE-SERVICES -m comment --comment "shop/cart:http external IP" -m tcp -p tcp -d 192.0.2.50 --dport 80 -j KUBE-EXT-I5LIAMPLWKMBJ54B
--A KUBE-SERVICES -m comment --comment "shop/cart:http loadbalancer IP" -m tcp -p tcp -d 203.0.113.9 --dport 80 -j KUBE-FW-I5LIAMPLWKMBJ54B
--A KUBE-NODEPORTS -m comment --comment shop/cart:http -m tcp -p tcp --dport 30080 -j KUBE-EXT-I5LIAMPLWKMBJ54B
--A KUBE-SVC-I5LIAMPLWKMBJ54B -m comment --comment "shop/cart:http cluster IP" -m tcp -p tcp -d 10.96.7.1 --dport 80 ! -s 10.244.0.0/16 -j KUBE-MARK-MASQ
--A KUBE-EXT-I5LIAMPLWKMBJ54B -m comment --comment "pod traffic for shop/cart:http external destinations" -s 10.244.0.0/16 -j KUBE-SVC-I5LIAMPLWKMBJ54B
--A KUBE-EXT-I5LIAMPLWKMBJ54B -m comment --comment "masquerade LOCAL traffic for shop/cart:http external destinations" -m addrtype --src-type LOCAL -j KUBE-MARK-MASQ
--A KUBE-EXT-I5LIAMPLWKMBJ54B -m comment --comment "route LOCAL traffic for shop/cart:http external destinations" -m addrtype --src-type LOCAL -j KUBE-SVC-I5LIAMPLWKMBJ54B
--A KUBE-EXT-I5LIAMPLWKMBJ54B -j KUBE-SVL-I5LIAMPLWKMBJ54B
--A KUBE-FW-I5LIAMPLWKMBJ54B -m comment --comment "shop/cart:http loadbalancer IP" -s 198.51.100.0/24 -j KUBE-EXT-I5LIAMPLWKMBJ54B
--A KUBE-FW-I5LIAMPLWKMBJ54B -m comment --comment "other traffic to shop/cart:http will be dropped by KUBE-PROXY-FIREWALL"
--A KUBE-SVC-I5LIAMPLWKMBJ54B -m comment --comment "shop/cart:http -> 10.244.1.7:8080" -m recent --name KUBE-SEP-HR5QIAI7KRESNQ5F --rcheck --seconds 600 --reap -j KUBE-SEP-HR5QIAI7KRESNQ5F
--A KUBE-SVC-I5LIAMPLWKMBJ54B -m comment --comment "shop/cart:http -> 10.244.2.9:8080" -m recent --name KUBE-SEP-BQDHVMWANCT6EYGM --rcheck --seconds 600 --reap -j KUBE-SEP-BQDHVMWANCT6EYGM
--A KUBE-SVC-I5LIAMPLWKMBJ54B -m comment --comment "shop/cart:http -> 10.244.3.3:8080" -m recent --name KUBE-SEP-ZNEKD56SUVBWUDHI --rcheck --seconds 600 --reap -j KUBE-SEP-ZNEKD56SUVBWUDHI
--A KUBE-SVC-I5LIAMPLWKMBJ54B -m comment --comment "shop/cart:http -> 10.244.1.7:8080" -m statistic --mode random --probability 0.3333333333 -j KUBE-SEP-HR5QIAI7KRESNQ5F
--A KUBE-SVC-I5LIAMPLWKMBJ54B -m comment --comment "shop/cart:http -> 10.244.2.9:8080" -m statistic --mode random --probability 0.5000000000 -j KUBE-SEP-BQDHVMWANCT6EYGM
--A KUBE-SVC-I5LIAMPLWKMBJ54B -m comment --comment "shop/cart:http -> 10.244.3.3:8080" -j KUBE-SEP-ZNEKD56SUVBWUDHI
--A KUBE-SVL-I5LIAMPLWKMBJ54B -m comment --comment "shop/cart:http -> 10.244.2.9:8080" -m recent --name KUBE-SEP-BQDHVMWANCT6EYGM --rcheck --seconds 600 --reap -j KUBE-SEP-BQDHVMWANCT6EYGM
--A KUBE-SVL-I5LIAMPLWKMBJ54B -m comment --comment "shop/cart:http -> 10.244.2.9:8080" -j KUBE-SEP-BQDHVMWANCT6EYGM
--A KUBE-SEP-HR5QIAI7KRESNQ5F -m comment --comment shop/cart:http -s 10.244.1.7 -j KUBE-MARK-MASQ
--A KUBE-SEP-HR5QIAI7KRESNQ5F -m comment --comment shop/cart:http -m recent --name KUBE-SEP-HR5QIAI7KRESNQ5F --set -m tcp -p tcp -j DNAT --to-destination 10.244.1.7:8080
--A KUBE-SEP-BQDHVMWANCT6EYGM -m comment --comment shop/cart:http -s 10.244.2.9 -j KUBE-MARK-MASQ
--A KUBE-SEP-BQDHVMWANCT6EYGM -m comment --comment shop/cart:http -m recent --name KUBE-SEP-BQDHVMWANCT6EYGM --set -m tcp -p tcp -j DNAT --to-destination 10.244.2.9:8080
--A KUBE-SEP-ZNEKD56SUVBWUDHI -m comment --comment shop/cart:http -s 10.244.3.3 -j KUBE-MARK-MASQ
--A KUBE-SEP-ZNEKD56SUVBWUDHI -m comment --comment shop/cart:http -m recent --name KUBE-SEP-ZNEKD56SUVBWUDHI --set -m tcp -p tcp -j DNAT --to-destination 10.244.3.3:8080
--A KUBE-SERVICES -m comment --comment "kubernetes service nodeports; NOTE: this must be the last rule in this chain" -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS
-COMMIT
+${natRules}COMMIT
 `;
 
 const endpoints = [
