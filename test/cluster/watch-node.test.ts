@@ -1,45 +1,22 @@
 // @module-tag all
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { completeFile, ineligibilityIn } from '@sluice/bundle';
-import { afterEach, beforeEach, expect, test } from 'vitest';
-import { type ApiObject, send, token } from './apiserver.fixture.ts';
-import { LiveCluster } from './live.fixture.ts';
-import { node, serviceOf, slice } from './objects.fixture.ts';
-import { outputOf, type Started, startSluice, until } from './program.fixture.ts';
+import { ineligibilityIn } from '@sluice/bundle';
+import { beforeEach, expect, test } from 'vitest';
+import { type ApiObject, send } from './apiserver.fixture.ts';
+import { node, serviceOf } from './objects.fixture.ts';
+import { outputOf, until } from './program.fixture.ts';
+import { cluster, dir, isThere, out, startWatch, watchedCluster } from './watched.fixture.ts';
 
-let cluster: LiveCluster;
-let dir: string;
-let out: string;
-let watching: Started | undefined;
-
-beforeEach(async () => {
-  cluster = await LiveCluster.start();
-  dir = mkdtempSync(join(tmpdir(), 'sluice-watch-node-'));
-  out = join(dir, 'rendered');
-  for (const name of ['node-a', 'node-b']) cluster.put('nodes', { ...node, metadata: { name, labels: {} } });
-  cluster.put('services', serviceOf('a', 1));
-  cluster.put('endpointslices', slice);
-});
-afterEach(async () => {
-  watching?.kill('SIGTERM');
-  await watching;
-  watching = undefined;
-  await cluster.server.close();
-  rmSync(dir, { recursive: true });
-});
+watchedCluster();
+beforeEach(() => cluster.put('nodes', { ...node, metadata: { name: 'node-b', labels: {} } }));
 
 /** @returns its output up to now */
-function watch(name: string, ...more: readonly string[]): () => string {
-  const args = ['watch', '--node', name, '-o', out, '--kubeconfig', cluster.server.kubeconfig({ token }), ...more];
-  watching = startSluice(args, dir);
-  return outputOf(watching);
-}
+const watch = (name: string, ...more: readonly string[]): (() => string) =>
+  outputOf(startWatch('--node', name, '-o', out, ...more));
 
 const files = (): readonly string[] => readdirSync(out, { recursive: true, encoding: 'utf8' });
 const has = (part: string): boolean => files().some((path) => path.includes(part));
-const isThere = (): boolean => existsSync(join(out, completeFile));
 const ineligible = (name: string): string | undefined =>
   ineligibilityIn(readFileSync(join(out, 'nodes', name, 'node.yaml'), 'utf8'));
 const labelled = (item: ApiObject, ...labels: readonly string[]): ApiObject => ({
@@ -134,7 +111,7 @@ test.each([
   'says %s that the cluster autoscaler is to delete it, while that is so',
   { timeout: 40_000 },
   async (_title, args) => {
-    watching = startSluice(['watch', ...args, '-o', out, '--kubeconfig', cluster.server.kubeconfig({ token })], dir);
+    void startWatch(...args, '-o', out);
     await until(isThere);
     const taints = [{ key: 'ToBeDeletedByClusterAutoscaler', value: '1', effect: 'NoSchedule' }];
     cluster.put('nodes', { ...node, spec: { ...(node['spec'] as ApiObject), taints } });
@@ -167,7 +144,7 @@ test.each([
   ['commits', ['--node', 'node-a', '--commit'], /cannot be used with option '--commit'/],
   ['a Lease', ['--node', 'node-a', '--lease', 'a/b'], /cannot be used with option '--lease/],
 ])('refuses %s', async (_title, options, message) => {
-  const { exitCode, all } = await startSluice(['watch', '-o', out, ...options], dir);
+  const { exitCode, all } = await startWatch('-o', out, ...options);
   expect(all).toMatch(message);
   expect(exitCode).toBe(2);
 });

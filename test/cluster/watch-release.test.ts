@@ -1,62 +1,48 @@
 // @module-tag all
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { completeFile, quarantineFile, readQuarantine } from '@sluice/bundle';
+import { quarantineFile, readQuarantine } from '@sluice/bundle';
 import { execa } from 'execa';
-import { afterEach, beforeEach, expect, test } from 'vitest';
-import { type ApiObject, token } from './apiserver.fixture.ts';
-import { LiveCluster } from './live.fixture.ts';
-import { node, serviceOf, slice } from './objects.fixture.ts';
-import { freePort, outputOf, sluicePath, type Started, startSluice, until } from './program.fixture.ts';
+import { beforeEach, expect, test } from 'vitest';
+import type { ApiObject } from './apiserver.fixture.ts';
+import { serviceOf, slice } from './objects.fixture.ts';
+import { freePort, outputOf, sluicePath, until } from './program.fixture.ts';
+import {
+  cluster,
+  dir,
+  endWatch,
+  isThere as isPublished,
+  kubeconfig,
+  startWatch,
+  watchedCluster,
+} from './watched.fixture.ts';
 
 /** `sluice watch --release`: the Services of a release, with the endpoints of the API server. */
 
-let cluster: LiveCluster;
-let dir: string;
-let watching: Started | undefined;
 const path = (...names: readonly string[]): string => join(dir, ...names);
 
-beforeEach(async () => {
-  cluster = await LiveCluster.start();
-  dir = mkdtempSync(join(tmpdir(), 'sluice-watch-release-'));
-  writeFileSync(path('sluice.yaml'), sluiceYaml('10.244.0.0/16'));
-  cluster.put('nodes', node);
-  cluster.put('services', serviceOf('a', 1));
-  cluster.put('endpointslices', slice);
-});
-afterEach(async () => {
-  watching?.kill('SIGTERM');
-  await watching;
-  watching = undefined;
-  await cluster.server.close();
-  rmSync(dir, { recursive: true });
-});
+watchedCluster();
+beforeEach(() => writeFileSync(path('sluice.yaml'), sluiceYaml('10.244.0.0/16')));
 
 const sluiceYaml = (pods: string): string =>
   `apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfig\nprofiles: [{ name: default, families: [ipv4], clusterCIDR: ${pods} }]\n`;
-const fromCluster = (): readonly string[] => [
-  '--kubeconfig',
-  cluster.server.kubeconfig({ token }),
-  '-c',
-  path('sluice.yaml'),
-];
+const config = (): readonly string[] => ['-c', path('sluice.yaml')];
+
+const renderTo = (output: string, ...more: readonly string[]): PromiseLike<unknown> =>
+  execa(sluicePath, ['render', '--from-cluster', '--kubeconfig', kubeconfig(), ...config(), '-o', output, ...more]);
 
 /** Makes the next release of what the cluster has now. */
 async function release(...more: readonly string[]): Promise<void> {
-  await execa(sluicePath, ['render', '--from-cluster', ...fromCluster(), '-o', path('rendered'), ...more]);
+  await renderTo(path('rendered'), ...more);
   const terms = ['--serial', 'auto', '--source', 'c'.repeat(40), ...more];
   await execa(sluicePath, ['release', path('rendered'), ...terms, '-o', path('release')]);
 }
 
 /** @returns its output up to now */
-function watch(...more: readonly string[]): () => string {
-  const args = ['watch', '--node', 'node-a', '--release', path('release'), '-o', path('live')];
-  watching = startSluice([...args, ...fromCluster(), ...more], dir);
-  return outputOf(watching);
-}
+const watch = (...more: readonly string[]): (() => string) =>
+  outputOf(startWatch('--node', 'node-a', '--release', path('release'), '-o', path('live'), ...config(), ...more));
 
-const isThere = (): boolean => existsSync(path('live', completeFile));
+const isThere = (): boolean => isPublished(path('live'));
 const fileOf = (name: string): string => {
   const at = path('live', 'profiles/default/services/shop', `${name}.iptables`);
   return existsSync(at) ? readFileSync(at, 'utf8') : '';
@@ -115,7 +101,7 @@ test('sluice diff shows Services that the cluster alone has, and those that it h
   const other = serviceOf('a', 1);
   cluster.put('services', { ...other, spec: { ...(other['spec'] as ApiObject), externalIPs: ['203.0.113.1'] } });
   // As docs/cluster.md has it.
-  await execa(sluicePath, ['render', '--from-cluster', ...fromCluster(), '-o', path('cluster')]);
+  await renderTo(path('cluster'));
   const { stdout } = await execa(sluicePath, ['diff', path('release'), path('cluster')], { reject: false });
   expect(stdout).toContain('shop/new');
   expect(stdout).toContain('203.0.113.1');
@@ -140,8 +126,7 @@ test.each([
   await until(has('b', '10.244.1.9:8080'));
   await until(has('a', ...left));
   // Another process keeps what this one left.
-  watching?.kill('SIGTERM');
-  await watching;
+  await endWatch();
   watch('--withdrawn', how);
   cluster.put('endpointslices', sliceOf('b', '10.244.1.10'));
   await until(has('b', '10.244.1.10:8080'));
@@ -174,8 +159,7 @@ test('waits for a release, and renders none with another profile than its own', 
   expect(isThere()).toBe(false);
   await release();
   await until(has('a', '10.244.1.5:8080'));
-  watching?.kill('SIGTERM');
-  await watching;
+  await endWatch();
   writeFileSync(path('sluice.yaml'), sluiceYaml('10.244.0.0/15'));
   const next = watch();
   await until(() => next().includes('the config makes another profile of this node than its profile default'));
@@ -183,8 +167,7 @@ test('waits for a release, and renders none with another profile than its own', 
 });
 
 test('a release is followed for one node alone', { timeout: 30_000 }, async () => {
-  watching = startSluice(['watch', '--release', path('release'), '-o', path('live')], dir);
-  expect(await watching).toMatchObject({
+  expect(await startWatch('--release', path('release'), '-o', path('live'))).toMatchObject({
     all: expect.stringContaining("option '--release <DIR>' needs '--node <NAME>'"),
   });
 });

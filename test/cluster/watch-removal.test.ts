@@ -1,20 +1,13 @@
 // @module-tag test
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
-import { completeFile, serviceFile } from '@sluice/bundle';
+import { expect, test } from 'vitest';
+import { serviceFile } from '@sluice/bundle';
 import { listTree } from '../../packages/renderer/src/load/tree.ts';
-import { type ApiObject, token } from './apiserver.fixture.ts';
-import { LiveCluster } from './live.fixture.ts';
-import { node, serviceOf, slice } from './objects.fixture.ts';
-import { freePort, type Started, startSluice, until } from './program.fixture.ts';
-
-let cluster: LiveCluster;
-let dir: string;
-let out: string;
-let port: number;
-let watching: Started | undefined;
+import type { ApiObject } from './apiserver.fixture.ts';
+import { serviceOf, slice } from './objects.fixture.ts';
+import { until } from './program.fixture.ts';
+import { ask, cluster, endWatch, isThere, out, port, startWatch, watchedCluster } from './watched.fixture.ts';
 
 const names = Array.from({ length: 12 }, (_, index) => `s${index}`);
 const endpointsOf = (name: string, address: string): ApiObject => ({
@@ -29,41 +22,16 @@ const fill = (address = '10.244.1.5'): void => {
   }
 };
 
-beforeEach(async () => {
-  cluster = await LiveCluster.start();
-  dir = mkdtempSync(join(tmpdir(), 'sluice-watch-'));
-  out = join(dir, 'rendered');
-  port = await freePort();
-  fill();
-  cluster.put('nodes', node);
-});
-afterEach(async () => {
-  await stop();
-  await cluster.server.close();
-  rmSync(dir, { recursive: true });
-});
+watchedCluster(fill);
 
 async function start(...more: readonly string[]): Promise<void> {
-  const kubeconfig = cluster.server.kubeconfig({ token });
-  watching = startSluice(
-    ['watch', '-o', out, '--kubeconfig', kubeconfig, '--listen', `127.0.0.1:${port}`, ...more],
-    dir,
-  );
-  await until(() => existsSync(join(out, completeFile)));
-}
-async function stop(): Promise<void> {
-  watching?.kill('SIGTERM');
-  await watching;
-  watching = undefined;
+  void startWatch('-o', out, '--listen', `127.0.0.1:${port}`, ...more);
+  await until(isThere);
 }
 
 const services = (): number => listTree(out).filter((path) => path.includes('/services/')).length;
 const textOf = (name: string): string =>
   readFileSync(join(out, serviceFile('default', 'shop', name, 'iptables')), 'utf8');
-const ask = async (path: string): Promise<{ status: number; text: string }> => {
-  const response = await fetch(`http://127.0.0.1:${port}${path}`);
-  return { status: response.status, text: await response.text() };
-};
 const isHeld = async (): Promise<boolean> =>
   (await ask('/metrics').catch(() => ({ text: '' }))).text.includes('\nsluice_watch_removal_held 1\n');
 
@@ -84,12 +52,12 @@ test('keeps Services that a restored API server lacks, is unhealthy, and goes on
 
 test('keeps them also at its start, until it is told that they are gone', async () => {
   await start();
-  await stop();
+  await endWatch();
   cluster.lose('services');
   await start();
   await until(isHeld);
   expect(services()).toBe(12);
-  await stop();
+  await endWatch();
   await start('--accept-removal');
   await until(() => services() === 0);
   expect(await isHeld()).toBe(false);
@@ -112,7 +80,7 @@ test('removes fewer Services, or where nothing is held, at once', async () => {
   for (const name of names.slice(0, 6)) cluster.remove('services', name);
   await until(() => services() === 6);
   expect(await isHeld()).toBe(false);
-  await stop();
+  await endWatch();
   await start('--removal-hold', '0s');
   cluster.lose('services');
   await until(() => services() === 0);

@@ -1,44 +1,17 @@
 // @module-tag test
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { utimesSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { completeFile } from '@sluice/bundle';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { send, token } from './apiserver.fixture.ts';
-import { LiveCluster } from './live.fixture.ts';
-import { node, serviceOf, slice } from './objects.fixture.ts';
-import { outputOf, freePort, type Started, startSluice, until } from './program.fixture.ts';
+import { describe, expect, test } from 'vitest';
+import { send } from './apiserver.fixture.ts';
+import { serviceOf } from './objects.fixture.ts';
+import { outputOf, freePort, type Started, until } from './program.fixture.ts';
+import { cluster, dir, isThere, out, startWatch, watchedCluster } from './watched.fixture.ts';
 
-let cluster: LiveCluster;
-let dir: string;
-let out: string;
-let watching: Started | undefined;
-
-beforeEach(async () => {
-  cluster = await LiveCluster.start();
-  dir = mkdtempSync(join(tmpdir(), 'sluice-watch-start-'));
-  out = join(dir, 'rendered');
-  cluster.put('services', serviceOf('a', 1));
-  cluster.put('endpointslices', slice);
-  cluster.put('nodes', node);
-});
-afterEach(async () => {
-  watching?.kill('SIGTERM');
-  await watching;
-  watching = undefined;
-  await cluster.server.close();
-  rmSync(dir, { recursive: true });
-});
-
-function watch(...more: readonly string[]): Started {
-  watching = startSluice(['watch', '-o', out, '--kubeconfig', cluster.server.kubeconfig({ token }), ...more], dir);
-  return watching;
-}
-
-const isThere = (): boolean => existsSync(join(out, completeFile));
+watchedCluster();
+const watch = (...more: readonly string[]): Started => startWatch('-o', out, ...more);
 
 describe('an error that the operator can fix ends it at once:', () => {
   test.each<[string, () => readonly string[], RegExp]>([
@@ -111,7 +84,7 @@ test('writes its log as JSON when configured, with the level that signals change
       .slice(0, -1)
       .map((line) => JSON.parse(line) as { level: string; msg: string });
   const hasLogged = (message: string): boolean => entries().some(({ msg }) => msg === message);
-  await until(() => existsSync(join(out, completeFile)));
+  await until(isThere);
   expect(entries().filter(({ level }) => level === 'info')).toEqual([]);
   started.kill('SIGUSR1');
   await until(() => hasLogged('log level is info'));

@@ -1,58 +1,41 @@
 // @module-tag test
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { completeFile, serviceFile } from '@sluice/bundle';
+import { describe, expect, test } from 'vitest';
+import { serviceFile } from '@sluice/bundle';
 import { atTier } from '@sluice/testing';
 import { readInput } from '../../packages/renderer/src/commands/input/input.ts';
 import { planTree } from '../../packages/renderer/src/emit/tree.ts';
 import { render } from '../../packages/renderer/src/render/render.ts';
-import { type ApiObject, token } from './apiserver.fixture.ts';
-import { LiveCluster } from './live.fixture.ts';
-import { node, serviceCIDROf, serviceOf, slice } from './objects.fixture.ts';
-import { freePort, outputOf, type Started, startSluice, until } from './program.fixture.ts';
+import type { ApiObject } from './apiserver.fixture.ts';
+import { serviceCIDROf, serviceOf, slice } from './objects.fixture.ts';
+import { outputOf, until } from './program.fixture.ts';
+import {
+  ask,
+  cluster,
+  dir,
+  isThere,
+  kubeconfig,
+  out,
+  port,
+  startWatch,
+  watchedCluster,
+  watching,
+  writeBelow,
+} from './watched.fixture.ts';
 
-let cluster: LiveCluster;
-let dir: string;
-let out: string;
-let port: number;
-let watching: Started | undefined;
-
-beforeEach(async () => {
-  cluster = await LiveCluster.start();
-  dir = mkdtempSync(join(tmpdir(), 'sluice-watch-'));
-  out = join(dir, 'rendered');
-  port = await freePort();
-  cluster.put('services', serviceOf('a', 1));
-  cluster.put('endpointslices', slice);
-  cluster.put('nodes', node);
-});
-afterEach(async () => {
-  watching?.kill('SIGTERM');
-  await watching;
-  watching = undefined;
-  await cluster.server.close();
-  rmSync(dir, { recursive: true });
-});
-
-const kubeconfig = (): string => cluster.server.kubeconfig({ token });
+watchedCluster();
 
 /** Starts the program as a user does, and waits until the directory exists. */
 async function watch(...more: readonly string[]): Promise<void> {
-  const args = ['watch', '-o', out, '--kubeconfig', kubeconfig(), '--listen', `127.0.0.1:${port}`, ...more];
-  watching = startSluice(args, dir);
-  await until(() => existsSync(join(out, completeFile)));
+  void startWatch('-o', out, '--listen', `127.0.0.1:${port}`, ...more);
+  await until(isThere);
 }
 
 const read = (path: string): string | undefined =>
   existsSync(join(out, path)) ? readFileSync(join(out, path), 'utf8') : undefined;
 const rulesOf = (name: string): string | undefined => read(serviceFile('default', 'shop', name, 'iptables'));
-const ask = async (path: string): Promise<{ status: number; text: string }> => {
-  const response = await fetch(`http://127.0.0.1:${port}${path}`);
-  return { status: response.status, text: await response.text() };
-};
 
 /** Whether the directory equals, byte for byte, a fresh render of the cluster. */
 async function isFresh(): Promise<boolean> {
@@ -239,7 +222,7 @@ describe('commits', () => {
     git(work, 'add', 'README');
     git(work, 'commit', '--quiet', '-m', 'start');
     git(work, 'push', '--quiet', '-u', 'origin', 'main');
-    out = join(work, 'rendered');
+    writeBelow(work);
     await watch('--commit', '--push');
     const log = (): string[] => git(origin, 'log', '--format=%s', 'main').trim().split('\n');
     await until(() => log().length === 2);
