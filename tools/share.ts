@@ -48,6 +48,7 @@ const guards: readonly (readonly [touched: RegExp, files: readonly string[]])[] 
       'test/netns/removal',
     ],
   ],
+  [/^packages\/review\/src\/prove\//, ['test/parity/declared']],
   [/^packages\/(applier\/src\/inbox|bundle\/src\/(release|archive))\//, ['test/fuzz/', 'test/netns/release']],
   [/^packages\/netfilter\/src\//, ['test/netns/upgrade', 'test/netns/traffic', 'test/netns/switch-traffic']],
   [
