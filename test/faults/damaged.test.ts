@@ -88,14 +88,6 @@ const filesIn = (directory: string): readonly string[] =>
     .filter((name) => statSync(`${directory}/${name}`).isFile())
     .toSorted();
 
-/** Removes every rule, as a reboot does. */
-async function forget(node: SluicedNode, { backend }: DataPlane): Promise<void> {
-  await node.tool(['sh', '-c', 'nft delete table inet sluice 2>/dev/null || true']);
-  for (const family of ['iptables', 'ip6tables'])
-    await node.tool([`${family}-${backend}-restore`], '*nat\nCOMMIT\n*filter\nCOMMIT\n');
-  await node.tool(['sh', '-c', 'ipset destroy 2>/dev/null || true']);
-}
-
 /** @returns what is wrong with the node after it */
 async function wrongAfter(
   node: SluicedNode,
@@ -109,7 +101,7 @@ async function wrongAfter(
   const state = `${node.directory}/state`;
   rmSync(state, { recursive: true, force: true });
   cpSync(template, state, { recursive: true });
-  await forget(node, plane);
+  await node.forgetRules(plane.backend);
   const damage = (): void => {
     const bytes = damages[cell.damage]?.(readFileSync(`${state}/${cell.file}`), random);
     if (bytes) writeFileSync(`${state}/${cell.file}`, bytes);

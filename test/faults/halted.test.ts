@@ -1,9 +1,10 @@
 // @module-tag all
 import { copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
-import { needBackend, needKernel } from '../netns/privileges.ts';
-import { type DataPlane, dataPlanes, SluicedNode, until } from '../netns/sluiced-node.ts';
+import { node, withNode } from '../netns/node-of-test.ts';
+import { needBackend } from '../netns/privileges.ts';
+import { type DataPlane, dataPlanes, until } from '../netns/sluiced-node.ts';
 import { confirmFirst, reached } from '../netns/sluiced-probation.ts';
 
 /**
@@ -15,12 +16,7 @@ import { confirmFirst, reached } from '../netns/sluiced-probation.ts';
 /** How long a halted node takes for endpoints, a repair or its end: retries once a second, each with a whole attempt; 34 s at a load of 30. */
 const healMs = 120_000;
 
-let node: SluicedNode;
-beforeEach(needKernel);
-beforeEach(async () => {
-  node = await SluicedNode.make();
-});
-afterEach(() => node.remove());
+withNode();
 
 /** @param flag while this file exists, rules of IPv6 are refused, in the words of the tool. @returns shell text that mounts the tool */
 function refusing({ backend, mode }: DataPlane, flag: string): string {

@@ -1,6 +1,6 @@
 // @module-tag test
 import { copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { oneInTurn } from '../one-in-turn.ts';
 import { DiskJournal } from '../../packages/applier/src/state/journal.ts';
 import {
@@ -10,29 +10,19 @@ import {
   writeBundle,
 } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { slotBytes } from '../../packages/applier/src/state/slots.ts';
-import { needBackend, needKernel } from './privileges.ts';
-import { plainPlanes, SluicedNode, until } from './sluiced-node.ts';
+import { node, withNode } from './node-of-test.ts';
+import { needBackend } from './privileges.ts';
+import { plainPlanes, type SluicedNode, until } from './sluiced-node.ts';
 
 /** `sluiced boot` on the real kernel: the rules of a node before anything else runs. */
 
-let node: SluicedNode;
-beforeEach(needKernel);
-beforeEach(async () => {
-  node = await SluicedNode.make();
-});
-afterEach(() => node.remove());
+withNode();
 
 describe.each(oneInTurn(plainPlanes, 'boot'))('after a boot, on $backend, mode $mode', ({ backend, mode }) => {
   const plane = { backend, mode };
   beforeEach((context) => needBackend(context, backend));
 
-  /** Removes every rule, as a reboot does. */
-  const forget = async (): Promise<void> => {
-    const flushes = ['nat', 'filter'].flatMap((table) =>
-      ['-F', '-X'].map((what) => `iptables-${backend} -t ${table} ${what}`),
-    );
-    await node.tool(['sh', '-ec', ['nft delete table inet sluice 2>/dev/null || true', ...flushes].join('\n')]);
-  };
+  const forget = (): Promise<void> => node.forgetRules(backend);
   const bundleOf = (services: SampleServices): ReadonlyMap<string, string> => sampleBundle({ services, mode });
   /** Mounts a tool over that of the system which refuses the rules, or elements, of one endpoint. */
   const refuseEndpoint = (endpoint: number): string => {

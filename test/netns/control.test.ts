@@ -1,21 +1,17 @@
 // @module-tag test
 import { rmSync } from 'node:fs';
 import { request } from 'node:http';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { oneInTurn } from '../one-in-turn.ts';
 import { sampleBundle, type SampleServices, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
-import { needBackend, needKernel } from './privileges.ts';
-import { modesOnNft, SluicedNode, until } from './sluiced-node.ts';
+import { node, withNode } from './node-of-test.ts';
+import { needBackend } from './privileges.ts';
+import { modesOnNft, until } from './sluiced-node.ts';
 import { reached, startProbation } from './sluiced-probation.ts';
 
 /** Commands of an operator to a running daemon, through its socket. */
 
-let node: SluicedNode;
-beforeEach(needKernel);
-beforeEach(async () => {
-  node = await SluicedNode.make();
-});
-afterEach(() => node.remove());
+withNode();
 
 describe.each(oneInTurn(modesOnNft, 'control'))('in mode $mode', ({ backend, mode }) => {
   const plane = { backend, mode };

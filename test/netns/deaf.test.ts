@@ -2,24 +2,20 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { execa } from 'execa';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { oneInTurn } from '../one-in-turn.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { limits } from '../../packages/applier/src/limits.ts';
-import { needBackend, needKernel } from './privileges.ts';
-import { type DataPlane, SluicedNode, until } from './sluiced-node.ts';
+import { node, withNode } from './node-of-test.ts';
+import { needBackend } from './privileges.ts';
+import { type DataPlane, until } from './sluiced-node.ts';
 
 /** The event monitor hears nothing, and another program removes our rules: how long are Services away? */
 
 /** A generous bound for busy machines; the figures are printed. */
 const awayMsMax = 15_000;
 
-let node: SluicedNode;
-beforeEach(needKernel);
-beforeEach(async () => {
-  node = await SluicedNode.make();
-});
-afterEach(() => node.remove());
+withNode();
 
 interface Plane extends DataPlane {
   readonly layout?: 'tree' | 'flat';

@@ -1,20 +1,16 @@
 // @module-tag all
 import type { ChildProcess } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { balancer, type BalancerSight } from './balancer.ts';
-import { needBackend, needKernel } from './privileges.ts';
-import { plainPlanes, SluicedNode, until } from './sluiced-node.ts';
+import { node, withNode } from './node-of-test.ts';
+import { needBackend } from './privileges.ts';
+import { plainPlanes, until } from './sluiced-node.ts';
 import { confirmFirst } from './sluiced-probation.ts';
 
 /** A node that is taken out by plan, and a load balancer that follows its health port. */
 
-let node: SluicedNode;
-beforeEach(needKernel);
-beforeEach(async () => {
-  node = await SluicedNode.make();
-});
-afterEach(() => node.remove());
+withNode();
 
 describe.each(plainPlanes.filter(({ backend }) => backend === 'nft'))('in mode $mode', (plane) => {
   const path = (): string => `${node.directory}/seen.json`;

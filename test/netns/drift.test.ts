@@ -2,22 +2,18 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { execa } from 'execa';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { oneInTurn } from '../one-in-turn.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { limits, paces } from '../../packages/applier/src/limits.ts';
 import type { RepairAt } from '../../packages/applier/src/observe/status/repairs.ts';
-import { needBackend, needKernel } from './privileges.ts';
-import { type DataPlane, modesOnNft, plainPlanes, SluicedNode, stores, until } from './sluiced-node.ts';
+import { node, withNode } from './node-of-test.ts';
+import { needBackend } from './privileges.ts';
+import { type DataPlane, modesOnNft, plainPlanes, stores, until } from './sluiced-node.ts';
 
 /** Foreign changes to our rules are detected within seconds, though the next scan is an hour away, and repaired. */
 
-let node: SluicedNode;
-beforeEach(needKernel);
-beforeEach(async () => {
-  node = await SluicedNode.make();
-});
-afterEach(() => node.remove());
+withNode();
 
 /** Applies the first bundle, and waits for the first comparison of the drift watch. */
 async function start({ backend, mode }: DataPlane, more = ''): Promise<string> {

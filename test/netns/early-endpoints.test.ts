@@ -1,21 +1,17 @@
 // @module-tag test
 import { writeFileSync } from 'node:fs';
 import { atTier } from '@sluice/testing';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { oneInTurn } from '../one-in-turn.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
-import { needBackend, needKernel } from './privileges.ts';
-import { dataPlanes, SluicedNode, until } from './sluiced-node.ts';
+import { node, withNode } from './node-of-test.ts';
+import { needBackend } from './privileges.ts';
+import { dataPlanes, until } from './sluiced-node.ts';
 import { reached } from './sluiced-probation.ts';
 
 /** Endpoints that break a probe, on the real kernel: with a release, and alone. Endpoint 1 answers, endpoint 9 is dead. */
 
-let node: SluicedNode;
-beforeEach(needKernel);
-beforeEach(async () => {
-  node = await SluicedNode.make();
-});
-afterEach(() => node.remove());
+withNode();
 
 type EndpointsByService = Readonly<Record<string, readonly number[]>>;
 const old: EndpointsByService = { 'shop/web': [1] };

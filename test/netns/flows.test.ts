@@ -1,20 +1,16 @@
 // @module-tag test
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { atTier } from '@sluice/testing';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { oneInTurn } from '../one-in-turn.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
-import { needBackend, needKernel } from './privileges.ts';
-import { type DataPlane, layoutPlanes, modesOnNft, plainPlanes, SluicedNode, until } from './sluiced-node.ts';
+import { node, withNode } from './node-of-test.ts';
+import { needBackend } from './privileges.ts';
+import { type DataPlane, layoutPlanes, modesOnNft, plainPlanes, until } from './sluiced-node.ts';
 
 /** UDP clients that keep their port, against the real program: they must not stay on removed endpoints. */
 
-let node: SluicedNode;
-beforeEach(needKernel);
-beforeEach(async () => {
-  node = await SluicedNode.make();
-});
-afterEach(() => node.remove());
+withNode();
 
 /** Endpoint n of a sample bundle has the address 10.244.0.(n + 1); Services have 10.96.0.11, 10.96.0.12 and so on. */
 const bundle = (

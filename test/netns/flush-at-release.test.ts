@@ -2,11 +2,12 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { atTier } from '@sluice/testing';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { oneInTurn } from '../one-in-turn.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
-import { needBackend, needKernel } from './privileges.ts';
-import { type DataPlane, plainPlanes, SluicedNode, until as untilSoon } from './sluiced-node.ts';
+import { node, withNode } from './node-of-test.ts';
+import { needBackend } from './privileges.ts';
+import { type DataPlane, plainPlanes, until as untilSoon } from './sluiced-node.ts';
 import { confirmFirst, reached } from './sluiced-probation.ts';
 
 /**
@@ -14,12 +15,7 @@ import { confirmFirst, reached } from './sluiced-probation.ts';
  * by them, and a good one is not blamed for them.
  */
 
-let node: SluicedNode;
-beforeEach(needKernel);
-beforeEach(async () => {
-  node = await SluicedNode.make();
-});
-afterEach(() => node.remove());
+withNode();
 
 const until: typeof untilSoon = (what, look) => untilSoon(what, look, 60_000);
 

@@ -1,9 +1,10 @@
 // @module-tag test
 import { atTier } from '@sluice/testing';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { isInGuest } from '../in-guest.ts';
-import { needBackend, needKernel } from './privileges.ts';
-import { SluicedNode, until } from './sluiced-node.ts';
+import { node, withNode } from './node-of-test.ts';
+import { needBackend } from './privileges.ts';
+import { until } from './sluiced-node.ts';
 import { renderVip } from './vip-cluster.ts';
 
 /**
@@ -11,12 +12,7 @@ import { renderVip } from './vip-cluster.ts';
  * network, mode nftables listens on the node's own address alone, as it opens node ports.
  */
 
-let node: SluicedNode;
-beforeEach(needKernel);
-beforeEach(async () => {
-  node = await SluicedNode.make();
-});
-afterEach(() => node.remove());
+withNode();
 
 const [first, ...others] = [
   ['nftables', 'tree', 'nft'],

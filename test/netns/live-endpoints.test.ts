@@ -1,68 +1,18 @@
 // @module-tag test
-import { execFileSync } from 'node:child_process';
 import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { atTier, programPath } from '@sluice/testing';
+import { makeKey, signBy } from '@sluice/testing';
 import { execa } from 'execa';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { oneInTurn } from '../one-in-turn.ts';
-import { type ApiObject, token } from '../cluster/apiserver.fixture.ts';
-import { LiveCluster } from '../cluster/live.fixture.ts';
-import { needBackend, needKernel } from './privileges.ts';
-import { layoutPlanes, SluicedNode, until } from './sluiced-node.ts';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { sluicePath as sluice } from '../cluster/program.fixture.ts';
+import { needBackend } from './privileges.ts';
+import { until } from './sluiced-node.ts';
+import * as scene from './watched-node.ts';
+import { api, endWatch, fromCluster, node, path, pod, putEndpoints, putService } from './watched-node.ts';
 
 /** Signed releases with live endpoints: an API server, `sluice watch --release`, `sluiced run`, and packets of the node to its Services. */
 
-const sluice = programPath('sluice');
-let node: SluicedNode;
-let api: LiveCluster;
-let watching: ReturnType<typeof watch> | undefined;
-beforeEach(needKernel);
-beforeEach(async () => {
-  [node, api] = [await SluicedNode.make(), await LiveCluster.start()];
-});
-afterEach(async () => {
-  await endWatch();
-  await api.server.close();
-  await node.remove();
-});
-
-async function endWatch(): Promise<void> {
-  watching?.kill('SIGTERM');
-  await watching;
-  watching = undefined;
-}
-
-const path = (name: string): string => join(node.directory, name);
-const fromCluster = (): readonly string[] => [
-  '--kubeconfig',
-  api.server.kubeconfig({ token }),
-  '-c',
-  path('sluice.yaml'),
-];
-
-function watch() {
-  const args = ['watch', '--node', 'node-a', '--release', path('rendered'), '-o', path('live')];
-  return execa(sluice, [...args, ...fromCluster()], { reject: false, all: true });
-}
-
-function putService(n: number): void {
-  api.put('services', {
-    metadata: { name: `s${n}`, namespace: 'shop' },
-    spec: { clusterIP: `10.96.0.${n}`, clusterIPs: [`10.96.0.${n}`], ports: [{ port: 80, protocol: 'TCP' }] },
-  });
-}
-
-function putEndpoints(n: number, ...addresses: readonly string[]): void {
-  const slice: ApiObject = {
-    metadata: { name: `s${n}-1`, namespace: 'shop', labels: { 'kubernetes.io/service-name': `s${n}` } },
-    addressType: 'IPv4',
-    endpoints: addresses.map((address) => ({ addresses: [address], conditions: { ready: true }, nodeName: 'node-b' })),
-    ports: [{ name: '', port: 8080, protocol: 'TCP' }],
-  };
-  api.put('endpointslices', slice);
-}
-const pod = (n: number): string => `10.244.1.${n}`;
+scene.watchedNode();
+const watch = () => scene.watch('--node', 'node-a', '--release', path('rendered'), '-o', path('live'));
 
 /** Makes the next release of what the cluster has now, signed by a key in a file of this name. @param more options of it */
 async function release(by: string, ...more: readonly string[]): Promise<void> {
@@ -77,15 +27,12 @@ async function release(by: string, ...more: readonly string[]): Promise<void> {
 function openWaves(count: number): void {
   const file = path('rendered/waves-open.yaml');
   const text = readFileSync(file, 'utf8').replace(/^open: .*$/m, `open: ${count}`);
-  const sign = ['-Y', 'sign', '-q', '-n', 'sluice-wave', '-f', path('alice')];
-  writeFileSync(`${file}.sig`, execFileSync('/usr/bin/ssh-keygen', sign, { input: text }));
+  writeFileSync(`${file}.sig`, signBy(path('alice'), 'sluice-wave', text));
   writeFileSync(file, text);
 }
 
 function keyOf(name: string): string {
-  execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', path(name)]);
-  const [type, key] = readFileSync(path(`${name}.pub`), 'utf8').split(' ');
-  return `${name} namespaces="sluice-release,sluice-wave" ${type} ${key}\n`;
+  return `${name} namespaces="sluice-release,sluice-wave" ${makeKey(path(name))}\n`;
 }
 
 /** The pods are addresses of this namespace, with one server that says which of them a client has reached. */
@@ -102,14 +49,6 @@ async function reached(n: number): Promise<readonly string[]> {
   const text = await node.tool(['sh', '-c', ask]);
   return [...new Set(text.split('\n').filter(Boolean))].toSorted();
 }
-
-const planes = atTier({
-  quick: oneInTurn(
-    layoutPlanes.filter(({ backend, layout }) => backend === 'nft' && layout === 'tree'),
-    'live endpoints',
-  ),
-  all: layoutPlanes,
-});
 
 /** Opens a connection to a Service again and again. @returns ends that, and tells how many there were, and how many failed */
 function connectAgain(n: number): () => Promise<readonly [tried: number, failed: number]> {
@@ -134,6 +73,8 @@ const status = async (): Promise<Partial<NodeStatus>> => JSON.parse((await node.
 const reaches = (what: string, n: number, ...pods: readonly number[]): Promise<unknown> =>
   until(what, async () => (await reached(n)).join() === pods.map(pod).join(), 60_000);
 
+const planes = scene.watchedPlanes('live endpoints');
+
 describe.each(planes)('mode $mode, layout $layout, store $backend', { timeout: 360_000 }, (plane) => {
   beforeEach(async (context) => {
     needBackend(context, plane.backend);
@@ -141,18 +82,7 @@ describe.each(planes)('mode $mode, layout $layout, store $backend', { timeout: 3
     writeFileSync(signers, keyOf('alice'), { mode: 0o644 });
     keyOf('mallory');
     const live = `endpoints: {lastAfterSeconds: 1, live: {directory: ${path('live')}}}\n`;
-    node.writeConfig(plane.backend, `layout: ${plane.layout}\nsignatures: {allowedSigners: ${signers}}\n${live}`);
-    const profile = `{name: default, mode: ${plane.mode}, families: [ipv4], clusterCIDR: 10.244.0.0/16, conntrack: {maxPerCore: 0}}`;
-    writeFileSync(
-      path('sluice.yaml'),
-      `apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfig\nserviceCIDRs: [10.96.0.0/12]\nprofiles: [${profile}]\n`,
-    );
-    for (const [at, name] of ['node-a', 'node-b'].entries())
-      api.put('nodes', {
-        metadata: { name, labels: {} },
-        spec: { podCIDR: `10.244.${at}.0/24`, podCIDRs: [`10.244.${at}.0/24`] },
-        status: { addresses: [{ type: 'InternalIP', address: `192.0.2.${at + 11}` }], capacity: { cpu: '2' } },
-      });
+    scene.configure(plane, `signatures: {allowedSigners: ${signers}}\n${live}`);
     putService(1);
     putEndpoints(1, pod(1));
     await startPods();
@@ -163,7 +93,7 @@ describe.each(planes)('mode $mode, layout $layout, store $backend', { timeout: 3
     putEndpoints(1, pod(2));
     putService(2);
     putEndpoints(2, pod(5));
-    watching = watch();
+    watch();
     const daemon = node.start();
     await reaches('the endpoint of now', 1, 2);
     await until('the node says which Services the release lacks', async () =>
@@ -207,7 +137,7 @@ describe.each(planes)('mode $mode, layout $layout, store $backend', { timeout: 3
   });
 
   test('a release goes in with its wave while live endpoints change, and no connection is lost', async () => {
-    watching = watch();
+    watch();
     node.start();
     putEndpoints(1, pod(2));
     await reaches('the endpoint of now', 1, 2);
@@ -245,7 +175,7 @@ describe.each(planes)('mode $mode, layout $layout, store $backend', { timeout: 3
   });
 
   test('endpoints go on beside a release that is refused, and stay without the API server and at a boot', async () => {
-    watching = watch();
+    watch();
     const daemon = node.start();
     putEndpoints(1, pod(2));
     await reaches('the endpoint of now', 1, 2);
@@ -264,13 +194,11 @@ describe.each(planes)('mode $mode, layout $layout, store $backend', { timeout: 3
     await endWatch();
     await node.kill(daemon, 'SIGTERM');
     rmSync(path('live'), { recursive: true });
-    await node.tool(['sh', '-c', 'nft delete table inet sluice 2>/dev/null || true']);
-    for (const table of ['nat', 'filter'])
-      for (const what of ['-F', '-X']) await node.tool([`iptables-${plane.backend}`, '-t', table, what]);
+    await node.forgetRules(plane.backend);
     expect(await reached(1)).toEqual([]);
     expect(await node.sluiced('boot')).toMatchObject({ exitCode: 0 });
     expect(await reached(1)).toEqual([pod(3)]);
-    watching = watch();
+    watch();
     node.start();
     await until('the node runs with its rules', async () => (await status()).release !== undefined);
     await new Promise((resolve) => setTimeout(resolve, 3_000));

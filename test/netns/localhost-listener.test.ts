@@ -1,20 +1,15 @@
 // @module-tag test
+import { node, withNode } from './node-of-test.ts';
 import { rmSync, writeFileSync } from 'node:fs';
 import { printNftTable } from '@sluice/netfilter';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { cartBundle } from '../../packages/applier/src/testing/nftables.fixture.ts';
-import { needKernel } from './privileges.ts';
-import { SluicedNode, until } from './sluiced-node.ts';
+import { until } from './sluiced-node.ts';
 
 /** Node ports on ::1 in mode nftables: a listener of the daemon, on the real kernel. */
 
-let node: SluicedNode;
-beforeEach(needKernel);
-beforeEach(async () => {
-  node = await SluicedNode.make();
-});
-afterEach(() => node.remove());
+withNode();
 
 const pods = `
   const { createServer } = require('node:http');

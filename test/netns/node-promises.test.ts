@@ -1,9 +1,10 @@
 // @module-tag test
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { oneInTurn } from '../one-in-turn.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
-import { needBackend, needKernel } from './privileges.ts';
-import { planesHere, SluicedNode, until } from './sluiced-node.ts';
+import { node, withNode } from './node-of-test.ts';
+import { needBackend } from './privileges.ts';
+import { planesHere, until } from './sluiced-node.ts';
 
 /** What a node does besides rules, in each data plane: values of connection tracking, metrics, and the checks before the first apply. */
 
@@ -11,12 +12,7 @@ const timeout = 'nf_conntrack_tcp_timeout_established';
 const flags = ['nf_conntrack_acct', timeout] as const;
 const wanted = ['1', '7200'] as const;
 
-let node: SluicedNode;
-beforeEach(needKernel);
-beforeEach(async () => {
-  node = await SluicedNode.make();
-});
-afterEach(() => node.remove());
+withNode();
 
 /** Layout flat, too, where mode iptables works. */
 const all = planesHere.flatMap((plane) =>

@@ -1,24 +1,19 @@
 // @module-tag test
+import { node, withNode } from './node-of-test.ts';
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { nftBundle } from '../../packages/bundle/src/virtual/nft.fixture.ts';
 import { writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { serviceText } from '../../packages/applier/src/testing/partial.fixture.ts';
-import { needKernel } from './privileges.ts';
-import { SluicedNode, until as untilSoon } from './sluiced-node.ts';
+import { until as untilSoon } from './sluiced-node.ts';
 
 /**
  * `probation.perService` on the real kernel: a release changes 100 Services, and one of them is bad. Clients connect to all of them all
  * the time, from a port of their own for each connection.
  */
 
-let node: SluicedNode;
-beforeEach(needKernel);
-beforeEach(async () => {
-  node = await SluicedNode.make();
-});
-afterEach(() => node.remove());
+withNode();
 
 const until: typeof untilSoon = (what, look) => untilSoon(what, look, 60_000);
 

@@ -1,18 +1,14 @@
 // @module-tag test
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { oneInTurn } from '../one-in-turn.ts';
-import { needBackend, needKernel } from './privileges.ts';
-import { modesOnNft, plainPlanes, SluicedNode, until } from './sluiced-node.ts';
+import { node, withNode } from './node-of-test.ts';
+import { needBackend } from './privileges.ts';
+import { modesOnNft, plainPlanes, until } from './sluiced-node.ts';
 import { publish, publishRelease, reached, startProbation } from './sluiced-probation.ts';
 
 /** A release on probation: endpoints that change meanwhile, and the commands of an operator. */
 
-let node: SluicedNode;
-beforeEach(needKernel);
-beforeEach(async () => {
-  node = await SluicedNode.make();
-});
-afterEach(() => node.remove());
+withNode();
 
 const addresses = (...last: readonly number[]): string => last.map((n) => `10.244.0.${n}:8080`).join(' ');
 

@@ -1,19 +1,15 @@
 // @module-tag test
 import { rmSync } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { oneInTurn } from '../one-in-turn.ts';
-import { needBackend, needKernel } from './privileges.ts';
-import { plainPlanes, SluicedNode, until } from './sluiced-node.ts';
+import { node, withNode } from './node-of-test.ts';
+import { needBackend } from './privileges.ts';
+import { plainPlanes, until } from './sluiced-node.ts';
 import { confirmFirst, missedDuring } from './sluiced-probation.ts';
 
 /** A node that lost its state directory while it serves. */
 
-let node: SluicedNode;
-beforeEach(needKernel);
-beforeEach(async () => {
-  node = await SluicedNode.make();
-});
-afterEach(() => node.remove());
+withNode();
 
 describe.each(oneInTurn(plainPlanes, 'recover'))('on $backend, mode $mode', ({ backend, mode }) => {
   const plane = { backend, mode };

@@ -1,17 +1,12 @@
 // @module-tag test
 import { switches } from '@sluice/netfilter';
-import { afterEach, beforeEach, expect, test } from 'vitest';
-import { needBackend, needKernel } from './privileges.ts';
-import { SluicedNode } from './sluiced-node.ts';
+import { expect, test } from 'vitest';
+import { node, withNode } from './node-of-test.ts';
+import { needBackend } from './privileges.ts';
 
 /** Rules that another tool saved while a release was finishing, and restores at boot: docs/threats.md, "Rules that others save". */
 
-let node: SluicedNode;
-beforeEach(needKernel);
-beforeEach(async () => {
-  node = await SluicedNode.make();
-});
-afterEach(() => node.remove());
+withNode();
 
 const saved = `*nat
 :SLUICE-SERVICES - [0:0]

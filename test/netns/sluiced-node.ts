@@ -166,6 +166,14 @@ export class SluicedNode {
     return ended;
   }
 
+  /** Removes every rule and set, as a reboot does. */
+  async forgetRules(backend: string): Promise<void> {
+    const empty = (program: string): string =>
+      `printf '*nat\\nCOMMIT\\n*filter\\nCOMMIT\\n' | ${program}-${backend}-restore`;
+    const sets = ['nft delete table inet sluice', 'ipset destroy'].map((command) => `${command} 2>/dev/null || true`);
+    await this.tool(['sh', '-ec', [empty('iptables'), empty('ip6tables'), ...sets].join('\n')]);
+  }
+
   writeConfig(backend: string, more = ''): void {
     const fields = [
       `node: ${sampleNode}`,

@@ -1,18 +1,14 @@
 // @module-tag test
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { oneInTurn } from '../one-in-turn.ts';
 import { writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
-import { needBackend, needKernel } from './privileges.ts';
-import { kinds, SluicedNode, web } from './sluiced-node.ts';
+import { node, withNode } from './node-of-test.ts';
+import { needBackend } from './privileges.ts';
+import { kinds, web } from './sluiced-node.ts';
 
 /** `sluiced show` on the real kernel. */
 
-let node: SluicedNode;
-beforeEach(needKernel);
-beforeEach(async () => {
-  node = await SluicedNode.make();
-});
-afterEach(() => node.remove());
+withNode();
 
 interface ShowDocument {
   readonly holds: boolean;

@@ -1,20 +1,16 @@
 // @module-tag all
 import { stripVTControlCharacters } from 'node:util';
 import { programPath } from '@sluice/testing';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
-import { needBackend, needKernel } from './privileges.ts';
-import { plainPlanes, SluicedNode, until } from './sluiced-node.ts';
+import { node, withNode } from './node-of-test.ts';
+import { needBackend } from './privileges.ts';
+import { plainPlanes, until } from './sluiced-node.ts';
 import { deadmanSeconds, publishRelease, reached, startProbation } from './sluiced-probation.ts';
 
 /** What an operator reads of a node while a release is tried, and after it. */
 
-let node: SluicedNode;
-beforeEach(needKernel);
-beforeEach(async () => {
-  node = await SluicedNode.make();
-});
-afterEach(() => node.remove());
+withNode();
 
 const [plane] = plainPlanes.filter(({ backend, mode }) => backend === 'nft' && mode === 'iptables');
 

@@ -2,11 +2,12 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { atTier } from '@sluice/testing';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { withAffinity } from '../../packages/applier/src/testing/affinity.fixture.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
-import { needBackend, needKernel } from './privileges.ts';
-import { type DataPlane, plainPlanes, SluicedNode, until } from './sluiced-node.ts';
+import { node, withNode } from './node-of-test.ts';
+import { needBackend } from './privileges.ts';
+import { type DataPlane, plainPlanes, until } from './sluiced-node.ts';
 
 /**
  * A Service with session affinity while programs are switched: the endpoint of each client is kept in lists of the kernel
@@ -41,12 +42,7 @@ const program = (directory: string): string => `
   setInterval(() => { writeFileSync('${directory}/met.tmp', JSON.stringify(met)); renameSync('${directory}/met.tmp', '${directory}/met'); }, 100);
 `;
 
-let node: SluicedNode;
-beforeEach(needKernel);
-beforeEach(async () => {
-  node = await SluicedNode.make();
-});
-afterEach(() => node.remove());
+withNode();
 
 /** Endpoint n has the address 10.244.0.(n + 1). */
 function put(mode: DataPlane['mode'], web: readonly number[], other: readonly number[], seconds = 600): void {

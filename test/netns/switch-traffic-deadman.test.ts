@@ -1,10 +1,11 @@
 // @module-tag all
 // @module-tag alone
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
-import { needBackend, needKernel } from './privileges.ts';
-import { type DataPlane, plainPlanes, SluicedNode, until } from './sluiced-node.ts';
+import { node, withNode } from './node-of-test.ts';
+import { needBackend } from './privileges.ts';
+import { type DataPlane, plainPlanes, until } from './sluiced-node.ts';
 
 /**
  * New connections all the time while the dead-man switch rolls back, in both families: none is lost of a Service that the release did
@@ -82,12 +83,7 @@ const program = (directory: string): string => `
   };
 `;
 
-let node: SluicedNode;
-beforeEach(needKernel);
-beforeEach(async () => {
-  node = await SluicedNode.make();
-});
-afterEach(() => node.remove());
+withNode();
 
 function put(onProbation: boolean, mode: DataPlane['mode']): void {
   const ends = Object.fromEntries(names.map((name) => [name, services[name][onProbation ? 1 : 0]]));

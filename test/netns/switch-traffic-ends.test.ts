@@ -2,10 +2,11 @@
 // @module-tag alone
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { atTier } from '@sluice/testing';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
-import { needBackend, needKernel } from './privileges.ts';
-import { type DataPlane, plainPlanes, SluicedNode, until } from './sluiced-node.ts';
+import { node, withNode } from './node-of-test.ts';
+import { needBackend } from './privileges.ts';
+import { type DataPlane, plainPlanes, until } from './sluiced-node.ts';
 
 /**
  * A Service that gets its first endpoint and loses its last one, repeatedly, under new connections all the time: each is served
@@ -43,12 +44,7 @@ const program = (file: string): string => `
   setInterval(() => { writeFileSync('${file}.tmp', JSON.stringify(met)); renameSync('${file}.tmp', '${file}'); }, 50);
 `;
 
-let node: SluicedNode;
-beforeEach(needKernel);
-beforeEach(async () => {
-  node = await SluicedNode.make();
-});
-afterEach(() => node.remove());
+withNode();
 
 function put(mode: DataPlane['mode'], edge: readonly number[]): void {
   const services = { 'shop/cart': [3], 'shop/edge': edge };

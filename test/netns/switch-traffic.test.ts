@@ -1,23 +1,19 @@
 // @module-tag test
 import { rmSync } from 'node:fs';
 import { atTier } from '@sluice/testing';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { oneInTurn } from '../one-in-turn.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { addPods, Clients } from './clients.ts';
-import { needBackend, needKernel } from './privileges.ts';
-import { type DataPlane, plainPlanes, SluicedNode, stores, until } from './sluiced-node.ts';
+import { node, withNode } from './node-of-test.ts';
+import { needBackend } from './privileges.ts';
+import { type DataPlane, plainPlanes, stores, until } from './sluiced-node.ts';
 
 /** New connections all the time while programs are switched: none is lost or misdirected, of changed and of unchanged Services. */
 
 const applies = atTier({ quick: 10, all: 50, soak: 1_000 });
 
-let node: SluicedNode;
-beforeEach(needKernel);
-beforeEach(async () => {
-  node = await SluicedNode.make();
-});
-afterEach(() => node.remove());
+withNode();
 
 /**
  * Endpoint n has the addresses 10.244.0.(n + 1) and fd00:10::n; Services have 10.96.0.11 and fd00:96::a, 10.96.0.12 and fd00:96::b.

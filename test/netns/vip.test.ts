@@ -1,19 +1,15 @@
 // @module-tag all
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { isInGuest } from '../in-guest.ts';
-import { needBackend, needKernel } from './privileges.ts';
-import { layoutPlanes, planesHere, SluicedNode, until } from './sluiced-node.ts';
+import { node, withNode } from './node-of-test.ts';
+import { needBackend } from './privileges.ts';
+import { layoutPlanes, planesHere, until } from './sluiced-node.ts';
 import { renderVip, vipFrontend } from './vip-cluster.ts';
 
 /** A node tells those who announce an address whether it serves it: over HTTP and in a file, within two seconds of what happens. */
 
-let node: SluicedNode;
-beforeEach(needKernel);
-beforeEach(async () => {
-  node = await SluicedNode.make();
-});
-afterEach(() => node.remove());
+withNode();
 
 const path = (): string => `${node.directory}/vip/${vipFrontend}`;
 

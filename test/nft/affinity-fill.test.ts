@@ -1,19 +1,14 @@
 // @module-tag test
+import { node, withNode } from '../netns/node-of-test.ts';
 import { printNftTable } from '@sluice/netfilter';
 import { reaches } from '@sluice/testing';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
-import { needKernel } from '../netns/privileges.ts';
-import { SluicedNode, until, webIn } from '../netns/sluiced-node.ts';
+import { until, webIn } from '../netns/sluiced-node.ts';
 
 /** The real daemon beside a small map of clients of session affinity that fills up. */
 
-let node: SluicedNode;
-beforeEach(needKernel);
-beforeEach(async () => {
-  node = await SluicedNode.make();
-});
-afterEach(() => node.remove());
+withNode();
 
 const size = 1024;
 

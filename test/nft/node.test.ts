@@ -2,19 +2,15 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { listChain, printNftTable, readListName } from '@sluice/netfilter';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
-import { needBackend, needKernel } from '../netns/privileges.ts';
-import { SluicedNode, until, webIn } from '../netns/sluiced-node.ts';
+import { node, withNode } from '../netns/node-of-test.ts';
+import { needBackend } from '../netns/privileges.ts';
+import { until, webIn } from '../netns/sluiced-node.ts';
 
 /** The real program and the real kernel in mode nftables: a node from its first bundle to its last. */
 
-let node: SluicedNode;
-beforeEach(needKernel);
-beforeEach(async () => {
-  node = await SluicedNode.make();
-});
-afterEach(() => node.remove());
+withNode();
 
 const put = (...endpoints: readonly number[]): void => putIn('nftables', ...endpoints);
 
