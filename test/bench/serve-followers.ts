@@ -1,5 +1,9 @@
 // Nodes that fetch from `sluice watch --serve`, as loops in one process, started by serve.ts. Says when an event has come, and when a release
 // is in the directory of a node.
+import { execFileSync } from 'node:child_process';
+import { subscribe } from 'node:diagnostics_channel';
+import { mkdirSync } from 'node:fs';
+import { setPriority } from 'node:os';
 import { join } from 'node:path';
 import { readConfig } from '../../packages/applier/src/config.ts';
 import type { FetchNode } from '../../packages/applier/src/fetch/fetch.ts';
@@ -12,15 +16,25 @@ import type { Source } from '../../packages/applier/src/fetch/source.ts';
 import type { Run } from '../../packages/applier/src/kernel/command.ts';
 import type { FollowerSays } from './serve.ts';
 
-const [directory = '', scratch = '', port = '', count = '', own = '', of = '', intervalSeconds = ''] =
+const [directory = '', scratch = '', port = '', count = '', own = '', of = '', intervalSeconds = '', seed = ''] =
   process.argv.slice(2);
+/** The server has the processors first: nodes have some of their own. */
+setPriority(19);
+let requests = 0;
+subscribe('http.client.request.start', () => void (requests += 1));
 
 /** No tool is started: neither `sync`, of a disk that all nodes share, nor ssh-keygen. */
 const run: Run = async () => ({ exitCode: 0, stdout: '', stderr: '', why: '' });
 const gate = { check: async () => ({ kind: 'accepted', release: {}, alarms: [] }) } as unknown as FetchNode['gate'];
 
-function start(node: string): void {
+/**
+ * A node with what it had after its first fetch, but for what differs between nodes: its files are links, which each node replaces.
+ * @returns once it has the release
+ */
+async function start(node: string): Promise<void> {
   const place = join(directory, node);
+  mkdirSync(place);
+  if (seed !== '') execFileSync('/bin/cp', ['-al', join(seed, 'release'), join(seed, 'blobs'), place]);
   const isFollowing = intervalSeconds === '0';
   const fields = `https: { url: "https://127.0.0.1:${port}", tag: production, events: ${isFollowing} }, caFile: ${join(scratch, 'ca.pem')}`;
   const text = `apiVersion: sluice.dev/v1alpha1\nkind: SluicedConfig\nnode: ${node}\nsource: { ${fields}, directory: ${place}, intervalSeconds: ${isFollowing ? 60 : intervalSeconds} }\n`;
@@ -32,7 +46,7 @@ function start(node: string): void {
   let source: Source | undefined;
   const say = (what: FollowerSays['what']): void => {
     const atMs = performance.timeOrigin + performance.now();
-    process.send?.({ node, what, atMs, bytes: bytesBefore + (source?.bytes ?? 0) } satisfies FollowerSays);
+    process.send?.({ node, what, atMs, bytes: bytesBefore + (source?.bytes ?? 0), requests } satisfies FollowerSays);
   };
   const { source: given } = config;
   async function* events(url: string, signal: AbortSignal): AsyncGenerator<string> {
@@ -41,9 +55,12 @@ function start(node: string): void {
       yield etag;
     }
   }
+  const placed = Promise.withResolvers<void>();
   const log = {
     info: (_details: object, message: string): void => {
-      if (message === 'placed a release') say('placed');
+      if (message !== 'placed a release') return;
+      say('placed');
+      placed.resolve();
     },
     warn: (details: object, message: string): void =>
       void process.stderr.write(`${node}: ${message} ${JSON.stringify(details)}\n`),
@@ -68,6 +85,7 @@ function start(node: string): void {
     signal,
   );
   void follower?.run(signal);
+  return placed.promise;
 }
 
-for (let n = Number(own); n < Number(count); n += Number(of)) start(`node-${String(n).padStart(4, '0')}`);
+for (let n = Number(own); n < Number(count); n += Number(of)) await start(`node-${String(n).padStart(4, '0')}`);
