@@ -16,6 +16,12 @@ test('reads a file up to the limit', () => {
   expect(readRegular(at('nothing'), 4)).toBeUndefined();
 });
 
+test('reads a file that has no size, as in /proc', () => {
+  const status = String(readRegular('/proc/self/status', 1_000_000));
+  expect(status).toMatch(/^Name:.*[^]*nonvoluntary_ctxt_switches:.*\n$/);
+  expect(readRegular('/proc/self/status', 10)).toBe('it is larger than 10 bytes');
+});
+
 test.each<[what: string, make: (path: string) => void]>([
   ['a link', (path) => symlinkSync(at('file'), path)],
   ['a link to nothing', (path) => symlinkSync(at('nowhere'), path)],

@@ -11,10 +11,13 @@ const notRegular = 'it is not a regular file';
  */
 export function readRegular(path: string, bytesMax: number, links: Links = 'refused'): Buffer | string | undefined {
   return withRegular(path, links, (fd) => {
-    const bytes = Buffer.alloc(bytesMax + 1);
+    let bytes = Buffer.alloc(Math.min(fstatSync(fd).size, bytesMax) + 1);
     let length = 0;
-    for (let read = -1; read !== 0 && length < bytes.length; length += read)
+    for (let read = -1; read !== 0 && length <= bytesMax; length += read) {
+      // It has grown, or has no size, as in /proc.
+      if (length === bytes.length) bytes = Buffer.concat([bytes], Math.min(2 * length, bytesMax + 1));
       read = readSync(fd, bytes, length, bytes.length - length, null);
+    }
     return length > bytesMax ? `it is larger than ${bytesMax} bytes` : bytes.subarray(0, length);
   });
 }

@@ -1,4 +1,3 @@
-import { statSync } from 'node:fs';
 import {
   type Family,
   type HostValues,
@@ -68,7 +67,7 @@ function standIn({ nodeFile }: ResolvedNode): Machine {
  * @returns the facts, or `HOST_FACTS_INVALID` or `OBSERVATION_INVALID`, also for facts of another node
  */
 export function readHostFile(path: string, node: string): HostFacts | Problem {
-  const bytes = reading(path, () => readRegular(path, bytesMaxOf(path)));
+  const bytes = reading(path, () => readRegular(path, observationLimits.fileBytesMax));
   if (bytes === undefined || typeof bytes === 'string')
     return hostFactsProblem(`Cannot read ${path}: ${bytes ?? 'it does not exist'}`);
   const text = bytes.toString('utf8');
@@ -76,10 +75,6 @@ export function readHostFile(path: string, node: string): HostFacts | Problem {
   if (isProblem(facts) || facts.node === node) return facts;
   return hostFactsProblem(`Cannot show node ${node} with ${path}: the facts are of node ${facts.node}`);
 }
-
-/** What `readRegular` sets aside: no more than the file has. */
-const bytesMaxOf = (path: string): number =>
-  Math.min(statSync(path, { throwIfNoEntry: false })?.size ?? 0, observationLimits.fileBytesMax);
 
 function factsIn(path: string, text: string): HostFacts | Problem {
   const seen = readObservation(path, text);

@@ -35,6 +35,5 @@ export function readIndexFile({ dir, tag }: LayoutReference): IndexFile | undefi
   const release = readWithin(join(dir, blobFile(digest)), bytesMax);
   if (release === undefined) throw invalidContent(digest, `it is not in ${dir}`);
   const etag = `"${fileDigest(body)}"`;
-  // Not the whole of what it was read into.
-  return { body: Buffer.from(body), etag, event: printEvent({ etag, digest, serial: serialOf(digest, release) }) };
+  return { body, etag, event: printEvent({ etag, digest, serial: serialOf(digest, release) }) };
 }
