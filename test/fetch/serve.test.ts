@@ -207,6 +207,20 @@ describe('followers', () => {
     await vi.waitFor(() => expect(sockets.filter((one) => !one.closed).length).toBeLessThan(20), { timeout: 60_000 });
   }, 150_000);
 
+  test.each([
+    ['streams of events', () => events],
+    ['blobs', () => `GET /blobs/sha256/${blobs()[0]} HTTP/1.1\r\nhost: x\r\n\r\n`],
+  ])('a connection that asks for 400 %s and waits for none of them is ended', async (_what, request) => {
+    const socket = await open(request().repeat(400));
+    let most = 0;
+    const look = setInterval(() => (most = Math.max(most, followers)), 1);
+    socket.resume();
+    await vi.waitFor(() => expect(socket.closed).toBe(true), { timeout: 10_000 });
+    clearInterval(look);
+    expect(most).toBeLessThan(5);
+    await vi.waitFor(() => expect(followers).toBe(0));
+  });
+
   test('headers without end are refused', async () => {
     const socket = await open('GET /index.json HTTP/1.1\r\n');
     const said: string[] = [];

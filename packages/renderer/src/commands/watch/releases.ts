@@ -100,12 +100,8 @@ export class Releases implements Recorder {
     const block =
       this.#block && this.#block.last > serial ? { ...this.#block, next: serial + 1 } : await serials(serial);
     if (typeof block === 'string') return block;
-    const made = nextRelease(
-      { files: this.#files, digests: this.#digests.of(this.#files), versions: this.#versions },
-      newest,
-      target.key,
-      block,
-    );
+    const bundle = { files: this.#files, digests: this.#digests.of(this.#files), versions: this.#versions };
+    const made = nextRelease(bundle, newest, target.key, block);
     if (typeof made === 'string') return made;
     if (made === undefined) return undefined;
     const digest = await target.push(made.release, made.files);
@@ -169,15 +165,12 @@ class DigestMemo {
  * @returns its files; undefined where the newest one has this content; or why there is none, in words
  */
 function nextRelease(
-  {
-    files,
-    digests,
-    versions,
-  }: { readonly files: BundleFiles; readonly digests: ReadonlyMap<string, string>; readonly versions: ResolveCache },
+  bundle: { readonly files: BundleFiles; readonly digests: Map<string, string>; readonly versions: ResolveCache },
   newest: Newest | undefined,
   key: string | undefined,
   { next: serial, isNewest }: SerialBlock,
 ): { readonly release: Release; readonly files: ReadonlyMap<string, string> } | string | undefined {
+  const { files, digests, versions } = bundle;
   // There is no commit: the name of the content is in its place.
   const source = treeDigest(digests);
   if (isNewest && newest?.release.source === source && (newest.isSigned || key === undefined)) return undefined;

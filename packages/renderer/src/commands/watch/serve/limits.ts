@@ -2,6 +2,8 @@
 export const serveLimits = {
   /** Followers have one connection for events, and up to four while they fetch. */
   connectionsMax: 4096,
+  /** Requests of one connection that have no whole answer. Clients of Sluice have one. */
+  unansweredMax: 4,
   headerBytesMax: 8 * 1024,
   /** A handshake of TLS, and the headers of a request. */
   headersTimeoutMs: 10_000,

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
+import type { Socket } from 'node:net';
 import { pipeline } from 'node:stream/promises';
 import { eventLimits, eventsPath, eventsType } from '@sluice/transport/content/events.ts';
 import { indexFile, type LayoutReference } from '@sluice/transport/content/layout.ts';
@@ -29,6 +30,8 @@ export class ReleaseServer {
   readonly #report: ServeReport;
   readonly #followers = new Followers(() => performance.now());
   readonly #server: Server;
+  /** Requests of a connection without a whole answer. */
+  readonly #unanswered = new WeakMap<Socket, number>();
   readonly #timer: NodeJS.Timeout;
   /** Why this process serves nothing, in words; undefined: it serves. */
   #refusal: string | undefined;
@@ -131,6 +134,7 @@ export class ReleaseServer {
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method, url = '' } = request;
+    if (!this.#waits(request, response)) return void request.socket.destroy();
     if (method !== 'GET' && method !== 'HEAD') return refuse(response, 405, 'use GET');
     if (this.#refusal !== undefined) {
       // On another connection a load balancer may choose another process.
@@ -144,6 +148,14 @@ export class ReleaseServer {
     const [, hex] = /^\/blobs\/sha256\/([0-9a-f]{64})$/.exec(url) ?? [];
     if (hex !== undefined) return this.#answerBlob(`sha256:${hex}`, request, response);
     refuse(response, 404, `use /${indexFile}, /blobs/sha256/DIGEST or /${eventsPath}`);
+  }
+
+  /** Whether a client waits for answers before it asks for more: each of them holds a stream or an open file. */
+  #waits({ socket }: IncomingMessage, response: ServerResponse): boolean {
+    const unanswered = (this.#unanswered.get(socket) ?? 0) + 1;
+    this.#unanswered.set(socket, unanswered);
+    response.on('close', () => this.#unanswered.set(socket, (this.#unanswered.get(socket) ?? 1) - 1));
+    return unanswered <= serveLimits.unansweredMax;
   }
 
   #follow({ method }: IncomingMessage, response: ServerResponse): void {
