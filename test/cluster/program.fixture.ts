@@ -6,11 +6,12 @@ export { freePort } from './port.fixture.ts';
 
 export const sluicePath = programPath('sluice');
 
-/** Starts the program as a user does. A test that starts it ends it. */
-export function startSluice(args: readonly string[], cwd?: string) {
+/** Starts the program as a user does. A test that starts it ends it. @param within a command that becomes the program, such as `unshare` */
+export function startSluice(args: readonly string[], cwd?: string, within: readonly string[] = []) {
+  const [file = '', ...rest] = [...within, sluicePath, ...args];
   // After a signal it finishes a commit and a push, which takes time on a busy machine.
   const patience = { forceKillAfterDelay: 30_000 };
-  return execa(sluicePath, args, { ...(cwd !== undefined && { cwd }), reject: false, all: true, ...patience });
+  return execa(file, rest, { ...(cwd !== undefined && { cwd }), reject: false, all: true, ...patience });
 }
 
 export type Started = ReturnType<typeof startSluice>;

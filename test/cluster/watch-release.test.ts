@@ -133,6 +133,40 @@ test.each([
   expect(endpointsOf('a')).toEqual(left);
 });
 
+test('200 Services that are deleted in one burst keep their endpoints, are counted, and are followed again once they are back', {
+  timeout: 180_000,
+}, async () => {
+  const names = Array.from({ length: 200 }, (_one, at) => `s${at}`);
+  const fill = (address: string): void => {
+    for (const [at, name] of names.entries()) {
+      cluster.put('services', serviceOf(name, at + 2));
+      cluster.put('endpointslices', sliceOf(name, address));
+    }
+  };
+  fill('10.244.1.8');
+  await release();
+  const port = await freePort();
+  const text = watch('--listen', `127.0.0.1:${port}`, '--log-format', 'json');
+  const get = async (what: string): Promise<string> => (await fetch(`http://127.0.0.1:${port}/${what}`)).text();
+  await until(has('s199', '10.244.1.8:8080'), 60_000);
+  for (const name of names) {
+    cluster.remove('services', name);
+    cluster.remove('endpointslices', `${name}-1`);
+  }
+  cluster.put('endpointslices', sliceOf('a', '10.244.1.6'));
+  await until(has('a', '10.244.1.6:8080'), 60_000);
+  await until(async () =>
+    (await get('metrics')).includes('sluice_watch_services_unlike_release{state="withdrawn"} 200'),
+  );
+  expect(names.filter((name) => endpointsOf(name).join() !== '10.244.1.8:8080')).toEqual([]);
+  expect(await get('healthz')).toBe('ok\n');
+  const lines = text().split('\n');
+  expect(lines.filter((line) => line.includes('200 Services of the release are not in the cluster'))).toHaveLength(1);
+  expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(2_000);
+  fill('10.244.1.9');
+  await until(has('s199', '10.244.1.9:8080'), 60_000);
+});
+
 test('most Services go with a release that lacks them, and with nothing less', { timeout: 60_000 }, async () => {
   const names = Array.from({ length: 12 }, (_one, index) => `s${index}`);
   for (const [index, name] of names.entries()) {

@@ -1,9 +1,11 @@
 // @module-tag test
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { get } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { listTree } from '../../packages/renderer/src/load/tree.ts';
 import { readSourceStatus } from '../../packages/applier/src/fetch/status-file.ts';
 import { Fetcher } from '../../packages/applier/src/testing/fetch.fixture.ts';
 import { GateScene } from '../../packages/applier/src/testing/gate.fixture.ts';
@@ -59,13 +61,17 @@ async function end(watching: Started): Promise<void> {
   await watching;
 }
 
-/** A process with a directory of its own; nothing of it is shared. */
-function watch(name: string, port: number, ...more: readonly string[]) {
-  mkdirSync(at(name), { recursive: true });
+/** Options of a process with a directory of its own; nothing of it is shared. */
+function argumentsOf(name: string, port: number): readonly string[] {
+  mkdirSync(at(`${name}/releases`), { recursive: true });
   const args = ['watch', '-o', at(`${name}/rendered`), '--kubeconfig', cluster.server.kubeconfig({ token })];
   const releases = ['--push', `oci:${at(`${name}/releases`)}:production`, '--key', join(scene.scratch, 'alice')];
   const serve = ['--serve', `127.0.0.1:${port}`, '--tls-cert', at('tls.crt'), '--tls-key', at('tls.key')];
-  const watching = startSluice([...args, ...releases, ...serve, ...more], dir);
+  return [...args, ...releases, ...serve];
+}
+
+function watch(name: string, port: number, ...more: readonly string[]) {
+  const watching = startSluice([...argumentsOf(name, port), ...more], dir);
   started.push(watching);
   return { watching, said: outputOf(watching) };
 }
@@ -151,6 +157,52 @@ test('of two processes with a Lease one serves; the other one refers to it, and 
   expect(third.said()).toContain('pushed release 2001 ');
   expect(await fetcher.taken()).toBe('serial 2001');
 }, 180_000);
+
+test('200 Services that are deleted in one burst are few releases, and the node has what comes after them', async () => {
+  const names = Array.from({ length: 200 }, (_one, n) => `s${n}`);
+  for (const [n, name] of names.entries()) cluster.put('services', serviceOf(name, n + 2));
+  const port = await freePort();
+  const { said } = watch('one', port);
+  const fetcher = follow(port);
+  const services = (): readonly string[] => {
+    const paths = listTree(join(fetcher.directory, 'release'));
+    return [...new Set(paths.flatMap((path) => /services\/shop\/([^.]+)\./.exec(path)?.[1] ?? []))].toSorted();
+  };
+  await until(() => serialOf(fetcher) > 0 && services().length === 201, 60_000);
+  const before = pushes(said);
+  for (const name of names) cluster.remove('services', name);
+  cluster.put('services', serviceOf('last', 250));
+  await until(() => services().join() === 'a,last', 60_000);
+  expect(await fetcher.taken()).toBe(`serial ${pushes(said)}`);
+  expect(pushes(said) - before).toBeLessThan(10);
+}, 150_000);
+
+test('a disk that is full in the middle of a push: what is there is served, and the next release comes once there is space', async (context) => {
+  const mounted = `mount -t tmpfs -o size=1m tmpfs ${at('one/releases')} && exec "$@"`;
+  if (process.getuid?.() !== 0 || spawnSync('/usr/bin/unshare', ['-m', '/bin/true']).status !== 0)
+    return context.skip('no mount namespace of its own: needs root');
+  const port = await freePort();
+  const within = ['/usr/bin/unshare', '-m', '/bin/sh', '-c', mounted, 'sh'];
+  const watching = startSluice(argumentsOf('one', port), dir, within);
+  started.push(watching);
+  const said = outputOf(watching);
+  const fetcher = follow(port);
+  await until(() => serialOf(fetcher) === 1, 40_000);
+  const disk = join(`/proc/${watching.pid}/root`, at('one/releases'));
+  const filler = join(disk, 'filler');
+  expect(() => writeFileSync(filler, Buffer.alloc(2 * 1024 * 1024))).toThrow('ENOSPC');
+  // Some parts of the release fit.
+  truncateSync(filler, statSync(filler).size - 12 * 1024);
+  const served = await ask(port, '/index.json');
+  cluster.put('services', serviceOf('b', 2));
+  await until(() => /COMMIT: Cannot push a release to .*ENOSPC/.test(said()), 40_000);
+  expect(await ask(port, '/index.json')).toBe(served);
+  expect(await fetcher.said()).toBe('same');
+  rmSync(filler);
+  await until(() => serialOf(fetcher) === 2, 90_000);
+  expect(await fetcher.taken()).toBe('serial 2');
+  expect(readdirSync(disk, { recursive: true, encoding: 'utf8' }).filter((name) => name.includes('.tmp'))).toEqual([]);
+}, 240_000);
 
 test.each([
   ['without a directory of releases', ['--push', 'oci://registry.example.com/sluice/shop:production']],

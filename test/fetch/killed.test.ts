@@ -1,9 +1,12 @@
 // @module-tag test
 import { execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { sumsFile, sumsOf } from '@sluice/bundle';
 import { atTier, programPath, randomOf, seed } from '@sluice/testing';
 import { beforeEach, expect, test } from 'vitest';
+import { directoryReader, layoutContent } from '../../packages/transport/src/content/layout.ts';
+import { pullRelease } from '../../packages/transport/src/content/pull.ts';
 import { sampleBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { Fetcher } from '../../packages/applier/src/testing/fetch.fixture.ts';
 import { sourceScene } from './scene.fixture.ts';
@@ -15,8 +18,13 @@ const { publish, directory: release, scratch } = scene;
 const writeSource = (directory: string): void =>
   writeConfig(`source: { dir: { path: ${release} }, directory: ${directory} }`);
 
-const five = sampleBundle({ services: { 'shop/web': [1], 'shop/old': [2], 'shop/api': [3] } });
-const six = sampleBundle({ services: { 'shop/web': [7], 'shop/new': [2], 'shop/api': [4] } });
+const services = [
+  { 'shop/web': [1], 'shop/old': [2], 'shop/api': [3] },
+  { 'shop/web': [7], 'shop/new': [2], 'shop/api': [4] },
+  { 'shop/web': [7], 'shop/new': [2], 'shop/api': [5] },
+] as const;
+const five = sampleBundle({ services: services[0] });
+const six = sampleBundle({ services: services[1] });
 
 beforeEach(() => writeSource(fetched));
 
@@ -26,20 +34,25 @@ interface Ran {
   readonly said: string;
 }
 
-/** Runs `sluiced fetch --once`. @param killedAt before which write it is killed; 0: none */
-function fetchOnce(killedAt = 0): Ran {
-  const env = { KILLED_AT: String(killedAt), KILLED_BELOW: fetched };
-  const args = [
-    '--import',
-    join(import.meta.dirname, 'killed-at.ts'),
-    programPath('sluiced'),
-    'fetch',
-    '--once',
-    '-c',
-    config,
-  ];
+/** Runs `sluiced fetch --once`. */
+const fetchOnce = (killedAt = 0): Ran =>
+  run(killedAt, fetched, programPath('sluiced'), 'fetch', '--once', '-c', config);
+
+/** @param killedAt before which write below the folder it is killed; 0: none */
+function run(killedAt: number, folder: string, ...program: readonly string[]): Ran {
+  const env = { KILLED_AT: String(killedAt), KILLED_BELOW: folder };
+  const args = ['--import', join(import.meta.dirname, 'killed-at.ts'), ...program];
   const { signal, status, stdout, stderr } = spawnSync(process.execPath, args, { env, encoding: 'utf8' });
   return { signal, status, said: `${stdout}${stderr}` };
+}
+
+/** Numbers of writes before which it is killed, of those of a whole run. */
+function chosenOf({ said }: Ran): readonly number[] {
+  const calls = Number(/calls: (\d+)/.exec(said)?.[1]);
+  expect(calls).toBeGreaterThan(20);
+  const stride = atTier({ quick: 8, all: 1 });
+  const first = Math.floor(randomOf(seed)() * stride);
+  return Array.from({ length: calls }, (_, n) => n + 1).filter((n) => n % stride === first);
 }
 
 const taken = (): Promise<string> => new Fetcher(scene, { dir: { path: release } }).taken();
@@ -51,11 +64,7 @@ test('a process that is killed at any write leaves a release that is whole, or t
   publish({ serial: 6, files: six });
   const whole = fetchOnce();
   expect(await taken()).toBe('serial 6');
-  const calls = Number(/calls: (\d+)/.exec(whole.said)?.[1]);
-  expect(calls).toBeGreaterThan(20);
-  const stride = atTier({ quick: 8, all: 1 });
-  const first = Math.floor(randomOf(seed)() * stride);
-  const chosen = Array.from({ length: calls }, (_, n) => n + 1).filter((n) => n % stride === first % stride);
+  const chosen = chosenOf(whole);
   const outcomes = new Set<string>();
   const wrong: string[] = [];
   for (const at of chosen) {
@@ -83,6 +92,43 @@ test('a process that is killed at any write leaves a release that is whole, or t
   expect(wrong).toEqual([]);
   expect(outcomes).toContain('serial');
 }, 600_000);
+
+test('a watch that is killed at any write of a push leaves the release of before or the next one, whole; another one goes on from it', async () => {
+  const layout = join(scratch, 'layout');
+  const push = (which: number, killedAt = 0): Ran =>
+    run(killedAt, layout, join(import.meta.dirname, 'publish-once.ts'), layout, JSON.stringify(services[which]));
+  /** Which release all of its parts are of. */
+  const published = async (): Promise<string> => {
+    const content = layoutContent('layout', directoryReader(layout));
+    const { files } = await pullRelease(content, await content.resolve('production'));
+    const [, serial] = /^serial: (\d+)$/m.exec(files.get('release.yaml') ?? '') ?? [];
+    const bundle = sampleBundle({ services: services[Number(serial) - 1] ?? {} });
+    const sums = sumsOf(bundle, files.get('release.yaml') ?? '');
+    const isWhole = files.get(sumsFile) === sums && [...bundle].every(([path, text]) => files.get(path) === text);
+    return isWhole ? `serial ${serial}` : `a mixture of ${serial}`;
+  };
+  push(0);
+  expect(await published()).toBe('serial 1');
+  cpSync(layout, join(scratch, 'layout-before'), { recursive: true });
+  const chosen = chosenOf(push(1));
+  expect(await published()).toBe('serial 2');
+  const found: (readonly unknown[])[] = [];
+  for (const at of chosen) {
+    rmSync(layout, { recursive: true });
+    cpSync(join(scratch, 'layout-before'), layout, { recursive: true });
+    const { signal } = push(1, at);
+    const left = await published();
+    push(1);
+    const second = await published();
+    push(2);
+    found.push([signal, left === 'serial 1' ? 'serial 2' : left, second, await published(), leftIn(layout)]);
+  }
+  expect(found).toEqual(chosen.map(() => ['SIGKILL', 'serial 2', 'serial 2', 'serial 3', []]));
+}, 600_000);
+
+/** What a killed writer left. */
+const leftIn = (dir: string): readonly string[] =>
+  readdirSync(dir, { recursive: true, encoding: 'utf8' }).filter((path) => path.includes('.sluice'));
 
 test.for([0, 64])(
   'a disk with %i kB left keeps the release that is placed; with space the next one follows',
