@@ -88,7 +88,7 @@ export const policyRules = {
   SINGLE_ZONE: state('note', 'all endpoints of a port are in one zone', 'The port is unavailable when that zone fails'),
   SURVIVES_NODE: state(
     'off',
-    'a port of a Service in `policy.survives.services` loses its last endpoint, or its last answer to clients from outside, when one node fails; or one endpoint comes to get more than `policy.survives.sharePercent` of its connections',
+    'a port of a Service in `policy.survives.services` has no endpoint, or loses its last one, or its last answer to clients from outside, when one node fails; or one endpoint comes to get more than `policy.survives.sharePercent` of its connections',
     'Nodes fail, and are drained for every upgrade: what must stay up needs endpoints on others that can carry the load',
   ),
   SURVIVES_ZONE: state(
@@ -96,7 +96,7 @@ export const policyRules = {
     'the same when one zone fails with all its nodes',
     'Zones fail as a whole: what must stay up needs endpoints in others that can carry the load',
   ),
-  LAST_ENDPOINT: change('error', 'a port of a Service loses its last endpoint', 'Its traffic is rejected from then on'),
+  LAST_ENDPOINT: change('error', 'a port of a Service loses its last endpoint', 'Clients fail without live endpoints'),
   SERVICE_REMOVED: change(
     'warning',
     'a Service with endpoints, or a port of one, is removed',

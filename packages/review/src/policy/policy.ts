@@ -1,5 +1,6 @@
 import { type BundleFiles, profileFile, sysctlFile, valueOf } from '@sluice/bundle';
 import { compareText, modeFacts, shortList } from '@sluice/netfilter';
+import { usable } from '../bundle/endpoints.ts';
 import { Memory } from '../bundle/memory.ts';
 import { nodesOfProfile } from '../bundle/node.ts';
 import { type BundleView, viewOf } from '../bundle/view.ts';
@@ -7,6 +8,7 @@ import { lineOf, serviceEntries } from '../facts/service-entries.ts';
 import { isBroken, passes, type PortEffect } from '../failures/effect.ts';
 import type { FailedPlace } from '../failures/failure.ts';
 import { type Failures, failuresOf } from '../failures/failures.ts';
+import type { DeclaredPort } from '../failures/ports.ts';
 import { endpointRanges, externalIPs, localAddresses, rangesOfOneFamily, takenAddresses } from './addresses.ts';
 import { type FindingLevel, policyRules, type PolicySubject } from './catalogue.ts';
 import { changedFacts, lostServices, widenedRanges } from './changes.ts';
@@ -47,8 +49,22 @@ function survivalsOf(failures: Failures, kind: 'node' | 'zone', settings: Surviv
       .map((effect) => ({ place, effect }));
   });
   const groups = Map.groupBy(found, ({ effect: { port } }) => `${port.service} ${port.family} ${port.path}`);
-  return [...groups.values()].map((casualties) => violationOf(kind, casualties, most));
+  const broken = [...groups.values()].map((casualties) => violationOf(kind, casualties, most));
+  const isIdle = ({ service, endpoints }: DeclaredPort): boolean => isMeant(service) && usable(endpoints).length === 0;
+  const idle = settings.services === undefined ? [] : failures.ports.filter(isIdle);
+  const unjudged = new Map(idle.map((port) => [`${port.service} ${port.family}`, unjudgedOf(kind, port)]));
+  return [...broken, ...unjudged.values()];
 }
+
+/** What must stay up, and has nothing that it could lose. */
+const unjudgedOf = (kind: 'node' | 'zone', { key, service, family, path }: DeclaredPort): Violation => ({
+  code: codes[kind],
+  subject: service,
+  message: `Cannot tell whether ${key} survives the loss of a ${kind}: the bundle has no endpoint of it (${family})`,
+  hint: 'Judge a bundle with the endpoints of the cluster, such as one of sluice render --from-cluster',
+  path,
+  line: 1,
+});
 
 /** Whether a Service is one of the list. @param list `shop/web`, `shop/*`; absent: every Service is */
 function meant(list: readonly string[] | undefined): (service: string) => boolean {
