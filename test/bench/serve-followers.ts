@@ -3,7 +3,7 @@
 import { execFileSync } from 'node:child_process';
 import { subscribe } from 'node:diagnostics_channel';
 import { mkdirSync } from 'node:fs';
-import { setPriority } from 'node:os';
+import { getPriority, setPriority } from 'node:os';
 import { join } from 'node:path';
 import { readConfig } from '../../packages/applier/src/config.ts';
 import type { FetchNode } from '../../packages/applier/src/fetch/fetch.ts';
@@ -18,8 +18,8 @@ import type { FollowerSays } from './serve.ts';
 
 const [directory = '', scratch = '', port = '', count = '', own = '', of = '', intervalSeconds = '', seed = ''] =
   process.argv.slice(2);
-/** The server has the processors first: nodes have some of their own. */
-setPriority(19);
+/** The server has more of the processors: nodes have their own. More than that, and other work on the machine ends their connections. */
+setPriority(getPriority() + 5);
 let requests = 0;
 subscribe('http.client.request.start', () => void (requests += 1));
 
