@@ -7,7 +7,6 @@ import { frontendLines } from '../../packages/netfilter/src/nftables/frontend.ts
 import { NftOwner } from '../../packages/applier/src/kernel/nft/nft-owner.ts';
 import { type NftWriter, OneShotWriter } from '../../packages/applier/src/kernel/nft/nft-writer.ts';
 import { runChildren } from '../../packages/applier/src/kernel/run.ts';
-import { Spares } from '../../packages/applier/src/kernel/spares.ts';
 import { findTool } from '../../packages/applier/src/kernel/tools.ts';
 import { mustBeInNamespace } from './in-namespace.ts';
 
@@ -53,8 +52,7 @@ async function times(writer: NftWriter, count: number): Promise<readonly number[
 }
 
 const nft = findTool('nft') ?? 'nft';
-const spares = new Spares();
-const run = runChildren(undefined, undefined, spares);
+const run = runChildren();
 const owner = new NftOwner({ nft, setpriv: findTool('setpriv'), lockFd: undefined, run, started: () => undefined });
 const loaded = await new OneShotWriter(nft, run).write(
   printNft(state).replace(/^table inet sluice \{\n/m, (head) => `${head}  flags owner,persist;\n`),
@@ -73,7 +71,6 @@ const residentMb = Math.max(
   }),
 );
 owner.close();
-spares.end();
 const at = (sorted: readonly number[], share: number): number =>
   sorted[Math.floor(sorted.length * share)] ?? Number.NaN;
 process.stdout.write(

@@ -22,15 +22,15 @@ export interface Command {
   readonly isSilent?: boolean;
   /** Kills the tool when it aborts: only for tools that change nothing. */
   readonly signal?: AbortSignal | undefined;
-  /** Worth starting one in advance. Only with `input` in one text. */
-  readonly isFrequent?: boolean;
   /**
    * The tool takes the beginning of its input for all of it, and changes something: a large text is complete before the tool starts, so that
    * it reads no part when this process is killed. Only with `input` in one text.
    */
   readonly isOneText?: boolean;
-  /** Prints and reads little, and changes no table: another process may start it. */
+  /** Prints and reads little: another process may start it. */
   readonly isSmall?: boolean;
+  /** Changes tables: its process id is told before it begins, so that its changes are known as ours. */
+  readonly changesTables?: boolean;
   /** Does the same when it runs a second time. */
   readonly isRepeatable?: boolean;
 }
@@ -75,6 +75,8 @@ interface ChildResult {
 
 /** Called with the exit code of a child. */
 export type OnExit = (exitCode: ToolResult['exitCode']) => void;
+/** Called with every child before it can have changed anything. */
+export type Started = (pid: number, command: Command) => OnExit | undefined;
 
 /** The reason of a failure: the exit code, and the first lines that the tool printed on its standard error. */
 export function whyExit(exitCode: number, stderr: string): string {

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
 import { runChildren } from './run.ts';
-import { Spares } from './spares.ts';
 
 const run = runChildren();
 const shell = (script: string) => ({ file: '/bin/sh', args: ['-c', script] });
@@ -59,15 +58,6 @@ test.each([
 ])('fails a tool that exits with 0 without all of its input, which is %s', async (_title, input) => {
   const ran = await run({ ...shell('head -c 100; exit 0'), input });
   expect(ran).toMatchObject({ exitCode: undefined, why: 'the tool ended before it had read its input' });
-});
-
-test('a spare that exits with 0 without all of its input fails', async () => {
-  const spares = new Spares();
-  const own = runChildren(undefined, undefined, spares);
-  const command = { ...shell('head -c 100 >/dev/null; exit 0'), isFrequent: true };
-  expect((await own({ ...command, input: 'x'.repeat(50) })).exitCode).toBe(0);
-  expect(await own({ ...command, input: 'x'.repeat(1_000_000) })).toMatchObject({ exitCode: undefined });
-  spares.end();
 });
 
 test.each([100, 1_000_000])('reads one text of %d characters', async (length) => {

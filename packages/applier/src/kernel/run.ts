@@ -1,10 +1,9 @@
-import { type Child, type Command, type OnExit, type Run, startOptions, type ToolResult, whyExit } from './command.ts';
+import { type Child, type Command, type Run, type Started, startOptions, type ToolResult, whyExit } from './command.ts';
 import { closeSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { execa } from 'execa';
 import { limits } from '../limits.ts';
 import { ChildTime, WorkCost } from './processor-time.ts';
-import type { Spares } from './spares.ts';
 import { namelessWith } from './whole-text.ts';
 
 /**
@@ -12,42 +11,31 @@ import { namelessWith } from './whole-text.ts';
  * @param lockFd an open file whose lock the children share, so that a successor of this process waits for them: a child outlives its
  * parent's `kill -9` and commits later
  * @param started called with every child; its result is called with the child's exit code
- * @param spares tools that are running already
  */
-export function runChildren(
-  lockFd?: number,
-  started?: (pid: number, command: Command) => OnExit | undefined,
-  spares?: Spares,
-): Run {
+export function runChildren(lockFd?: number, started?: Started): Run {
   const once = async (command: Command): Promise<ToolResult & { readonly code: string | undefined }> => {
-    const { input, timeoutMs = limits.commandTimeoutMs, onOutput } = command;
+    const { timeoutMs = limits.commandTimeoutMs, onOutput } = command;
     const file = isFilledFirst(command) ? namelessWith(command.input) : undefined;
-    const spare = file === undefined ? spares?.take(command) : undefined;
     const [starting, time] = [new WorkCost(), new ChildTime()];
-    const child = spare?.child ?? starting.own(() => start(command, lockFd, timeoutMs, file));
+    const child = starting.own(() => start(command, lockFd, timeoutMs, file));
     if (file !== undefined) closeSync(file);
     child.nodeChildProcess.once('exit', () => {
       const toolMs = time.end();
       command.onUsed?.(starting.usedMs + toolMs);
     });
     const ended = child.pid === undefined ? undefined : started?.(child.pid, command);
-    if (spare && typeof input === 'string') {
-      spare.feed(input, timeoutMs);
-      // The next one starts while this one works: a change is several steps, one after the other.
-      spares?.refill();
-    }
     if (onOutput) child.stdout?.setEncoding('utf8').on('data', onOutput);
     const result = await child;
     const hasRest = result.exitCode === 0 && child.stdin?.writableFinished === false;
     const exitCode = (result.failed || hasRest) && result.exitCode === 0 ? undefined : result.exitCode;
     ended?.(exitCode);
     const printed = { stdout: textOf(result.stdout), stderr: textOf(result.stderr) };
-    const lost = exitCode === undefined ? lostBy(result, spare?.isLate === true) : undefined;
+    const lost = exitCode === undefined ? lostBy(result) : undefined;
     return {
       exitCode,
       ...printed,
       ...(lost === undefined ? {} : { lost }),
-      why: hasRest && !result.failed ? notRead : whyFailed(result, exitCode, spare?.isLate === true),
+      why: hasRest && !result.failed ? notRead : whyFailed(result, exitCode),
       code: child.pid === undefined ? result.code : undefined,
     };
   };
@@ -98,17 +86,17 @@ async function* partsOf(input: Iterable<string> | AsyncIterable<string>): AsyncI
 }
 
 /** Why a run has no exit code. */
-function lostBy({ timedOut, code }: Awaited<Child>, isLate: boolean): NonNullable<ToolResult['lost']> {
-  if (timedOut === true || isLate) return 'hung';
+function lostBy({ timedOut, code }: Awaited<Child>): NonNullable<ToolResult['lost']> {
+  if (timedOut === true) return 'hung';
   if (isShort(code) || code === 'ENOSPC') return 'short';
   if (code === 'ERR_CHILD_PROCESS_STDIO_MAXBUFFER') return 'garbled';
   // Of the start: `ENOENT`, `EACCES`. A tool that did not read its input leaves EPIPE.
   return code !== undefined && /^E[A-Z]+$/.test(code) && code !== 'EPIPE' ? 'missing' : 'killed';
 }
 
-function whyFailed(result: Awaited<Child>, exitCode: number | undefined, isLate: boolean): string {
+function whyFailed(result: Awaited<Child>, exitCode: number | undefined): string {
   if (!result.failed) return '';
-  if (result.timedOut === true || isLate) return 'timed out';
+  if (result.timedOut === true) return 'timed out';
   if (exitCode === undefined)
     return result.originalMessage ?? `the tool was killed${result.signal ? ` by ${result.signal}` : ''}`;
   return whyExit(exitCode, textOf(result.stderr));

@@ -1,6 +1,8 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { execa } from 'execa';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { childrenOf } from '../testing/processes.fixture.ts';
 import type { Command, Run } from './command.ts';
@@ -71,12 +73,13 @@ test('one shell starts one tool after the other, and no tool waits for another o
   expect(direct).toEqual(['/bin/true']);
   expect([(await first).stderr, (await run({ file, args: ['b'] })).stderr]).toEqual(['a\n', 'a\nb\n']);
   expect(direct).toHaveLength(1);
-  expect(childrenOf(process.pid, 'read -r out in line')).toHaveLength(1);
+  expect(childrenOf(process.pid, 'read -r out in')).toHaveLength(1);
 });
 
 test.each([
   ['is not small', { isSmall: false }],
   ['reads its input in parts', { input: ['x'] }],
+  ['reads a large text', { input: 'x'.repeat(100_000) }],
   ['prints more than memory should hold', { onOutput: () => undefined }],
   ['has a word with a space', { args: ['a b'] }],
   ['has an empty word', { args: [''] }],
@@ -103,6 +106,55 @@ test('does not repeat a tool that may not run twice', async () => {
   const file = tool(`echo again >> ${folder}/ran; kill -9 $$`);
   expect(await run({ file, isRepeatable: false })).toMatchObject({ exitCode: undefined, lost: 'killed' });
   expect([direct, readFileSync(`${folder}/ran`, 'utf8')]).toEqual([[], 'again\n']);
+});
+
+test('tells the process of a tool that changes tables before it begins, and its exit code afterwards', async () => {
+  const ran = `${folder}/ran`;
+  const told: unknown[] = [];
+  const tells = new ToolShell({
+    sh: '/bin/sh',
+    setpriv: undefined,
+    lockFd: undefined,
+    started: (pid, { args }) => {
+      told.push(pid, args[0], existsSync(ran));
+      return (exitCode) => void told.push(exitCode);
+    },
+  });
+  const file = tool(`echo $$ > ${ran}; cat; exit "$1"`);
+  const changes = { file, input: '12\n', isSmall: true, changesTables: true };
+  const once = (code: string) => throughShell(started, tells)({ ...changes, args: [code] });
+  expect(await once('0')).toMatchObject({ exitCode: 0, stdout: '12\n' });
+  const first = Number(readFileSync(ran, 'utf8'));
+  expect(await once('4')).toMatchObject({ exitCode: 4, stdout: '12\n' });
+  expect(told).toEqual([first, '0', false, 0, Number(readFileSync(ran, 'utf8')), '4', true, 4]);
+  expect((await throughShell(started, tells)({ file, args: ['0'], isSmall: true })).exitCode).toBe(0);
+  expect([told.length, direct]).toEqual([8, []]);
+  tells.end();
+});
+
+test('a tool that changes tables is started directly where its shell ends before it begins, and never runs twice', async () => {
+  const file = tool(`echo ran >> ${folder}/ran`);
+  const changes = { file, input: '', isRepeatable: false, changesTables: true };
+  expect((await run(changes)).exitCode).toBe(0);
+  const [id = 0] = childrenOf(process.pid, 'read -r out in');
+  process.kill(id, 'SIGSTOP');
+  const running = run(changes);
+  process.kill(id, 'SIGKILL');
+  expect((await running).exitCode).toBe(0);
+  expect([direct, readFileSync(`${folder}/ran`, 'utf8')]).toEqual([[file], 'ran\nran\n']);
+});
+
+test('a tool that changes tables does not begin where this process was killed', async () => {
+  const source = (name: string): string => JSON.stringify(`${import.meta.dirname}/${name}`);
+  const file = tool(`echo ran > ${folder}/ran`);
+  const script = `
+    import { ToolShell } from ${source('tool-shell.ts')};
+    const started = () => process.kill(process.pid, 'SIGKILL');
+    const shell = new ToolShell({ sh: '/bin/sh', setpriv: undefined, lockFd: undefined, started });
+    await shell.run({ file: ${JSON.stringify(file)}, args: [], changesTables: true });`;
+  await execa(process.execPath, ['--input-type=module-typescript', '-e', script], { reject: false });
+  await sleep(300);
+  expect(existsSync(`${folder}/ran`)).toBe(false);
 });
 
 test('says of a missing tool what a direct start says', async () => {
@@ -133,13 +185,13 @@ test('after its end tools are started directly, and those before are done', asyn
   expect(direct).toEqual([]);
   expect((await run({ file })).exitCode).toBe(3);
   expect(direct).toEqual([file]);
-  expect(childrenOf(process.pid, 'read -r out in line')).toEqual([]);
+  expect(childrenOf(process.pid, 'read -r out in')).toEqual([]);
 });
 
 test('when it ends, no other child is taken to have used the time of its tools', async () => {
   const other = new ChildTime();
   await run({ file: tool('i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done') });
   shell.end();
-  await expect.poll(() => childrenOf(process.pid, 'read -r out in line')).toEqual([]);
+  await expect.poll(() => childrenOf(process.pid, 'read -r out in')).toEqual([]);
   expect(other.end()).toBeLessThan(50);
 });

@@ -1,7 +1,16 @@
 import { closeSync } from 'node:fs';
 import { execa } from 'execa';
 import { limits } from '../limits.ts';
-import { type Command, type PipedChild, type Run, startOptions, type ToolResult, whyExit } from './command.ts';
+import {
+  type Command,
+  type OnExit,
+  type PipedChild,
+  type Run,
+  type Started,
+  startOptions,
+  type ToolResult,
+  whyExit,
+} from './command.ts';
 import { ChildTime } from './processor-time.ts';
 import { fill, openNameless } from './whole-text.ts';
 
@@ -13,21 +22,31 @@ interface ToolShellOptions {
   readonly setpriv: string | undefined;
   /** As `runChildren` takes it. */
   readonly lockFd: number | undefined;
+  /** As `runChildren` takes it, for tools that change tables. */
+  readonly started?: Started;
 }
 
 /** The descriptor of the file from which tools read their input. */
 const textFd = 4;
 
 /**
- * For each line whether a tool's output is wanted (`+`), whether it has input, the tool and its arguments: starts it, passes on what it
- * prints, and ends both outputs with the number of the line and the exit code. Nothing in a line is a pattern or an expression: `read -r`
- * keeps backslashes, `set -f` patterns, and what a variable holds is only split at spaces.
+ * For each line whether a tool's output is wanted (`+`), whether it has input, whether it changes tables, the tool and its arguments: starts
+ * it, passes on what it prints, and ends both outputs with the number of the line and the exit code. One that changes tables tells its process
+ * id first and waits for an empty line; it does not begin where this process has ended. Nothing in a line is a pattern or an expression:
+ * `read -r` keeps backslashes, `set -f` patterns, and what a variable holds is only split at spaces.
  */
 const script = `set -f
 turn=0
-while read -r out in line; do
+while read -r out in changes line; do
   if [ "$in" = + ]; then text=/proc/self/fd/${textFd}; else text=/dev/null; fi
-  if [ "$out" = + ]; then $line <$text; else $line <$text >/dev/null; fi
+  (
+    if [ "$changes" = + ]; then
+      read -r pid rest </proc/self/stat
+      echo "$pid"
+      read -r go || exit 126
+    fi
+    if [ "$out" = + ]; then exec $line <$text; else exec $line <$text >/dev/null; fi
+  )
   code=$?
   turn=$((turn + 1))
   printf '\\n= %d %d\\n' $turn $code
@@ -42,7 +61,7 @@ const endOf = (turn: number): RegExp => new RegExp(`\\n= ${turn} (\\d+)\\n$`);
 const [toolExitCodeMax, signalled] = [125, 128] as const;
 
 /**
- * A long-lived shell that starts small tools, one at a time. Starting a process copies the tables of this one's memory, and each page
+ * A long-lived shell that starts small tools, one at a time, also the writers of a change. Starting a process copies the tables of this one's memory, and each page
  * that is written next faults: several milliseconds with the rules of 10,000 Services. The shell has 1 MB.
  *
  * It has asked the kernel nothing while it waits, and ends with its input, and so with this process, in any case.
@@ -99,7 +118,7 @@ export const throughShell =
 /** Whether a line can name it, and a shell pass on its input and what it prints. */
 const fits = ({ file, args, input, isSmall, ...others }: Command): boolean =>
   isSmall === true &&
-  (input === undefined || typeof input === 'string') &&
+  (input === undefined || (typeof input === 'string' && input.length <= limits.pipeBytesMax)) &&
   (['onOutput', 'onUsed', 'signal', 'outputBytesMax'] as const).every((key) => others[key] === undefined) &&
   [file, ...args].every((word) => wordForm.test(word));
 
@@ -113,12 +132,14 @@ class RunningShell {
   readonly #text = openNameless();
   readonly #child: PipedChild;
   readonly #printed: Printed = { out: '', err: '' };
+  readonly #started: Started | undefined;
   #turn = 0;
   #hasEnded = false;
   #heard = (): void => undefined;
 
   constructor(parts: ToolShellOptions) {
     this.#child = start(parts, this.#text);
+    this.#started = parts.started;
     for (const [key, stream] of [['out', this.#child.stdout] as const, ['err', this.#child.stderr] as const])
       stream.setEncoding('utf8').on('data', (part: string) => {
         this.#printed[key] += part;
@@ -142,25 +163,45 @@ class RunningShell {
 
   /** @throws the error of the disk, where there is no room for its input */
   async ask(command: Command): Promise<ToolResult | undefined> {
-    const { file, args, input, isSilent = false, timeoutMs = limits.commandTimeoutMs } = command;
+    const { file, args, input, isSilent, changesTables, timeoutMs = limits.commandTimeoutMs } = command;
     if (typeof input === 'string') fill(this.#text, input);
     const printed = Object.assign(this.#printed, { out: '', err: '' });
     const end = endOf(++this.#turn);
-    this.#child.stdin.write(
-      `${isSilent ? '-' : '+'} ${input === undefined ? '-' : '+'} ${[file, ...args].join(' ')}\n`,
-    );
+    const signs = [isSilent !== true, input !== undefined, changesTables === true].map((is) => (is ? '+' : '-'));
+    this.#child.stdin.write(`${[...signs, file, ...args].join(' ')}\n`);
     let isLate = false;
     const timer = setTimeout(() => {
       isLate = true;
       this.#kill();
     }, timeoutMs);
-    while (!(end.test(printed.out) && end.test(printed.err)) && !this.#hasEnded)
+    const ended = changesTables === true ? await this.#begin(command) : undefined;
+    await this.#until(() => end.test(printed.out) && end.test(printed.err));
+    clearTimeout(timer);
+    if (this.#child.pid === undefined || ended === 'not begun') return undefined;
+    const answer: ToolResult | undefined = isLate
+      ? { ...lost, why: 'timed out', lost: 'hung' }
+      : answerIn(printed, end);
+    ended?.(answer?.exitCode);
+    return answer;
+  }
+
+  /** Tells the process id of a tool that changes tables, and lets it begin. */
+  async #begin(command: Command): Promise<OnExit | undefined | 'not begun'> {
+    await this.#until(() => this.#printed.out.includes('\n'));
+    const [pid = ''] = this.#printed.out.split('\n', 1);
+    if (this.#hasEnded || !/^\d+$/.test(pid)) return 'not begun';
+    this.#printed.out = this.#printed.out.slice(pid.length + 1);
+    const ended = this.#started?.(Number(pid), command);
+    this.#child.stdin.write('\n');
+    return ended;
+  }
+
+  /** Waits for it, or for the end of the shell. */
+  async #until(condition: () => boolean): Promise<void> {
+    while (!condition() && !this.#hasEnded)
       await new Promise<void>((resolve) => {
         this.#heard = resolve;
       });
-    clearTimeout(timer);
-    if (this.#child.pid === undefined) return undefined;
-    return isLate ? { ...lost, why: 'timed out', lost: 'hung' } : answerIn(printed, end);
   }
 
   end(): void {

@@ -6,7 +6,7 @@ import { ChangeCount } from '../../kernel/changes/change-count.ts';
 import { watchChanges } from '../../kernel/changes/changes.ts';
 import type { ChangeWatch, ForeignChange } from '../../kernel/changes/foreign-change.ts';
 import { OwnProcesses, readsProcessIds } from '../../kernel/changes/own-processes.ts';
-import type { Run } from '../../kernel/command.ts';
+import type { Run, Started } from '../../kernel/command.ts';
 import { readFacts } from '../../kernel/facts.ts';
 import { knowsBpf } from '../../kernel/knows-bpf.ts';
 import { findSwitch, switchOf } from '../../kernel/linux/find-switch.ts';
@@ -17,7 +17,6 @@ import type { NftWriter } from '../../kernel/nft/nft-writer.ts';
 import type { WorkCost } from '../../kernel/processor-time.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { placeOf, rehearser } from '../../kernel/scratch/rehearse.ts';
-import { Spares } from '../../kernel/spares.ts';
 import { procTunables } from '../../kernel/sysctl.ts';
 import { throughShell, ToolShell } from '../../kernel/tool-shell.ts';
 import { ToolWatch } from '../../kernel/tool-watch.ts';
@@ -102,7 +101,7 @@ export async function openSession(
   const changes = mode === 'change' || mode === 'back';
   const lock: Lock | undefined = changes ? takeLock(config.state, limits.lockWaitSeconds, mode === 'back') : undefined;
   try {
-    const { own, spares, shell, watch, run } = toolRunner(lock?.fd, throughRun);
+    const { own, shell, watch, run } = toolRunner(lock?.fd, throughRun);
     const owner = mode === 'look' ? undefined : nftOwner(run, lock?.fd, own);
     const journal = openJournal(config, mode);
     const pinned = journal.active ? journal.record.backend : undefined;
@@ -127,7 +126,6 @@ export async function openSession(
     const close = (): void => {
       ending.abort();
       owner?.close();
-      spares.end();
       count?.close();
       shell?.end();
       lock?.[Symbol.dispose]();
@@ -150,7 +148,6 @@ export async function openSession(
       counting: new Counting({ config, journal, kernel, tools, repairs: () => reconcilers.reconciler.repairs }),
       affinityFills: (cost) => readAffinityFills(journal, sticky, cost, ending.signal),
       idle: () => {
-        spares.refill();
         if (runsNft()) void owner?.own();
       },
       nftProtection: () => (runsNft() ? owner?.protection : undefined),
@@ -166,11 +163,11 @@ export async function openSession(
 /** All tools of a session are started by its `run`. */
 function toolRunner(lockFd: number | undefined, throughRun: (run: Run) => Run) {
   const own = new OwnProcesses(readsProcessIds(), () => performance.now());
-  const spares = new Spares(lockFd);
-  const shell = toolShell(lockFd);
-  const children = runChildren(lockFd, (pid, command) => own.add(pid, command), spares);
+  const started: Started = (pid, command) => own.add(pid, command);
+  const shell = toolShell(lockFd, started);
+  const children = runChildren(lockFd, started);
   const watch = new ToolWatch(() => performance.now());
-  return { own, spares, shell, watch, run: throughRun(watch.through(throughShell(children, shell))) };
+  return { own, shell, watch, run: throughRun(watch.through(throughShell(children, shell))) };
 }
 
 function makeReconcilers(
@@ -192,9 +189,9 @@ function changeCount(): ChangeCount | undefined {
 }
 
 /** @returns undefined if sh is not installed */
-function toolShell(lockFd: number | undefined): ToolShell | undefined {
+function toolShell(lockFd: number | undefined, started: Started): ToolShell | undefined {
   const sh = findTool('sh');
-  return sh === undefined ? undefined : new ToolShell({ sh, setpriv: findTool('setpriv'), lockFd });
+  return sh === undefined ? undefined : new ToolShell({ sh, setpriv: findTool('setpriv'), lockFd, started });
 }
 
 /** @returns undefined if nft is not installed */

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { limits } from '../../limits.ts';
 import { OwnProcesses } from './own-processes.ts';
 
-const restore = { file: '/usr/sbin/iptables-nft-restore', input: '*nat\nCOMMIT\n' };
+const restore = { file: '/usr/sbin/iptables-nft-restore', changesTables: true };
 const name = 'iptables-nft-re';
 
 test('remembers the newest of our own processes', () => {
@@ -24,7 +24,7 @@ test('attributes no change to readers or old writers', () => {
   const own = new OwnProcesses(false, () => nowMs);
   own.add(1, { file: '/usr/sbin/iptables-nft' });
   expect(own.made(4711, 'iptables-nft')).toBe(false);
-  own.add(1, { ...restore, isSmall: true });
+  own.add(1, { file: restore.file });
   expect(own.made(4711, name)).toBe(false);
   own.add(2, restore);
   nowMs = limits.ownChangeReportedMs;

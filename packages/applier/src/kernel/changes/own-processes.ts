@@ -47,13 +47,12 @@ export class OwnProcesses {
    * To be called before the process can have changed anything.
    * @returns a callback for its end; undefined: not needed
    */
-  add(pid: number, { file, input, isSmall }: Pick<Command, 'file' | 'input' | 'isSmall'>): OnExit | undefined {
+  add(pid: number, { file, changesTables }: Pick<Command, 'file' | 'changesTables'>): OnExit | undefined {
     if (this.#readsIds) {
       this.#remember(pid);
       return undefined;
     }
-    // Only tools with input change tables.
-    if (input === undefined || isSmall === true) return undefined;
+    if (changesTables !== true) return undefined;
     const untilMs = this.#monotonicMs() + limits.ownChangeReportedMs;
     const name = basename(file).slice(0, nameCharactersMax);
     this.#awaited = [...this.#waiting(), { name, untilMs }];

@@ -155,7 +155,10 @@ export class LinuxKernel implements Kernel {
       case 'restore-table': {
         const { restore } = this.#toolsOf(step.family);
         const args = ['--noflush', '-w', String(limits.xtablesLockSeconds)];
-        await this.#must({ file: restore, args, input: step.text, isFrequent: true }, `${restore} (${step.table})`);
+        await this.#must(
+          { file: restore, args, input: step.text, isSmall: true, changesTables: true },
+          `${restore} (${step.table})`,
+        );
         return;
       }
       case 'set-sysctl':

@@ -9,7 +9,7 @@ import { type NftWriter, OneShotWriter } from './nft-writer.ts';
 interface NftOwnerOptions extends HelperOptions {
   readonly run: Run;
   /** As `runChildren` takes them: called before each transaction of the helper. */
-  readonly started: (pid: number, command: Pick<Command, 'file' | 'input'>) => OnExit | undefined;
+  readonly started: (pid: number, command: Pick<Command, 'file' | 'changesTables'>) => OnExit | undefined;
 }
 
 const flags = 'flags owner,persist;';
@@ -169,7 +169,7 @@ export class NftOwner implements NftWriter {
 
   async #ask(helper: NftHelper, text: string): Promise<ToolResult> {
     const { nft, started } = this.#parts;
-    const ended = helper.pid === undefined ? undefined : started(helper.pid, { file: nft, input: text });
+    const ended = helper.pid === undefined ? undefined : started(helper.pid, { file: nft, changesTables: true });
     const answer = await helper.write(text);
     const exitCode = answer.kind === 'taken' ? 0 : answer.kind === 'refused' ? 1 : undefined;
     ended?.(exitCode);

@@ -18,6 +18,7 @@ export class OneShotWriter implements NftWriter {
   }
 
   write(text: string): Promise<ToolResult> {
-    return this.#run({ file: this.#nft, args: ['-f', '-'], input: text, isFrequent: true, isOneText: true });
+    const kind = { isSmall: true, changesTables: true, isOneText: true };
+    return this.#run({ file: this.#nft, args: ['-f', '-'], input: text, ...kind });
   }
 }
