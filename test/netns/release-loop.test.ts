@@ -110,6 +110,6 @@ receipts: { directory: ${at('receipts')}, push: { dir: { path: ${at('work/store'
   await serves(numbers(20));
   have(numbers(60));
   await serves(numbers(60));
-  await until('the last wave of each is open', () => /release 2: open after/.test(said), 60_000);
+  await until('the last wave of each is open', async () => /release 2: open after/.test(said), 60_000);
   expect(said).not.toMatch(/no release|not signed|did not confirm/);
 });
