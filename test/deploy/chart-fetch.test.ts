@@ -43,6 +43,15 @@ test('values for a source and for receipts are the fields of the config, but for
   expect(fetch?.['receipts']?.properties['push']?.propertyNames.enum.toSorted()).toEqual(names(push));
 });
 
+test('nodes that follow a watch of the chart leave removals to it, unless values say how long', async (context) => {
+  const holdSeconds = async (more: object): Promise<unknown> =>
+    (await configOf(context, withFetch({ source: registry }, more))).removals.holdSeconds;
+  const watch = { serve: { secret: 'watch' } };
+  const sluiced = { config: { removals: { holdSeconds: 60 } } };
+  expect(await holdSeconds({})).toBeGreaterThan(0);
+  expect([await holdSeconds({ watch }), await holdSeconds({ watch, sluiced })]).toEqual([0, 60]);
+});
+
 const certificate = '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n';
 
 test.for([

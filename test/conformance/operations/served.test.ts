@@ -48,7 +48,7 @@ function valuesOf(image: string, signers: string, caFile: string): object {
   };
 }
 
-test('two pods serve nodes their changes, also once the one that publishes is gone', {
+test('two pods serve nodes their changes, also once the one that publishes is gone, and when most Services go at once', {
   timeout: 1_800_000,
 }, async (context) => {
   const image = await nodeImage();
@@ -82,6 +82,20 @@ test('two pods serve nodes their changes, also once the one that publishes is go
     expect(await kubectl(['get', 'pods', ...ofWatch, '-o', 'name'])).toContain(`pod/${gone}`);
     await kubectl(['-n', 'sluice', 'delete', 'pod', gone, '--grace-period=0', '--force']);
     await until('another pod holds the Lease', async () => !(await holder()).startsWith(gone), 60_000);
-    await untilAnswered(cluster, await startWeb(cluster, 'after', 3));
+    const after = await startWeb(cluster, 'after', 3);
+    await untilAnswered(cluster, after);
+    // Most Services go at once: nodes that held them would not take the next one.
+    const names = Array.from({ length: 20 }, (_one, index) => `many-${index}`);
+    const services = names.map((name) => ({
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: { name, labels: { of: 'many' } },
+      spec: { selector: { app: 'after' }, ports: [{ port: 80, targetPort: 8080 }] },
+    }));
+    await kubectl(['apply', '-f', '-'], services.map((one) => JSON.stringify(one)).join('\n---\n'));
+    const last = ['get', 'service', 'many-19', '-o', 'jsonpath={.spec.clusterIP}'];
+    await untilAnswered(cluster, { name: 'after', address: await kubectl(last) });
+    await kubectl(['delete', 'service', '-l', 'of=many']);
+    await untilAnswered(cluster, await startWeb(cluster, 'later', 1));
   });
 });

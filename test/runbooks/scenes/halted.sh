@@ -8,8 +8,13 @@ for name in iptables ip6tables; do
   esac
   cat >"$STAGE/tools/$name-nft-restore" <<END
 #!/bin/sh
-if $name-nft -w 5 -t nat -S SLT-NODE >/dev/null 2>&1 && $when; then cat >/dev/null; echo "$name-restore: broken" >&2; exit 1; fi
-exec xtables-nft-multi $name-nft-restore "\$@"
+text=\$(cat)
+# Lists of chains go on.
+if $name-nft -w 5 -t nat -S SLT-NODE >/dev/null 2>&1 && ! echo "\$text" | grep -q '^-S' && $when; then
+  echo "$name-restore: broken" >&2
+  exit 1
+fi
+echo "\$text" | xtables-nft-multi $name-nft-restore "\$@"
 END
   chmod 755 "$STAGE/tools/$name-nft-restore"
 done

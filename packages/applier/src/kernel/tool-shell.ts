@@ -61,8 +61,8 @@ const endOf = (turn: number): RegExp => new RegExp(`\\n= ${turn} (\\d+)\\n$`);
 const [toolExitCodeMax, signalled] = [125, 128] as const;
 
 /**
- * A long-lived shell that starts small tools, one at a time, also the writers of a change. Starting a process copies the tables of this one's memory, and each page
- * that is written next faults: several milliseconds with the rules of 10,000 Services. The shell has 1 MB.
+ * A long-lived shell that starts small tools, one at a time, also the writers of a change. Starting a process copies the tables of this
+ * one's memory, and each page that is written next faults: several milliseconds with the rules of 10,000 Services. The shell has 1 MB.
  *
  * It has asked the kernel nothing while it waits, and ends with its input, and so with this process, in any case.
  */
