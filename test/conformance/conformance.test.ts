@@ -37,7 +37,10 @@ describe.each([
       ]
     : []),
 ])('$title', (system) => {
-  test('passes the tests of Kubernetes, but for named differences', { timeout: 3_600_000, retry: 0 }, async (context) => {
+  test('passes the tests of Kubernetes, but for named differences', {
+    timeout: 3_600_000,
+    retry: 0,
+  }, async (context) => {
     await system.prepare?.(context);
     await withCluster(system, async ({ control, plane, programs }, folder) => {
       const startedMs = Date.now();
