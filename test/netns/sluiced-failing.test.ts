@@ -43,7 +43,7 @@ async function breakTools(backend: RuleStore, broken: Readonly<Record<string, st
   return `mount -t overlay overlay -o lowerdir=${directory}/tools:/usr/sbin /usr/sbin &&`;
 }
 
-/** The same for nft. @param when a shell condition, which finds the text in `$text` */
+/** The same for nft, and no `nft -i` runs: what that takes is not seen here. @param when a shell condition, which finds the text in `$text` */
 async function breakNft(when: string): Promise<string> {
   const tools = `${directory}/tools`;
   mkdirSync(tools);
@@ -51,6 +51,7 @@ async function breakNft(when: string): Promise<string> {
   await node.tool(['iptables-nft', '-t', 'nat', '-N', 'SLT-NODE']);
   const isNode = 'iptables-nft -w 5 -t nat -S SLT-NODE >/dev/null 2>&1';
   const script = [
+    '[ "$*" != -i ] || exit 1',
     '[ "$*" = "-f -" ] || exec nft-real "$@"',
     `text=$(mktemp ${directory}/text.XXXXXX)`,
     'cat >$text',
