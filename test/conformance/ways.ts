@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { makeKey } from '@sluice/testing';
 import { parseAllDocuments } from 'yaml';
 import type { Host } from '../netns/cluster-host.ts';
 import { until } from '../netns/until.ts';
@@ -30,9 +31,7 @@ export const servedSystem: System = {
     await applyProxyConfig(plane, 'nftables');
     const plain = (name: string): string => join(dirname(plane.kubeconfig), name);
     const [key, signers] = [join(folder, 'release-key'), join(folder, 'allowed_signers')];
-    await control.run(['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', key]);
-    const [type = '', text = ''] = readFileSync(`${key}.pub`, 'utf8').split(' ');
-    writeFileSync(signers, `watch namespaces="sluice-release" ${type} ${text}\n`);
+    writeFileSync(signers, `watch namespaces="sluice-release" ${makeKey(key)}\n`);
     const push = ['--push', `oci:${join(folder, 'releases')}:production`, '--key', key];
     const certificate = ['--tls-cert', plain('server.crt'), '--tls-key', plain('server.key')];
     const serve = ['--serve', `${controlAddresses[0]}:${port}`, ...certificate];

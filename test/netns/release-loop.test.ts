@@ -1,8 +1,7 @@
 // @module-tag all
-import { execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { programPath } from '@sluice/testing';
+import { makeKey, programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { startApiServer, type TestApiServer, token } from '../cluster/apiserver.fixture.ts';
@@ -32,12 +31,8 @@ afterEach(async () => {
 const at = (name: string): string => join(node.directory, name);
 
 /** Makes a key. @returns its line of `allowed_signers` */
-function keyOf(name: 'release' | 'wave'): string {
-  const file = at(`work/${name}-key`);
-  execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', file]);
-  const [type, key] = readFileSync(`${file}.pub`, 'utf8').split(' ');
-  return `${name} namespaces="sluice-${name}" ${type} ${key}\n`;
-}
+const keyOf = (name: 'release' | 'wave'): string =>
+  `${name} namespaces="sluice-${name}" ${makeKey(at(`work/${name}-key`))}\n`;
 
 const numbers = (first: number): readonly number[] => Array.from({ length: 12 }, (_one, index) => first + index);
 const pod = (n: number): string => `10.244.1.${n}`;

@@ -1,6 +1,6 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { programPath } from '@sluice/testing';
+import { makeKey, programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import { sluiceCommand, type SystemPlace } from '../systems.ts';
 
@@ -42,13 +42,9 @@ export class Releases {
     // The user of the fetch process writes there.
     await execa('chmod', ['0777', join(work, 'store')]);
     writeFileSync(join(work, 'waves.yaml'), JSON.stringify(waves));
-    const lines: string[] = [];
-    for (const name of ['release', 'wave']) {
-      const file = join(work, `${name}-key`);
-      await execa('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', name, '-f', file]);
-      const [type = '', key = ''] = readFileSync(`${file}.pub`, 'utf8').split(' ');
-      lines.push(`${name}@example.com namespaces="sluice-${name}" ${type} ${key}\n`);
-    }
+    const lines = ['release', 'wave'].map(
+      (name) => `${name}@example.com namespaces="sluice-${name}" ${makeKey(join(work, `${name}-key`))}\n`,
+    );
     return new Releases(place, work, lines.join(''));
   }
 

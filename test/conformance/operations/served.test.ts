@@ -2,6 +2,7 @@
 // @module-tag alone
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { makeKey } from '@sluice/testing';
 import { expect, test } from 'vitest';
 import { need } from '../../deploy/programs.ts';
 import { until } from '../../netns/until.ts';
@@ -20,18 +21,17 @@ const port = 9443;
 const ofWatch = ['-n', 'sluice', '-l', 'app=sluice-watch'];
 
 /** Makes the Secret of the chart: a certificate for the load balancer, which is that of the API server, and a key for releases. */
-async function makeSecret({ plane, control, folder }: SystemPlace): Promise<string> {
+async function makeSecret({ plane, folder }: SystemPlace): Promise<string> {
   const key = join(folder, 'release-key');
-  await control.run(['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', key]);
+  const line = `watch namespaces="sluice-release" ${makeKey(key)}\n`;
   const pki = dirname(plane.kubeconfig);
   const files = [
     ...['crt', 'key'].map((ending) => `--from-file=tls.${ending}=${pki}/server.${ending}`),
-    `--from-file=${key.slice(folder.length + 1)}=${key}`,
+    `--from-file=release-key=${key}`,
   ];
   await plane.kubectl(['create', 'namespace', 'sluice']);
   await plane.kubectl(['-n', 'sluice', 'create', 'secret', 'generic', 'watch', ...files]);
-  const [type = '', text = ''] = readFileSync(`${key}.pub`, 'utf8').split(' ');
-  return `watch namespaces="sluice-release" ${type} ${text}\n`;
+  return line;
 }
 
 function valuesOf(image: string, signers: string, caFile: string): object {
