@@ -50,6 +50,12 @@ async function until(...wanted: readonly string[]): Promise<void> {
   await vi.waitFor(() => expect(log).toEqual(wanted), { timeout: 5_000, interval: 5 });
 }
 
+/** The failure is reported more than once. Others may stand between: on a loaded machine any request can take too long. */
+async function reports(failure: RegExp, times = 2): Promise<void> {
+  const found = (): readonly string[] => failures.filter((why) => failure.test(why));
+  await vi.waitFor(() => expect(found().length).toBeGreaterThanOrEqual(times), { timeout: 5_000, interval: 5 });
+}
+
 test('one of several holds it; when it ends, another one gets it at once', async () => {
   const first = elect('a');
   await until('a+');
@@ -67,7 +73,7 @@ test('a holder that cannot renew it stops before the next one starts', async () 
   leases.isDeafTo = 'a';
   elect('b');
   await until('a+', 'a-', 'b+');
-  expect(failures[0]).toMatch(/no response within/);
+  await reports(/no response within/);
 });
 
 test('a note of the holder is kept for the next one, beside foreign annotations', async () => {
@@ -103,8 +109,7 @@ test.each([
   if (how === 'changed') leases.put('sluice', { holderIdentity: 'a' });
   leases.writeStatus = status;
   elect('a');
-  await vi.waitFor(() => expect(failures.length).toBeGreaterThan(1), { timeout: 5_000, interval: 5 });
-  expect(failures[0]).toMatch(new RegExp(`Cannot write Lease kube-system/sluice .*answered ${status}`));
+  await reports(new RegExp(`Cannot write Lease kube-system/sluice .*answered ${status}`));
   expect(log).toEqual([]);
   leases.writeStatus = 200;
   await until('a+');
@@ -113,9 +118,7 @@ test.each([
 test('names the rule that grants missing rights', async () => {
   leases.status = 403;
   elect('a');
-  await vi.waitFor(() => expect(failures[0]).toMatch(/Cannot hold Lease kube-system\/sluice .*permission denied/), {
-    timeout: 5_000,
-  });
+  await reports(/Cannot hold Lease kube-system\/sluice .*permission denied/);
   expect(log).toEqual([]);
 });
 
