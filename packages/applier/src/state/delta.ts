@@ -13,8 +13,8 @@ import { limits } from '../limits.ts';
 import { familiesOf, familyNames, type NodeState } from '../ports/node-state.ts';
 
 /**
- * A state as the difference from another stored one: an endpoint update changes about ten chains of 60,000, and one small object is written
- * faster than the groups that hold them.
+ * A state as the difference from another stored one: a change of endpoints or of a Service changes about ten chains of 60,000, and one small
+ * object is written faster than the groups that hold them.
  */
 const change = v.strictObject({
   write: v.array(v.tuple([v.string(), v.array(v.string())])),
@@ -30,6 +30,8 @@ export const deltaForm = v.strictObject({
   families: v.strictObject({ ipv4: v.optional(tables), ipv6: v.optional(tables) }),
   /** Frontends of mode nftables, each with its lines. */
   nft: v.optional(change),
+  /** The names of what Services have; in mode nftables alone, so that an older `sluiced` reads each delta of its modes. */
+  services: v.optional(change),
 });
 export type Delta = v.InferOutput<typeof deltaForm>;
 type ChainChange = v.InferOutput<typeof change>;
@@ -56,14 +58,19 @@ export function deltaOf(state: NodeState, base: StoredState, depth: number): Del
       nat: changeOf(from.nat.chains, to.nat.chains),
     };
   }
+  const services = servicesChange(base.state.services, state.services);
+  if (services && !state.nft) return undefined;
+  const ofServices = services ? { services } : {};
   const nft = base.state.nft && state.nft ? { nft: changeOf(base.state.nft.frontends, state.nft.frontends) } : {};
-  return unlessLarge({ schema: 3, base: base.digest, depth: depth + 1, families, ...nft }, limits.deltaChainsMax);
+  const delta: Delta = { schema: 3, base: base.digest, depth: depth + 1, families, ...nft, ...ofServices };
+  return unlessLarge(delta, limits.deltaChainsMax);
 }
 
-/** @returns undefined where more than so many chains and frontends differ */
+/** @returns undefined where more than so many chains, frontends and Services differ */
 function unlessLarge(delta: Delta, most: number): Delta | undefined {
-  const tableChanges = Object.values(delta.families).flatMap((one) => (one ? [one.filter, one.nat] : []));
-  const changes = [...tableChanges, ...(delta.nft ? [delta.nft] : [])];
+  const { families, nft, services } = delta;
+  const tableChanges = Object.values(families).flatMap((one) => (one ? [one.filter, one.nat] : []));
+  const changes = [...tableChanges, ...(nft ? [nft] : []), ...(services ? [services] : [])];
   return changes.reduce((sum, { write, drop }) => sum + write.length + drop.length, 0) > most ? undefined : delta;
 }
 
@@ -82,9 +89,12 @@ export function mergeDeltas(row: readonly [Delta, ...Delta[]]): Delta | undefine
       nat: mergeChanges(changes.map(({ nat }) => nat)),
     };
   }
-  const frontends = row.flatMap(({ nft }) => nft ?? []);
-  const nft = frontends.length === 0 ? {} : { nft: mergeChanges(frontends) };
-  return unlessLarge({ schema: 3, base: row[0].base, depth: 1, families, ...nft }, limits.mergedChainsMax);
+  const merged = <K extends 'nft' | 'services'>(key: K): Partial<Record<K, ChainChange>> => {
+    const changes = row.flatMap((delta) => delta[key] ?? []);
+    return changes.length === 0 ? {} : ({ [key]: mergeChanges(changes) } as Record<K, ChainChange>);
+  };
+  const delta: Delta = { schema: 3, base: row[0].base, depth: 1, families, ...merged('nft'), ...merged('services') };
+  return unlessLarge(delta, limits.mergedChainsMax);
 }
 
 function mergeChanges(row: readonly ChainChange[]): ChainChange {
@@ -103,7 +113,7 @@ function mergeChanges(row: readonly ChainChange[]): ChainChange {
   return { write: [...write], drop: [...drop] };
 }
 
-/** Whether everything except chains is equal. */
+/** Whether everything except chains, frontends and the names of Services is equal. */
 function sameAround(a: NodeState, b: NodeState): boolean {
   const jumps = (state: NodeState): unknown =>
     familyNames.map(
@@ -117,12 +127,15 @@ function sameAround(a: NodeState, b: NodeState): boolean {
       state.endpointRanges ?? null,
       state.nft?.settings ?? null,
     ]);
-  return a.ipvs === b.ipvs && sameServices(a.services, b.services) && around(a) === around(b);
+  const knowServices = (a.services === undefined) === (b.services === undefined);
+  return a.ipvs === b.ipvs && knowServices && around(a) === around(b);
 }
 
-/** Those of states that follow each other share the lists of their names. */
-const sameServices = (a: NodeState['services'], b: NodeState['services']): boolean =>
-  a === b || (a !== undefined && b !== undefined && changeOf(a, b).drop.length + changeOf(a, b).write.length === 0);
+/** @returns undefined where nothing differs */
+function servicesChange(from: NodeState['services'], to: NodeState['services']): ChainChange | undefined {
+  const change = from && to && changeOf(from, to);
+  return change && change.write.length + change.drop.length > 0 ? change : undefined;
+}
 
 function changeOf(from: TableProgram['chains'], to: TableProgram['chains']): ChainChange {
   const write: ChainChange['write'] = [];
@@ -136,7 +149,7 @@ function changeOf(from: TableProgram['chains'], to: TableProgram['chains']): Cha
 }
 
 /** The state that a delta leads to. */
-export function applyDelta(base: NodeState, { families, nft }: Delta): NodeState {
+export function applyDelta(base: NodeState, { families, nft, services }: Delta): NodeState {
   const programs: { -readonly [F in Family]?: FamilyProgram } = { ...base.families };
   for (const family of familyNames) {
     const [own, changes] = [programs[family], families[family]];
@@ -152,6 +165,7 @@ export function applyDelta(base: NodeState, { families, nft }: Delta): NodeState
     ...base,
     families: programs,
     ...(base.nft && frontends ? { nft: { ...base.nft, frontends } } : {}),
+    ...(base.services && services ? { services: changed(base.services, services) } : {}),
   };
 }
 

@@ -1,6 +1,6 @@
 import type { FlowDifference, Generation, StoredGeneration } from '../ports/journal.ts';
 import type { NodeState } from '../ports/node-state.ts';
-import { getState, type ManifestMemory, neededObjects, putState } from './manifest.ts';
+import { getState, type ManifestMemory, type NamedMemory, neededObjects, putState } from './manifest.ts';
 import { flowsOf, type GenerationRecord, generationsOf, type NodeRecord } from './record.ts';
 import { remainsOf } from './remains.ts';
 import { Store, type StoreOptions, type Texts } from './store.ts';
@@ -10,6 +10,7 @@ export class Generations {
   readonly #directory: string;
   readonly #store: Store;
   readonly #memory: ManifestMemory = new Map();
+  readonly #named: NamedMemory = new Map();
   /** The manifests of states that were read from the store: rolling back to one needs no disk space. */
   readonly #manifests = new WeakMap<NodeState, string>();
 
@@ -39,9 +40,12 @@ export class Generations {
     return this.#store.get(digest) !== undefined;
   }
 
+  #needed(manifests: Iterable<string>): ReadonlySet<string> {
+    return neededObjects(manifests, this.#store, this.#named);
+  }
+
   #objectsOf(manifests: readonly string[]): readonly string[] {
-    const digests = manifests.filter((one) => one !== '').flatMap((one) => neededObjects(one, this.#store));
-    return [...new Set(digests)];
+    return [...this.#needed(manifests.filter((one) => one !== ''))];
   }
 
   /** Stores a generation again, whose objects are lost. @throws StateError when the disk takes no write */
@@ -103,7 +107,7 @@ export class Generations {
 
   /** The same for what an earlier process wrote for its open change. */
   syncAgain({ to, flows }: NonNullable<NodeRecord['open']>): void {
-    this.#store.syncAgain([...neededObjects(to.manifest, this.#store), flows]);
+    this.#store.syncAgain([...this.#needed([to.manifest]), flows]);
   }
 
   readFlows(digest: string): FlowDifference {
@@ -120,9 +124,9 @@ export class Generations {
   sweep(record: NodeRecord, manifests: readonly string[]): void {
     try {
       const all = [...generationsOf(record).map(({ manifest }) => manifest), ...manifests];
-      const needed = new Set(all.flatMap((one) => neededObjects(one, this.#store)));
-      for (const digest of flowsOf(record)) needed.add(digest);
-      this.#store.sweep(needed);
+      const needed = this.#needed(all);
+      for (const digest of this.#named.keys()) if (!needed.has(digest)) this.#named.delete(digest);
+      this.#store.sweep(new Set([...needed, ...flowsOf(record)]));
     } catch {
       // The next transaction sweeps again.
     }

@@ -19,6 +19,7 @@ import { type Checkpoint, GenerationNotes } from './generation-notes.ts';
 import { type OpenOptions, RecordFile } from './record-file.ts';
 import { recordFrom } from './remains.ts';
 import { backOffUntil, failuresBetween, partialOf } from './transitions.ts';
+import { sharesObjects } from './manifest.ts';
 import { findGeneration, type GenerationRecord, type NodeRecord, openFrom, sysctlMap } from './record.ts';
 import { CurrentText } from './text.ts';
 import * as transitions from './transitions.ts';
@@ -232,7 +233,7 @@ export class DiskJournal implements Journal {
     const isUpdate = intent.changeKind === 'endpoints';
     const id = isUpdate ? { number: from.number, revision: from.revision + 1 } : { number: next, revision: 0 };
     const generation: Generation = { ...id, version: intent.version, state, ...partialOf(intent.partial) };
-    const to = this.#stored(generation, isUpdate ? from : undefined, !isUpdate);
+    const to = this.#stored(generation, isUpdate || sharesObjects(state) ? from : undefined, !isUpdate);
     const flows = this.#generations.writeFlows(intent.flows, !isUpdate);
     const opened = transitions.opened(this.record, { ...intent, from, to, flows }, timeouts, this.#file.time);
     if (isUpdate) this.#file.saveSoon(opened, () => this.#generations.sync());

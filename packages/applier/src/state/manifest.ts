@@ -1,4 +1,5 @@
 import {
+  addAll,
   compareText,
   differing,
   type Family,
@@ -14,7 +15,7 @@ import {
 import * as v from 'valibot';
 import { type IpvsText, ipvsFromText, ipvsToText } from '../ports/ipvs/text.ts';
 import { limits } from '../limits.ts';
-import { familiesOf, type NodeState } from '../ports/node-state.ts';
+import { familiesOf, familyNames, type NodeState } from '../ports/node-state.ts';
 import { applyDelta, type Delta, deltaForm, deltaOf, mergeDeltas, type StoredState } from './delta.ts';
 import type { Texts } from './store.ts';
 
@@ -58,6 +59,15 @@ interface WrittenTable {
   readonly digests: readonly string[];
   /** The names of the chains in each object. */
   readonly names: readonly ReadonlySet<string>[];
+}
+
+/**
+ * Whether a state is so large that generations share most of its objects: then a release, too, is stored as the difference from the one
+ * before. A smaller state is stored whole, so that an object which is lost with its copy costs one generation alone.
+ */
+export function sharesObjects({ families, nft }: NodeState): boolean {
+  const tables = familyNames.flatMap((name) => tableNames.map((one) => families[name]?.[one].chains.size ?? 0));
+  return tables.reduce((sum, size) => sum + size, nft?.frontends.size ?? 0) > limits.deltaChainsMax;
 }
 
 /**
@@ -251,12 +261,36 @@ export function isManifest(text: string | undefined): boolean {
   return text !== undefined && /^\{"schema":[23],/.test(text);
 }
 
-/** The digests that a manifest needs, itself included; only itself when it cannot be read. */
-export function neededObjects(digest: string, store: Texts): readonly string[] {
-  const stored = readStored(digest, store);
-  if (!stored) return [digest];
-  if ('depth' in stored) return [digest, ...neededObjects(stored.base, store)];
+/** What a manifest names: chains, and the manifest that a delta differs from. */
+interface Named {
+  readonly base?: string;
+  readonly objects: readonly string[];
+}
+
+/** By the digests of manifests: each is read once, as no text changes under its digest. */
+export type NamedMemory = Map<string, Named>;
+
+/** The digests that manifests need, their own included; of one that cannot be read its own alone. @param memory is kept for the next call */
+export function neededObjects(manifests: Iterable<string>, store: Texts, memory: NamedMemory): ReadonlySet<string> {
+  const needed = new Set<string>();
+  const objects: string[] = [];
+  for (const manifest of manifests) {
+    for (let at: string | undefined = manifest; at !== undefined && !needed.has(at); ) {
+      needed.add(at);
+      const named: Named | undefined = memory.get(at) ?? namedBy(readStored(at, store));
+      if (named) memory.set(at, named);
+      addAll(objects, named?.objects ?? []);
+      at = named?.base;
+    }
+  }
+  for (const digest of objects) needed.add(digest);
+  return needed;
+}
+
+function namedBy(stored: Delta | StateManifest | undefined): Named | undefined {
+  if (!stored) return undefined;
+  if ('depth' in stored) return { base: stored.base, objects: [] };
   const { families, nft, services = [] } = stored;
   const tables = Object.values(families).flatMap((one) => (one ? [one.filter, one.nat] : []));
-  return [digest, ...tables.flatMap(({ objects }) => objects), ...(nft?.objects ?? []), ...services];
+  return { objects: [...tables.flatMap((one) => one.objects), ...(nft?.objects ?? []), ...services] };
 }
