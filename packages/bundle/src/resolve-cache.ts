@@ -119,7 +119,7 @@ export function ruleFiles(files: BundleFiles, profile: string, tool: BundleTool)
 }
 
 function sortRuleFiles(files: BundleFiles, profile: string, tool: BundleTool): readonly string[] {
-  const services = [...files.keys()].filter((path) => isServiceFile(path, profile, tool));
+  const services = [...files.keys()].filter(isServiceFile(profile, tool));
   const nameOf = withoutEnding(tool);
   const named = services.map((path) => ({ path, name: nameOf(path) })).toSorted((a, b) => compareText(a.name, b.name));
   return betweenBase(
@@ -139,9 +139,9 @@ function withChanged(
   tool: BundleTool,
 ): readonly string[] {
   if (changed.length === 0) return before;
-  const services = before.filter((path) => isServiceFile(path, profile, tool));
-  for (const path of changed) {
-    if (!isServiceFile(path, profile, tool)) continue;
+  const isOwn = isServiceFile(profile, tool);
+  const services = before.filter(isOwn);
+  for (const path of changed.filter(isOwn)) {
     const at = placeIn(services, path, withoutEnding(tool));
     if (files.has(path)) services.splice(at, 0, path);
     else services.splice(at, 1);
@@ -149,8 +149,10 @@ function withChanged(
   return betweenBase(services, files, profile, tool);
 }
 
-const isServiceFile = (path: string, profile: string, tool: BundleTool): boolean =>
-  path.startsWith(`profiles/${profile}/services/`) && path.endsWith(`.${tool}`);
+function isServiceFile(profile: string, tool: BundleTool): (path: string) => boolean {
+  const [folder, ending] = [`profiles/${profile}/services/`, `.${tool}`];
+  return (path) => path.startsWith(folder) && path.endsWith(ending);
+}
 
 /** A path without its ending, so that `a/b` sorts before `a/b-c`: `.` sorts after `-`. */
 const withoutEnding =

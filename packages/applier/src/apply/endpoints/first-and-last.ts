@@ -38,13 +38,14 @@ export function firstAndLastOf(comparison: Comparison<NodeState>, bounds: Bounds
     if (!before || !after || !edge || !fits || !areApproved(before, after, bounds)) return undefined;
     addAll(found[edge], before.frontends);
   }
-  for (const { after } of comparison.added)
-    if (!after || !areApproved(undefined, after, bounds) || !isUsual(after, comparison.from)) return undefined;
   for (const change of comparison.frontends ?? [undefined]) {
     const end = change && endOf(change);
     if (!end) return undefined;
     found[end].push(change.frontend);
   }
+  // After the others: it looks for other Services among all chains.
+  for (const { after } of comparison.added)
+    if (!after || !areApproved(undefined, after, bounds) || !isUsual(after, comparison.from)) return undefined;
   if (found.first.length + found.last.length === 0) return undefined;
   // A frontend may have two lists of endpoints, with a first or last one each.
   const each = (frontends: readonly string[]): readonly string[] => [...new Set(frontends)].toSorted(compareText);

@@ -38,11 +38,14 @@ const leafMax = 16;
  * @param cuts whether a rule can match a prefix of this length
  */
 export function carve<T extends WeightedKey>(items: readonly T[], cuts: (length: number) => boolean): Carved<T> {
-  const total = items.reduce((sum, { weight }) => sum + weight, 0);
+  const sums = new Float64Array(items.length + 1);
+  for (let at = 0; at < items.length; at++) sums[at + 1] = (sums[at] as number) + (items[at] as T).weight;
+  const total = sums[items.length] as number;
   if (total <= leafMax || items.length <= 1) return { kind: 'leaf', items };
   const power = 31 - Math.clz32(total);
   const cutter: Cutter<T> = {
     items,
+    sums,
     cuts,
     least: 2 ** (power > 11 ? power - 3 : power - 2),
     taken: new Uint8Array(items.length),
@@ -54,6 +57,8 @@ export function carve<T extends WeightedKey>(items: readonly T[], cuts: (length:
 
 interface Cutter<T> {
   readonly items: readonly T[];
+  /** The weight of all items before each. */
+  readonly sums: Float64Array;
   readonly cuts: (length: number) => boolean;
   /** The least weight of a branch. */
   readonly least: number;
@@ -64,7 +69,10 @@ interface Cutter<T> {
 
 /** Carves branches out of the items from `from` to `to`, which are all that share a prefix. Returns the weight that is left. */
 function cut<T extends WeightedKey>(cutter: Cutter<T>, from: number, to: number): number {
-  const { items, cuts, least } = cutter;
+  const { items, sums, cuts, least } = cutter;
+  const weight = (sums[to] as number) - (sums[from] as number);
+  // No part of it is a branch.
+  if (weight < least) return weight;
   const first = items[from] as T;
   const length = to - from === 1 ? first.key.length * 16 : commonPrefix(first.key, (items[to - 1] as T).key);
   const middle = to - from === 1 ? from : firstWithBit(items, from, to, length);

@@ -20,9 +20,21 @@ export interface Dispatch {
 
 /** A tree that a root jumps to. */
 interface Top {
-  readonly condition: string;
+  readonly kind: TopKind;
+  /** Its rules by their keys, sorted. */
+  readonly stops: readonly Stop[];
   readonly tree: Grown;
 }
+
+type TopKind = 'address' | 'local' | 'port';
+
+/** In the order in which the root jumps to them. */
+const conditions = {
+  address: '',
+  local: '-m addrtype --dst-type LOCAL ',
+  port: '',
+} as const satisfies Record<TopKind, string>;
+const topKinds = Object.keys(conditions) as readonly TopKind[];
 
 /** The roots of base chains by their names. */
 type Roots = ReadonlyMap<string, TreeChain>;
@@ -38,23 +50,92 @@ type Roots = ReadonlyMap<string, TreeChain>;
  * @param roots of the base chains that these rules jump to
  */
 export function dispatch(rules: readonly LinkedRule[], namer: ChainNamer, roots: Roots): Dispatch {
-  const { address, local, port, rest, errors } = sortRules(rules);
-  const tops = (
-    [
-      ['', address],
-      ['-m addrtype --dst-type LOCAL ', local],
-      ['', port],
-    ] as const
-  ).flatMap(([condition, stops]) =>
-    stops.length === 0 ? [] : [{ condition, tree: grow(carve(stops, canMatchPrefix(stops[0]?.key ?? '')), namer) }],
-  );
+  const { stops, rest, errors } = sortRules(rules);
+  const tops = topKinds.flatMap((kind) => (stops[kind].length === 0 ? [] : [topOf(kind, stops[kind], namer)]));
   return rooted({ tops, rest, errors }, namer, roots);
 }
 
-/** The dispatch chain with some rules swapped, which keeps its shape. */
-export function redispatch({ tops, rest, errors }: Dispatch, swap: Swap, namer: ChainNamer, roots: Roots): Dispatch {
-  const grown = tops.map(({ condition, tree }) => ({ condition, tree: regrow(tree, swap, namer) }));
-  return rooted({ tops: grown, rest: swapped(rest, swap), errors }, namer, roots);
+function topOf(kind: TopKind, stops: readonly Stop[], namer: ChainNamer, before?: Grown): Top {
+  return { kind, stops, tree: grow(carve(stops, canMatchPrefix(stops[0]?.key ?? '')), namer, before) };
+}
+
+/** How the rules of a dispatch chain differ from those before. */
+export interface RuleChanges {
+  /** Rules that have others at their places. */
+  readonly swap: Swap;
+  readonly removed: readonly LinkedRule[];
+  /** Each before all rules of the tail. */
+  readonly added: readonly LinkedRule[];
+}
+
+/**
+ * The dispatch chain after some rules changed, which equals one of all rules. Only chains on the paths to these are made again.
+ * @returns undefined where that depends on other rules, too: `dispatch` has to have all of them
+ */
+export function redispatch(
+  before: Dispatch,
+  changes: RuleChanges,
+  namer: ChainNamer,
+  roots: Roots,
+): Dispatch | undefined {
+  const { swap, removed, added } = changes;
+  const { tops, errors } = before;
+  const rest = swapped(before.rest, swap);
+  const swappedTop = (top: Top): Top => ({
+    ...top,
+    stops: swappedStops(top.stops, swap),
+    tree: regrow(top.tree, swap, namer),
+  });
+  if (removed.length + added.length === 0) return rooted({ tops: tops.map(swappedTop), rest, errors }, namer, roots);
+  // With more trees than one, rules of one may be repeated in another one.
+  const [top] = tops;
+  const isPlain = ({ place, calls }: LinkedRule): boolean => place.kind === top?.kind && calls === undefined;
+  if (!top || tops.length > 1 || errors.length > 0 || ![...removed, ...added].every(isPlain)) return undefined;
+  const stops = changedStops(swappedStops(top.stops, swap), removed, added);
+  if (!stops || stops.length === 0) return undefined;
+  return rooted({ tops: [topOf(top.kind, stops, namer, top.tree)], rest, errors }, namer, roots);
+}
+
+function swappedStops(stops: readonly Stop[], swap: Swap): readonly Stop[] {
+  if (swap.size === 0) return stops;
+  return stops.map((stop) => {
+    const rules = swapped(stop.rules, swap);
+    return rules === stop.rules ? stop : { ...stop, rules };
+  });
+}
+
+/** @returns undefined where one key has rules that stay and rules that come: their order is that of all files */
+function changedStops(
+  stops: readonly Stop[],
+  removed: readonly LinkedRule[],
+  added: readonly LinkedRule[],
+): readonly Stop[] | undefined {
+  const next = [...stops];
+  const gone = new Set(removed);
+  const coming = Map.groupBy(added, keyOf);
+  for (const key of new Set([...removed.map(keyOf), ...coming.keys()])) {
+    const at = firstFrom(next, key);
+    const isThere = next[at]?.key === key;
+    const left = isThere ? (next[at] as Stop).rules.filter((rule) => !gone.has(rule)) : [];
+    const more = coming.get(key) ?? [];
+    if (left.length > 0 && more.length > 0) return undefined;
+    const rules = [...left, ...more];
+    next.splice(at, isThere ? 1 : 0, ...(rules.length === 0 ? [] : [{ key, weight: rules.length, rules }]));
+  }
+  return next;
+}
+
+const keyOf = ({ place }: LinkedRule): string => (place.kind === 'rest' ? '' : place.key);
+
+/** The place of the first stop whose key is not before a key. */
+function firstFrom(stops: readonly Stop[], key: string): number {
+  let [low, high] = [0, stops.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((stops[middle] as Stop).key < key) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 /** Every chain of a dispatch chain: its root, and the chains of its trees. */
@@ -66,7 +147,7 @@ export function* dispatchedChains({ root, tops }: Dispatch): Generator<TreeChain
 function rooted(parts: Pick<Dispatch, 'tops' | 'rest' | 'errors'>, namer: ChainNamer, roots: Roots): Dispatch {
   const { tops, rest } = parts;
   const errors = [...parts.errors];
-  const lines = tops.map(({ condition, tree }) => `${condition}-j ${tree.chain.name}`);
+  const lines = tops.map(({ kind, tree }) => `${conditions[kind]}-j ${tree.chain.name}`);
   let height = Math.max(0, ...tops.map(({ tree }) => tree.chain.height));
   for (const { body, calls } of rest) {
     const callee = calls === undefined ? undefined : roots.get(calls);
@@ -85,9 +166,7 @@ function rooted(parts: Pick<Dispatch, 'tops' | 'rest' | 'errors'>, namer: ChainN
 }
 
 interface Sorted {
-  readonly address: readonly Stop[];
-  readonly local: readonly Stop[];
-  readonly port: readonly Stop[];
+  readonly stops: Readonly<Record<TopKind, readonly Stop[]>>;
   readonly rest: readonly LinkedRule[];
   readonly errors: readonly string[];
 }
@@ -110,8 +189,8 @@ function sortRules(rules: readonly LinkedRule[]): Sorted {
     if (rule.calls !== undefined) errors.push(`rule "${rule.body.text}${rule.calls}" jumps to another dispatch chain`);
     push(stops[place.kind], place.key, earlier(rule, stops, errors), rule);
   }
-  const list = (kind: keyof typeof stops): readonly Stop[] => [...stops[kind]].map(toStop).toSorted(byKey);
-  return { address: list('address'), local: list('local'), port: list('port'), rest, errors };
+  const list = (kind: TopKind): readonly Stop[] => [...stops[kind]].map(toStop).toSorted(byKey);
+  return { stops: { address: list('address'), local: list('local'), port: list('port') }, rest, errors };
 }
 
 /**
@@ -120,7 +199,7 @@ function sortRules(rules: readonly LinkedRule[]): Sorted {
  */
 function earlier(
   rule: LinkedRule,
-  stops: Readonly<Record<'address' | 'local' | 'port', ReadonlyMap<string, readonly LinkedRule[]>>>,
+  stops: Readonly<Record<TopKind, ReadonlyMap<string, readonly LinkedRule[]>>>,
   errors: string[],
 ): readonly LinkedRule[] {
   if (rule.place.kind === 'rest' || rule.place.kind === 'port') return [];

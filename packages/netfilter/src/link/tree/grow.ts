@@ -1,4 +1,4 @@
-import type { Carved } from './carve.ts';
+import type { Carved, TreeBranch } from './carve.ts';
 import { conditionOf } from './keys.ts';
 import { naturalName, type ChainNamer } from './names.ts';
 import type { TreeChain, LinkedRule } from './program.ts';
@@ -21,22 +21,44 @@ interface MeasuredChain {
 export type Grown = MeasuredChain &
   (
     | { readonly kind: 'leaf'; readonly rules: readonly LinkedRule[] }
-    | { readonly kind: 'fork'; readonly conditions: readonly string[]; readonly below: readonly Grown[] }
+    | { readonly kind: 'fork'; readonly prefixes: readonly Prefix[]; readonly below: readonly Grown[] }
   );
+
+/** A prefix that a fork tests: a key with it, and its length in bits. */
+type Prefix = Pick<TreeBranch<Stop>, 'key' | 'length'>;
 
 /** Old rule → new rule of the same chain and key, with another target. */
 export type Swap = ReadonlyMap<LinkedRule, LinkedRule>;
 
-/** Makes the chains of a tree, each after those that it jumps to. */
-export function grow(carved: Carved<Stop>, namer: ChainNamer): Grown {
+/**
+ * Makes the chains of a tree, each after those that it jumps to.
+ * @param before an earlier tree: parts that are equal to its parts are these, and their chains are not made again
+ */
+export function grow(carved: Carved<Stop>, namer: ChainNamer, before?: Grown): Grown {
   if (carved.kind === 'leaf') {
     const rules = carved.items.flatMap((stop) => stop.rules);
+    if (before?.kind === 'leaf' && isEqual(before.rules, rules)) return before;
     return leaf(rules, leafChain(rules, namer));
   }
-  const below = carved.branches.map((branch) => grow(branch.below, namer));
-  const conditions = carved.branches.map(({ key, length }) => conditionOf(key, length));
-  return fork(conditions, below, namer);
+  const same = before?.kind === 'fork' ? before : undefined;
+  const below = carved.branches.map((branch, at) => grow(branch.below, namer, same?.below[at]));
+  const isSame = same && isEqual(same.below, below) && carved.branches.every(hasPrefixOf(same.prefixes));
+  return isSame
+    ? same
+    : fork(
+        carved.branches.map(({ key, length }) => ({ key, length })),
+        below,
+        namer,
+      );
 }
+
+const isEqual = <T>(a: readonly T[], b: readonly T[]): boolean =>
+  a.length === b.length && a.every((one, at) => one === b[at]);
+
+const hasPrefixOf =
+  (prefixes: readonly Prefix[]) =>
+  ({ key, length }: Prefix, at: number): boolean =>
+    prefixes[at]?.key === key && prefixes[at]?.length === length;
 
 /** The tree with some rules swapped: only chains on the path to one of them are made again. */
 export function regrow(grown: Grown, swap: Swap, namer: ChainNamer): Grown {
@@ -45,7 +67,7 @@ export function regrow(grown: Grown, swap: Swap, namer: ChainNamer): Grown {
     return rules === grown.rules ? grown : leaf(rules, leafChain(rules, namer));
   }
   const below = grown.below.map((one) => regrow(one, swap, namer));
-  return below.every((one, at) => one === grown.below[at]) ? grown : fork(grown.conditions, below, namer);
+  return isEqual(below, grown.below) ? grown : fork(grown.prefixes, below, namer);
 }
 
 /** The rules with some swapped; the same list when none of them is. */
@@ -67,12 +89,12 @@ const leaf = (rules: readonly LinkedRule[], chain: TreeChain): Grown => ({
   steps: rules.length,
 });
 
-function fork(conditions: readonly string[], below: readonly Grown[], namer: ChainNamer): Grown {
-  const bodies = conditions.map((condition, at) => `${condition}-g ${below[at]?.chain.name}`);
+function fork(prefixes: readonly Prefix[], below: readonly Grown[], namer: ChainNamer): Grown {
+  const bodies = prefixes.map(({ key, length }, at) => `${conditionOf(key, length)}-g ${below[at]?.chain.name}`);
   const height = 1 + Math.max(...below.map(({ chain }) => chain.height));
   return {
     kind: 'fork',
-    conditions,
+    prefixes,
     below,
     chain: namer.add('SLUICE-T', bodies, height),
     levels: 1 + Math.max(...below.map(({ levels }) => levels)),
@@ -86,8 +108,7 @@ const leaves = new WeakMap<LinkedRule, { readonly rules: readonly LinkedRule[]; 
 function leafChain(rules: readonly LinkedRule[], namer: ChainNamer): TreeChain {
   const [first] = rules;
   const known = first && leaves.get(first);
-  const isSame = known?.rules.length === rules.length && known.rules.every((rule, at) => rule === rules[at]);
-  if (known && isSame && namer.adopt([known.chain])) return known.chain;
+  if (known && isEqual(known.rules, rules) && namer.adopt([known.chain])) return known.chain;
   const height = 1 + Math.max(0, ...rules.map(({ body }) => body.height));
   const texts = rules.map(({ body }) => body.text);
   const chain = namer.add('SLUICE-T', texts, height);

@@ -67,7 +67,8 @@ function linkOf(
     const { dispatched } = tables[table];
     const inner = [...dispatched.values()].flatMap((one) => [...dispatchedChains(one)]);
     noteRenamed(program[table].chains, tables[table].program.chains.values());
-    return { dispatched, inner: new Set(inner.map(({ name }) => name)) };
+    const named = new Set(units.flatMap((unit) => unit[table].named));
+    return { dispatched, inner: new Set(inner.map(({ name }) => name)), named };
   };
   return { files, options, units, program, inPlace, tables: { filter: tableOf('filter'), nat: tableOf('nat') } };
 }

@@ -32,6 +32,8 @@ export interface TableState {
   readonly dispatched: ReadonlyMap<string, Dispatch>;
   /** The names of all chains in these. */
   readonly inner: ReadonlySet<string>;
+  /** The base chains that files name; each is declared. */
+  readonly named: ReadonlySet<string>;
 }
 
 /** A changed file; of one that was added or removed `noUnits` on one side. */
@@ -183,10 +185,11 @@ function relinkTable(
   const reshaped = replaced.filter(({ old, relinked }) => !sameShape(name, old[name], relinked[name]));
   if (!reshaped.every(({ old, relinked }) => isDispatched(name, old[name]) && isDispatched(name, relinked[name])))
     return undefined;
-  const dispatched =
-    reshaped.length === 0
-      ? redispatched(name, tables[name].dispatched, replaced, namer)
-      : dispatchedAgain(name, options, units, namer);
+  const { named: namedBefore } = tables[name];
+  const named = new Set([...namedBefore, ...reshaped.flatMap(({ relinked }) => relinked[name].named)]);
+  const ofTable = units.map((one) => one[name]);
+  if (named.size > namedBefore.size && declarationProblems(name, options.family, ofTable).length > 0) return undefined;
+  const dispatched = redispatched(name, tables[name].dispatched, { replaced, reshaped, ofTable }, namer);
   if (!dispatched || limitProblems(name, options.family, dispatched).length > 0) return undefined;
   const inner = new Set(
     [...dispatched.values()].flatMap((one) => [...dispatchedChains(one)].map((chain) => chain.name)),
@@ -202,35 +205,54 @@ function relinkTable(
   const next = Layered.of(held).with(changes);
   renamedOf(next, held);
   const table = next === held ? program[name] : { chains: next, jumps: program[name].jumps };
-  return { table: { dispatched, inner }, program: table };
+  return { table: { dispatched, inner, named }, program: table };
+}
+
+/** The changed files of a table, those of them whose rules are at other places, and all units of the table. */
+interface TableChange {
+  readonly replaced: readonly Replaced[];
+  readonly reshaped: readonly Replaced[];
+  readonly ofTable: readonly TableUnit[];
 }
 
 function redispatched(
   table: TableName,
   before: TableState['dispatched'],
-  replaced: readonly Replaced[],
+  { replaced, reshaped, ofTable }: TableChange,
   namer: ChainNamer,
 ): TableState['dispatched'] | undefined {
   const swap: Swap = new Map(
-    replaced.flatMap(({ old, relinked }) =>
-      old[table].base.map((rule, at) => [rule, relinked[table].base[at] as LinkedRule]),
-    ),
+    replaced
+      .filter((one) => !reshaped.includes(one))
+      .flatMap(({ old, relinked }) =>
+        old[table].base.map((rule, at) => [rule, relinked[table].base[at] as LinkedRule] as const),
+      ),
   );
+  const removed = reshaped.flatMap(({ old }) => old[table].base);
+  const added = reshaped.flatMap(({ relinked }) => relinked[table].base);
+  let all: ReturnType<typeof rulesOfBases> | undefined;
   return unlessExhausted(() =>
-    dispatchAll(table, (base, roots) => redispatch(before.get(base) as Dispatch, swap, namer, roots)),
+    dispatchAll(table, (base, roots) => {
+      const last = before.get(base) as Dispatch;
+      const ofBase = (rules: readonly LinkedRule[]): readonly LinkedRule[] =>
+        rules.filter(({ chain }) => chain === base);
+      const changes = { swap, removed: ofBase(removed), added: ofBase(added) };
+      const isOrdered = last.rest.length === 0 || precedeTail(changes.added, base, ofTable);
+      const again = isOrdered ? redispatch(last, changes, namer, roots) : undefined;
+      if (again) return again;
+      all ??= rulesOfBases(table, ofTable);
+      return dispatch(all.get(base) ?? [], namer, roots);
+    }),
   );
 }
 
-function dispatchedAgain(
-  table: TableName,
-  { family }: TreeOptions,
-  units: LinkState['units'],
-  namer: ChainNamer,
-): TableState['dispatched'] | undefined {
-  const ofTable = units.map((one) => one[table]);
-  if (declarationProblems(table, family, ofTable).length > 0) return undefined;
-  const rules = rulesOfBases(table, ofTable);
-  return unlessExhausted(() => dispatchAll(table, (base, roots) => dispatch(rules.get(base) ?? [], namer, roots)));
+/** Whether rules are in files before another one with rules for trees, so before the tail of the base chain. */
+function precedeTail(rules: readonly LinkedRule[], base: string, ofTable: readonly TableUnit[]): boolean {
+  if (rules.length === 0) return true;
+  const own = new Set(rules);
+  const isForTree = ({ chain, place }: LinkedRule): boolean => chain === base && place.kind !== 'rest';
+  const last = ofTable.findLast((unit) => unit.base.some(isForTree));
+  return last !== undefined && !last.base.some((rule) => own.has(rule));
 }
 
 function unlessExhausted<T>(make: () => T): T | undefined {
