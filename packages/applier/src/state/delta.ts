@@ -133,8 +133,8 @@ function sameAround(a: NodeState, b: NodeState): boolean {
 
 /** @returns undefined where nothing differs */
 function servicesChange(from: NodeState['services'], to: NodeState['services']): ChainChange | undefined {
-  const change = from && to && changeOf(from, to);
-  return change && change.write.length + change.drop.length > 0 ? change : undefined;
+  const found = from && to && changeOf(from, to);
+  return found && found.write.length + found.drop.length > 0 ? found : undefined;
 }
 
 function changeOf(from: TableProgram['chains'], to: TableProgram['chains']): ChainChange {

@@ -274,8 +274,8 @@ export type NamedMemory = Map<string, Named>;
 export function neededObjects(manifests: Iterable<string>, store: Texts, memory: NamedMemory): ReadonlySet<string> {
   const needed = new Set<string>();
   const objects: string[] = [];
-  for (const manifest of manifests) {
-    for (let at: string | undefined = manifest; at !== undefined && !needed.has(at); ) {
+  for (const first of manifests) {
+    for (let at: string | undefined = first; at !== undefined && !needed.has(at); ) {
       needed.add(at);
       const named: Named | undefined = memory.get(at) ?? namedBy(readStored(at, store));
       if (named) memory.set(at, named);

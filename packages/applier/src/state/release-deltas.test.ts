@@ -12,8 +12,8 @@ inOwnDirectory();
 const many = limits.deltaChainsMax + 200;
 
 /** Some Services of each plane; the numbered ones have another port after so many steps. */
-const planes: Readonly<Record<string, (step: number) => NodeState>> = {
-  iptables: (step) => {
+const planes = {
+  iptables: (step: number): NodeState => {
     const chains = new Map<string, readonly string[]>();
     for (let at = step; at < step + many; at++) {
       const name = `SLU-SVC-${String(at).padStart(16, 'A')}.${at % 3 === 0 ? step : 0}`;
@@ -21,7 +21,7 @@ const planes: Readonly<Record<string, (step: number) => NodeState>> = {
     }
     return { ...nothing, families: { ipv4: { filter: emptyTable, nat: { chains, jumps: [] } } } };
   },
-  nftables: (step) => {
+  nftables: (step: number): NodeState => {
     const frontends = new Map<string, readonly string[]>();
     const services = new Map<string, readonly string[]>();
     for (let at = step; at < step + many; at++) {
@@ -115,7 +115,7 @@ test.each(Object.entries(planes))(
 test('names of Services that changed where sets did not have no delta in mode ipvs, which an older sluiced reads', async () => {
   const journal = open();
   const at = (step: number): NodeState => {
-    const { families } = planes['iptables']?.(0) as NodeState;
+    const { families } = planes.iptables(0);
     return { ...nothing, families, services: new Map([['shop/web', [String(step)]]]) };
   };
   await confirm(journal, 'v0', at(0));

@@ -33,11 +33,14 @@ export async function firstDifference(desired: NodeState, change: Plan, kernel: 
   if (sysctl !== undefined) return sysctl;
   if (!change.touched.every(isSmall)) return tablesDifference(desired, kernel);
   for (const touched of change.touched) {
-    const difference = await chainsDifference(touched, kernel);
+    const difference = await chainsDifference(touched, wasOneCommit(touched, change), kernel);
     if (difference !== undefined) return difference;
   }
   return undefined;
 }
+
+const wasOneCommit = ({ family, table }: Touched, { steps }: Plan): boolean =>
+  steps.filter((step) => step.kind === 'restore-table' && step.family === family && step.table === table).length === 1;
 
 function isSmall({ change }: Touched): boolean {
   return (
@@ -45,8 +48,16 @@ function isSmall({ change }: Touched): boolean {
   );
 }
 
-async function chainsDifference({ family, table, change }: Touched, kernel: Kernel): Promise<string | undefined> {
-  const names = changedChains(change);
+/**
+ * @param isOneCommit the change of the table was one commit, which has happened or not: where one chain is gone, all are. Each missing one that
+ *   is asked for costs a process.
+ */
+async function chainsDifference(
+  { family, table, change }: Touched,
+  isOneCommit: boolean,
+  kernel: Kernel,
+): Promise<string | undefined> {
+  const names = [...change.write.keys(), ...change.drop.slice(0, isOneCommit ? 1 : undefined)];
   const actual = await kernel.observeChains(family, table, names);
   return names
     .map((name) => rulesDifference(family, table, name, change.write.get(name), actual.get(name)))

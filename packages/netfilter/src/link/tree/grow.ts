@@ -36,8 +36,8 @@ export type Swap = ReadonlyMap<LinkedRule, LinkedRule>;
  */
 export function grow(carved: Carved<Stop>, namer: ChainNamer, before?: Grown): Grown {
   if (carved.kind === 'leaf') {
+    if (before?.kind === 'leaf' && hasRulesOf(carved.items, before.rules)) return before;
     const rules = carved.items.flatMap((stop) => stop.rules);
-    if (before?.kind === 'leaf' && isEqual(before.rules, rules)) return before;
     return leaf(rules, leafChain(rules, namer));
   }
   const same = before?.kind === 'fork' ? before : undefined;
@@ -54,6 +54,13 @@ export function grow(carved: Carved<Stop>, namer: ChainNamer, before?: Grown): G
 
 const isEqual = <T>(a: readonly T[], b: readonly T[]): boolean =>
   a.length === b.length && a.every((one, at) => one === b[at]);
+
+/** Whether these are the rules of stops, in order. Most leaves stay, so it makes no list. */
+function hasRulesOf(stops: readonly Stop[], rules: readonly LinkedRule[]): boolean {
+  let at = 0;
+  for (const stop of stops) for (const rule of stop.rules) if (rules[at++] !== rule) return false;
+  return at === rules.length;
+}
 
 const hasPrefixOf =
   (prefixes: readonly Prefix[]) =>
