@@ -118,8 +118,18 @@ export function kernelContract(name: string, open: () => Promise<KernelCandidate
         ['KUBE-NONE', 'KUBE-NONE', 'KUBE-SEP-A', 'KUBE-NO', 'KUBE-E'],
         ['KUBE-E', 'KUBE-SEP-A'],
       ])
-        expect(Object.fromEntries(await kernel.observeChains(family, 'nat', names))).toEqual(all);
-      expect([...(await kernel.observeChains(family, 'nat', ['KUBE-NONE']))]).toEqual([]);
+        expect(Object.fromEntries((await kernel.observeChains(family, { nat: names })).nat)).toEqual(all);
+      expect([...(await kernel.observeChains(family, { nat: ['KUBE-NONE'] })).nat]).toEqual([]);
+      await kernel.apply(restore(family, 'filter', ':KUBE-E - [0:0]', '-A KUBE-E -j DROP', ':KUBE-F - [0:0]'));
+      for (const filter of [
+        ['KUBE-E', 'KUBE-F'],
+        ['KUBE-F', 'KUBE-SEP-A', 'KUBE-E'],
+        ['KUBE-E', 'KUBE-F', 'KUBE-NONE'],
+      ]) {
+        const read = await kernel.observeChains(family, { filter, nat: ['KUBE-NONE', 'KUBE-E', 'KUBE-SEP-A'] });
+        expect(Object.fromEntries(read.filter)).toEqual({ 'KUBE-E': ['-A KUBE-E -j DROP'], 'KUBE-F': [] });
+        expect(Object.fromEntries(read.nat)).toEqual(all);
+      }
     });
 
     test(`${name}, ${family}: a rehearsal accepts good rules, refuses bad ones, and changes nothing`, async () => {

@@ -26,6 +26,12 @@ export type Step =
   | NftStep;
 
 /** The kernel. kernel/linux and kernel/fake pass the same contract suite. */
+/** Names of chains by table. */
+export type ChainNames = { readonly [T in TableName]?: readonly string[] };
+
+/** Rules by table and chain. */
+export type ChainRules = Readonly<Record<TableName, ReadonlyMap<string, readonly string[]>>>;
+
 export interface Kernel {
   /** True if one payload must not create many chains (`limits.chainsPerPayloadMax`). */
   readonly slowWithManyChains: boolean;
@@ -41,12 +47,8 @@ export interface Kernel {
    * @throws Interrupted then, and only then
    */
   observe(families: readonly Family[], known?: Pick<NodeState, 'families'>, interrupt?: AbortSignal): Promise<Observed>;
-  /** The rules of some chains as the kernel prints them. A chain that does not exist is left out. */
-  observeChains(
-    family: Family,
-    table: TableName,
-    chains: readonly string[],
-  ): Promise<ReadonlyMap<string, readonly string[]>>;
+  /** The rules of some chains of each table as the kernel prints them. A chain that does not exist is left out. */
+  observeChains(family: Family, chains: ChainNames): Promise<ChainRules>;
   /**
    * Counts changes of nf_tables in this network namespace, by any program, this one included. While it is the same, no table, chain, rule,
    * set or element changed, of iptables-nft or mode nftables; what packets fill or time outs remove is not counted, and neither are ipset

@@ -46,7 +46,7 @@ export function mortalKernel(kernel: Kernel, countdown: Countdown): Kernel {
     slowWithManyChains: kernel.slowWithManyChains,
     knowsBpf: kernel.knowsBpf,
     observe: (families, known) => kernel.observe(families, known),
-    observeChains: (family, table, chains) => kernel.observeChains(family, table, chains),
+    observeChains: (family, chains) => kernel.observeChains(family, chains),
     changeCount: async () => kernel.changeCount?.(),
     apply: (step) => countdown.through(() => kernel.apply(step)),
     rehearse: (state) => kernel.rehearse(state),

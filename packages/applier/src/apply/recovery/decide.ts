@@ -81,9 +81,9 @@ async function defaultsOf(
   const after = rootsOf(table, tableOf(next, family, table));
   const differing = treeEntries[table].filter((name) => before.get(name) !== after.get(name));
   if (differing.length === 0) return [];
-  const actual = await kernel.observeChains(family, table, differing);
+  const actual = await kernel.observeChains(family, { [table]: differing });
   return differing.map((name) => {
-    const rule = actual.get(name)?.find((line) => setOf(line) === undefined);
+    const rule = actual[table].get(name)?.find((line) => setOf(line) === undefined);
     const root = rule === undefined ? undefined : targetOf(rule);
     if (rule === undefined) return before.has(name) ? 'missing' : 'old';
     return root === before.get(name) ? 'old' : root === after.get(name) ? 'new' : 'foreign';

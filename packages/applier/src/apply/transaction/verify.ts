@@ -58,9 +58,9 @@ async function chainsDifference(
   kernel: Kernel,
 ): Promise<string | undefined> {
   const names = [...change.write.keys(), ...change.drop.slice(0, isOneCommit ? 1 : undefined)];
-  const actual = await kernel.observeChains(family, table, names);
+  const actual = await kernel.observeChains(family, { [table]: names });
   return names
-    .map((name) => rulesDifference(family, table, name, change.write.get(name), actual.get(name)))
+    .map((name) => rulesDifference(family, table, name, change.write.get(name), actual[table].get(name)))
     .find((one) => one !== undefined);
 }
 
@@ -196,18 +196,24 @@ async function sysctlDifference(change: Plan, kernel: Kernel): Promise<string | 
   return undefined;
 }
 
-/** Compares the entry chains of a table with a state. Cheap: it reads few chains. @returns the first that differs */
+/** Compares the entry chains of some tables with a state. Cheap: it reads few chains. @returns the first that differs */
 async function entryDifference(
   state: NodeState,
-  { family, table }: { readonly family: Family; readonly table: TableName },
+  family: Family,
+  tables: readonly TableName[],
   kernel: Kernel,
 ): Promise<string | undefined> {
-  const { chains } = tableOf(state, family, table);
-  const names = treeEntries[table].filter((name) => chains.has(name));
-  if (names.length === 0) return undefined;
-  const actual = await kernel.observeChains(family, table, names);
-  const changed = names.find((name) => actual.get(name)?.join('\n') !== chains.get(name)?.join('\n'));
-  return changed === undefined ? undefined : `${family} ${table} chain ${changed}`;
+  const names = (table: TableName): readonly string[] =>
+    treeEntries[table].filter((name) => tableOf(state, family, table).chains.has(name));
+  const wanted = tables.map((table) => [table, names(table)] as const).filter(([, own]) => own.length > 0);
+  if (wanted.length === 0) return undefined;
+  const actual = await kernel.observeChains(family, Object.fromEntries(wanted));
+  for (const [table, own] of wanted) {
+    const { chains } = tableOf(state, family, table);
+    const changed = own.find((name) => actual[table].get(name)?.join('\n') !== chains.get(name)?.join('\n'));
+    if (changed !== undefined) return `${family} ${table} chain ${changed}`;
+  }
+  return undefined;
 }
 
 /**
@@ -218,10 +224,8 @@ export async function leadDifference(state: NodeState, kernel: Kernel): Promise<
   const missing = await nodePlaneOf(state).missing(kernel);
   if (missing !== undefined) return missing;
   for (const family of familiesOf(state)) {
-    for (const table of tableNames) {
-      const difference = await entryDifference(state, { family, table }, kernel);
-      if (difference !== undefined) return difference;
-    }
+    const difference = await entryDifference(state, family, tableNames, kernel);
+    if (difference !== undefined) return difference;
   }
   return undefined;
 }
@@ -240,8 +244,8 @@ export async function updateDifference(
 ): Promise<string | undefined> {
   const keepsJumps = steps.touched.every(({ change }) => change.insert.length + change.remove.length === 0);
   if (!isTree(afterCutOver) || !keepsJumps) return firstDifference(afterCutOver, steps, kernel);
-  for (const touched of steps.touched) {
-    const difference = await entryDifference(afterCutOver, touched, kernel);
+  for (const { family, table } of steps.touched) {
+    const difference = await entryDifference(afterCutOver, family, [table], kernel);
     if (difference !== undefined) return difference;
   }
   return undefined;

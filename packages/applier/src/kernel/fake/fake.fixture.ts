@@ -16,7 +16,7 @@ import {
 } from '@sluice/netfilter';
 import { limits } from '../../limits.ts';
 import { KernelError } from '../../ports/failure.ts';
-import type { Kernel, Step, Switch, SwitchState, TrackedFlow } from '../../ports/kernel.ts';
+import type { ChainNames, ChainRules, Kernel, Step, Switch, SwitchState, TrackedFlow } from '../../ports/kernel.ts';
 import { familiesOf, type NodeState, type Observed, type ObservedFamily } from '../../ports/node-state.ts';
 import { Interrupted } from '../../apply/transaction/restore.ts';
 import { EitherSwitch } from '../either-switch.ts';
@@ -179,15 +179,13 @@ export class FakeKernel implements Kernel {
     return (['filter', 'nat'] as const).map((table) => printTable(table, tables[table])).join('');
   }
 
-  async observeChains(
-    family: Family,
-    table: TableName,
-    chains: readonly string[],
-  ): Promise<ReadonlyMap<string, readonly string[]>> {
-    const held = this.#families[family][table];
-    return new Map(
-      chains.flatMap((name) => (held.has(name) ? [[name, [...(held.get(name)?.rules ?? [])]] as const] : [])),
-    );
+  async observeChains(family: Family, chains: ChainNames): Promise<ChainRules> {
+    const read = (table: TableName): ReadonlyMap<string, readonly string[]> => {
+      const held = this.#families[family][table];
+      const known = (chains[table] ?? []).filter((name) => held.has(name));
+      return new Map(known.map((name) => [name, [...(held.get(name)?.rules ?? [])]]));
+    };
+    return { filter: read('filter'), nat: read('nat') };
   }
 
   async apply(step: Step): Promise<void> {

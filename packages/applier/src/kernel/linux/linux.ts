@@ -1,9 +1,16 @@
 import { KernelError } from '../../ports/failure.ts';
 import { failed, garbled, kindOf, mustPrint, notInstalled } from '../failure.ts';
 import { messageOf } from '../../message.ts';
-import { type Family, type FamilyProgram, ipvsInterface, type SysctlKey, type TableName } from '@sluice/netfilter';
+import {
+  type Family,
+  type FamilyProgram,
+  ipvsInterface,
+  type SysctlKey,
+  type TableName,
+  tableNames,
+} from '@sluice/netfilter';
 import { limits } from '../../limits.ts';
-import type { TrackedFlow, TrackedPath, Kernel, Step, Switch } from '../../ports/kernel.ts';
+import type { ChainNames, ChainRules, TrackedFlow, TrackedPath, Kernel, Step, Switch } from '../../ports/kernel.ts';
 import type { NodeState, Observed, ObservedFamily } from '../../ports/node-state.ts';
 import { Interrupted } from '../../apply/transaction/restore.ts';
 import { proxyTables } from '../nft/proxy-tables.ts';
@@ -105,45 +112,48 @@ export class LinuxKernel implements Kernel {
     return observed;
   }
 
-  async observeChains(
-    family: Family,
-    table: TableName,
-    chains: readonly string[],
-  ): Promise<ReadonlyMap<string, readonly string[]>> {
-    const found = new Map<string, readonly string[]>();
-    for (let rest = chains; rest.length > 0; ) {
-      const { isAbsent, ...read } = await this.#readFirst(family, table, rest);
-      for (const [chain, rules] of read.chains) found.set(chain, rules);
-      rest = rest.slice(read.chains.size + Number(isAbsent));
+  async observeChains(family: Family, chains: ChainNames): Promise<ChainRules> {
+    const found = { filter: new Map<string, readonly string[]>(), nat: new Map<string, readonly string[]>() };
+    let rest = tableNames.flatMap((table) => (chains[table] ?? []).map((chain) => ({ table, chain })));
+    while (rest.length > 0) {
+      const { lists, isAbsent } = await this.#readFirst(family, rest);
+      for (const [at, { table, chain }] of rest.slice(0, lists.length).entries())
+        found[table].set(chain, readList((lists[at] as readonly string[]).join('\n')));
+      rest = rest.slice(lists.length + Number(isAbsent));
     }
     return found;
   }
 
   /**
    * Reads chains up to the first that is missing, by one process: iptables-restore takes commands that list chains, and changes nothing then.
-   * @param chains at least one
-   * @returns those that were read, the first ones; whether the next one is missing
+   * @param wanted at least one; those of a table follow each other
+   * @returns the lines of those that were read, the first ones; whether the next one is missing
    */
   async #readFirst(
     family: Family,
-    table: TableName,
-    chains: readonly string[],
-  ): Promise<{ readonly chains: ReadonlyMap<string, readonly string[]>; readonly isAbsent: boolean }> {
+    wanted: readonly { readonly table: TableName; readonly chain: string }[],
+  ): Promise<{ readonly lists: readonly (readonly string[])[]; readonly isAbsent: boolean }> {
     const { restore, iptables } = this.#toolsOf(family);
     const wait = ['-w', String(limits.xtablesLockSeconds)];
     const list = { isSmall: true, isRepeatable: true };
-    const input = [`*${table}`, ...chains.map((chain) => `-S ${chain}`), 'COMMIT', ''].join('\n');
-    let ran = await this.#withRetry({ file: restore, args: ['--noflush', ...wait], input, ...list });
+    const sections = [...Map.groupBy(wanted, ({ table }) => table)].map(
+      ([table, own]) => `*${table}\n${own.map(({ chain }) => `-S ${chain}\n`).join('')}COMMIT\n`,
+    );
+    let ran = await this.#withRetry({ file: restore, args: ['--noflush', ...wait], input: sections.join(''), ...list });
     // Not every failure of it tells why.
-    if (ran.exitCode !== 0 && !ran.stdout.startsWith('-') && !absent.test(ran.stderr))
-      ran = await this.#withRetry({ file: iptables, args: [...wait, '-t', table, '-S', chains[0] as string], ...list });
+    const [first] = wanted;
+    if (first && ran.exitCode !== 0 && !ran.stdout.startsWith('-') && !absent.test(ran.stderr))
+      ran = await this.#withRetry({ file: iptables, args: [...wait, '-t', first.table, '-S', first.chain], ...list });
     const isAbsent = ran.exitCode !== 0 && absent.test(ran.stderr);
     mustPrint(restore, ran.stdout, (line) => /^-[NAP] /.test(line));
-    const lines = ran.stdout.split('\n').filter((line) => line !== '');
-    const read = Map.groupBy(lines, (line) => line.split(' ', 2)[1] ?? '');
-    const isExpected = [...read.keys()].every((chain, at) => chain === chains[at]);
-    if (!isExpected || (read.size === 0 && !isAbsent)) throw failed(`${restore} (-S, ${table})`, ran);
-    return { chains: new Map([...read].map(([chain, printed]) => [chain, readList(printed.join('\n'))])), isAbsent };
+    const lists: string[][] = [];
+    for (const line of ran.stdout.split('\n').filter((one) => one !== '')) {
+      if (!line.startsWith('-A ')) lists.push([]);
+      lists.at(-1)?.push(line);
+    }
+    const isExpected = lists.every((lines, at) => lines.every((line) => line.split(' ', 2)[1] === wanted[at]?.chain));
+    if (!isExpected || (lists.length === 0 && !isAbsent)) throw failed(`${restore} (-S)`, ran);
+    return { lists, isAbsent };
   }
 
   async changeCount(): Promise<string | undefined> {
