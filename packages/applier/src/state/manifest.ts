@@ -67,7 +67,7 @@ interface WrittenTable {
  */
 export function sharesObjects({ families, nft }: NodeState): boolean {
   const tables = familyNames.flatMap((name) => tableNames.map((one) => families[name]?.[one].chains.size ?? 0));
-  return tables.reduce((sum, size) => sum + size, nft?.frontends.size ?? 0) > limits.deltaChainsMax;
+  return tables.reduce((sum, size) => sum + size, nft?.frontends.size ?? 0) > chainsPerObject;
 }
 
 /**

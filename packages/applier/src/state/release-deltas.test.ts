@@ -9,7 +9,7 @@ import { confirm, here, inOwnDirectory, nothing, open } from './journal.fixture.
 
 inOwnDirectory();
 
-const many = limits.deltaChainsMax + 200;
+const many = 1200;
 
 /** Some Services of each plane; the numbered ones have another port after so many steps. */
 const planes = {
