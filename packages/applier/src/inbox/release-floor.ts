@@ -2,7 +2,7 @@ import { mkdirSync } from 'node:fs';
 import { type Accepted, fileDigest, type Floor, isSerial } from '@sluice/bundle';
 import { type Problem, refusal } from '@sluice/netfilter';
 import * as v from 'valibot';
-import { readIfThere, writeDurably, writing } from '../state/files.ts';
+import { readIfThere, replaceFile, writing } from '../state/files.ts';
 
 const digestForm = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/));
 const serialForm = v.pipe(
@@ -83,8 +83,8 @@ export class ReleaseFloor {
 
   #write(record: StoredFloor): void {
     const text = JSON.stringify(record);
-    writeDurably(this.#copyPath, `${fileDigest(text)}\n${text}\n`);
-    writeDurably(this.#path, `${text}\n`);
+    replaceFile(this.#copyPath, `${fileDigest(text)}\n${text}\n`);
+    replaceFile(this.#path, `${text}\n`);
   }
 
   /** Whether the wave of this node was open for the last accepted release, if its `SHA256SUMS` has this digest. */

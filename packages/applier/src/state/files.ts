@@ -12,14 +12,15 @@ import { StateError } from './state-error.ts';
 
 /**
  * Replaces a file. When it returns, the new content is on the disk.
+ * @param isSynced false: it does not wait for the disk, and after a power cut the file may be empty
  * @throws StateError when the disk takes no write
  */
-export function writeDurably(path: string, content: string): void {
+export function replaceFile(path: string, content: string, isSynced = true): void {
   writing(path, () => {
     const temporary = `${path}.tmp`;
-    writeSynced(temporary, content);
+    writeSynced(temporary, content, isSynced);
     renameSync(temporary, path);
-    syncPath(dirname(path));
+    if (isSynced) syncPath(dirname(path));
   });
 }
 

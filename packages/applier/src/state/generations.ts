@@ -90,9 +90,10 @@ export class Generations {
    * Stores the flows of a change. Only connections depend on them, and this process has them: a disk without room for them must not prevent
    * a rollback.
    * @param isSynced as of `write`
-   * @returns their digest, empty where they could not be stored
+   * @returns their digest, empty where there are none, or they could not be stored
    */
   writeFlows(flows: FlowDifference, isSynced = true): string {
+    if (flows.old.length + flows.fresh.length === 0) return '';
     try {
       return this.#store.put([JSON.stringify(flows)], isSynced)[0] ?? '';
     } catch {

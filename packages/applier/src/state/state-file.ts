@@ -1,5 +1,5 @@
 import * as v from 'valibot';
-import { readIfThere, writeDurably } from './files.ts';
+import { readIfThere, replaceFile } from './files.ts';
 import type { DeclinedEndpoints, ReleasedNetworks } from '../ports/endpoints.ts';
 
 /**
@@ -46,7 +46,7 @@ export class StateFile<T> {
     this.remember(value);
     const text = `${JSON.stringify(value)}\n`;
     if (text === this.#last) return;
-    writeDurably(this.#path, text);
+    replaceFile(this.#path, text);
     this.#last = text;
   }
 }

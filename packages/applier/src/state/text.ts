@@ -1,6 +1,6 @@
 import { limits, pauseAfter, paces } from '../limits.ts';
 import type { Generation } from '../ports/journal.ts';
-import { publishDirectory, writeDurably } from './files.ts';
+import { publishDirectory, replaceFile } from './files.ts';
 import type { GenerationRecord } from './record.ts';
 import { activeGenerationFile, lastActive } from './remains.ts';
 import { printSysctl } from '@sluice/netfilter';
@@ -35,7 +35,7 @@ export class CurrentText {
 
   /**
    * A generation is active. Where the text was written lately, it is only named now, and its text follows (`catchUp`); not after a rollback,
-   * as an operator may need it now.
+   * as an operator may need it now. The name does not wait for the disk, as it counts only where the journal is lost, too.
    * @param manifest the digest of its manifest in the store
    */
   activate(generation: Generation, manifest: string): void {
@@ -44,7 +44,7 @@ export class CurrentText {
     if (isEarlier || this.#isDue()) return this.write(generation, manifest);
     try {
       for (const [name, text] of Object.entries(activeGenerationFile(generation, manifest)))
-        writeDurably(`${this.#directory}/${name}`, text);
+        replaceFile(`${this.#directory}/${name}`, text, false);
       this.#manifest = manifest;
     } catch {
       this.#writtenMs = -Infinity;

@@ -6,7 +6,7 @@ import { readText } from '../../kernel/open-file.ts';
 import { findTool } from '../../kernel/tools.ts';
 import type { Hold, KubeProxy } from '../../ports/adoption.ts';
 import { KernelError } from '../../ports/failure.ts';
-import { writeDurably } from '../../state/files.ts';
+import { replaceFile } from '../../state/files.ts';
 import { holdManifest, refuseManifest, releaseManifest } from './manifest.ts';
 
 /** Where the administrator of a machine adds to units: systemd.unit(5). */
@@ -57,7 +57,7 @@ async function holdUnit(unit: string, run: Run): Promise<void> {
   const folder = join(unitFolder, `${unit}.d`);
   try {
     mkdirSync(folder, { recursive: true });
-    writeDurably(join(folder, dropIn), dropInText);
+    replaceFile(join(folder, dropIn), dropInText);
   } catch (error) {
     throw new KernelError(`hold of ${unit}`, (error as Error).message, 'short');
   }

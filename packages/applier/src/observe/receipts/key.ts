@@ -4,7 +4,7 @@ import { receiptNamespace } from '@sluice/bundle';
 import type { Run } from '../../kernel/command.ts';
 import { findTool } from '../../kernel/tools.ts';
 import { limits } from '../../limits.ts';
-import { discard, readIfThere, syncPath, writeDurably, writeSynced, writing } from '../../state/files.ts';
+import { discard, readIfThere, syncPath, replaceFile, writeSynced, writing } from '../../state/files.ts';
 import { StateError } from '../../state/state-error.ts';
 
 /** The key of a node is created there and never leaves it; only root can read the state directory. */
@@ -30,7 +30,7 @@ export async function makeKey(state: string, node: string, renew: boolean, run: 
   checkKey(state);
   const half = await publicHalf(tool, state, run);
   writing(publicFile(state), () => {
-    if (readIfThere(publicFile(state)) !== half) writeDurably(publicFile(state), half);
+    if (readIfThere(publicFile(state)) !== half) replaceFile(publicFile(state), half);
   });
   const [type, key] = half.trim().split(' ');
   return `${node} namespaces="${receiptNamespace}" ${type} ${key}`;

@@ -6,7 +6,7 @@ import * as v from 'valibot';
 import { descend } from '../../inbox/descend.ts';
 import { InboxError, trustOf } from '../../inbox/trust.ts';
 import type { Run } from '../../kernel/command.ts';
-import { readIfThere, writeDurably, writing } from '../../state/files.ts';
+import { readIfThere, replaceFile, writing } from '../../state/files.ts';
 import { StateError } from '../../state/state-error.ts';
 import type { ReceiptContent } from './account.ts';
 import { hasKey, keyFile, signReceipt } from './key.ts';
@@ -87,7 +87,7 @@ export class Receipts {
       [`${file}.sig`, signature],
       [file, text],
     ] as const) {
-      writeDurably(path, body);
+      replaceFile(path, body);
       // Readable by all users: receipts may be collected by any of them, and contain nothing secret.
       writing(path, () => chmodSync(path, 0o644));
     }
@@ -139,7 +139,7 @@ export class Receipts {
   }
 
   #remember(number: number, content: string, told: ReportedRelease | undefined): void {
-    writeDurably(this.#path, `${JSON.stringify({ schema: 1, number, content, told })}\n`);
+    replaceFile(this.#path, `${JSON.stringify({ schema: 1, number, content, told })}\n`);
   }
 
   #prune(keep: number): void {
