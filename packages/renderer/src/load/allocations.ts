@@ -3,7 +3,7 @@ import { addAll, compareText, familyOfAddress, parseAddress, type Problem, refus
 import { stringify } from 'yaml';
 import type { Allocation } from '../render/allocate/allocation.ts';
 import { findingProblem } from './config/problems.ts';
-import { readText, type TextOrigin, type TextSubject } from './config/text.ts';
+import { readText, type TextOrigin } from './config/text.ts';
 import { reasonOf } from '@sluice/cli';
 import { readRegularText } from '@sluice/transport/files/regular.ts';
 import { checkSchema, type Schema } from './schema/schema.ts';
@@ -51,11 +51,6 @@ function entriesOf(directory: string): Dirent[] {
   }
 }
 
-const subject: TextSubject = {
-  name: 'allocation',
-  hint: 'Restore the file from Git; an allocation has only a few lines',
-};
-
 const isYaml = (name: string): boolean => name.endsWith('.yaml') && !name.startsWith('.');
 const pathForm = /(?:^|\/)([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)\/([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)\.yaml$/;
 
@@ -84,7 +79,7 @@ const schema: Schema = {
 export function readAllocation(file: string, content: string): Allocation | { readonly problems: readonly Problem[] } {
   const [, namespace, name] = pathForm.exec(file) ?? [];
   if (namespace === undefined || name === undefined) return { problems: [misplaced(file)] };
-  const { value, origin, problems } = readText(file, content, subject);
+  const { value, origin, problems } = readText(file, content);
   if (value === undefined) return { problems };
   const object = `Service ${namespace}/${name}`;
   const findings = checkSchema(schema, value, { nullIsUnset: false });

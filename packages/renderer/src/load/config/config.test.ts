@@ -138,7 +138,7 @@ test.each([
   ['a duplicate field', 'clusterName: a\nclusterName: b', 'YAML_DUPLICATE_KEY 4:1'],
   ['broken YAML', 'clusterName: [a', 'YAML_SYNTAX 3:16'],
   ['a second document', '---\nkind: SluiceConfig', 'YAML_SYNTAX 3:1'],
-  ['an empty field', 'profiles:', 'CONFIG_INVALID 3:10'],
+  ['an empty field', 'profiles:', 'CONFIG_INVALID 3:1'],
   ['a YAML 1.1 boolean', 'complete: yes', 'CONFIG_INVALID 3:11'],
   ['a name with a line break', 'clusterName: "a\\nb"', 'CONFIG_INVALID 3:14'],
   ['a CIDR without its prefix', 'serviceCIDRs: [10.96.0.0]', 'ADDRESS_INVALID 3:16'],
@@ -260,7 +260,7 @@ test.each([
     `a: &a [${'x,'.repeat(9)}x]\n${['b', 'c', 'd', 'e', 'f', 'g', 'h'].map((c, i) => `${c}: &${c} [${`*${'abcdefg'[i]},`.repeat(9)}*${'abcdefg'[i]}]`).join('\n')}`,
     'YAML_ALIAS_BOMB',
   ],
-  ['unclosed nesting', `a: ${'['.repeat(5_000)}`, 'YAML_SYNTAX'],
+  ['unclosed nesting', `a: ${'['.repeat(5_000)}`, 'INPUT_TOO_LARGE'],
   ['very deep nesting', `a: ${'['.repeat(20_000)}${']'.repeat(20_000)}`, 'INPUT_TOO_LARGE'],
   ['a huge text', `a: ${'x'.repeat(2_000_000)}`, 'INPUT_TOO_LARGE'],
 ])('refuses %s', (_title, text, code) => {

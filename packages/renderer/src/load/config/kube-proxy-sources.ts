@@ -173,7 +173,7 @@ function readEntry(input: KubeProxyInput, { path, text }: Entry): ProxySources {
   const facts: [FactName, Fact][] = [];
   const problems: Problem[] = [];
   for (const { line, text: part } of splitDocuments(place.file, text)) {
-    const read = readText(place.file, part, undefined, (below, column) => inside(line - 1 + below, column));
+    const read = readText(place.file, part, (below, column) => inside(line - 1 + below, column));
     const kind = childOf(read.value, 'kind');
     if (read.value === undefined && isMeant.test(part)) addAll(problems, read.problems);
     else if (isMap(read.value) && kind === proxyKind)

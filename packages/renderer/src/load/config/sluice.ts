@@ -1,5 +1,5 @@
 import type { Place, Problem } from '@sluice/netfilter';
-import { isMap, type Json, type JsonObject, listOf, type Path } from '../../render/model/kube.ts';
+import { isMap, type Json, type JsonObject, listOf, mapOf, type Path } from '../../render/model/kube.ts';
 import { findingProblem } from './problems.ts';
 import { readText, type TextOrigin } from './text.ts';
 import { checkSchema, type SchemaFinding, type Schema } from '../schema/schema.ts';
@@ -34,8 +34,7 @@ export function readSluice(file: string, text: string): SluiceText {
   if (read.value === undefined) return { ...noSluice, origin: read.origin, problems: read.problems };
   const findings = checkSchema(sluiceSchema, read.value, { nullIsUnset: false }).map(explainKubeProxyField);
   const problems = findings.map((finding) => findingProblem(finding, read.origin, sluiceObject));
-  const isObject = typeof read.value === 'object' && read.value !== null && !Array.isArray(read.value);
-  return { value: isObject ? (read.value as JsonObject) : {}, origin: read.origin, findings, problems };
+  return { value: mapOf(read.value), origin: read.origin, findings, problems };
 }
 
 /** A top-level field; undefined when it is absent or invalid. */

@@ -89,7 +89,7 @@ export class EventReader {
   #value(key: string | number, before: number): Json {
     const event = this.#events[this.#next++] as ValueEvent;
     const at = this.#start(event, before);
-    const mark = this.#marks?.enter(key, at);
+    const mark = this.#marks?.enter(key, at, before);
     const value = event.type === EVENT_ID.ALIAS ? this.#alias(this.#nameOf(event), at) : this.#node(event, at);
     if (mark !== undefined) this.#marks?.leave(mark);
     return value;
