@@ -11,23 +11,22 @@ const staleLimits = { filesMax: 50, diffTimeoutMs: 2_000 } as const;
  */
 export function printStale(dir: string, files: ReadonlyMap<string, string>, plan: TreePlan): string {
   const paths = [...plan.write, ...plan.remove].toSorted();
-  const shown = paths.slice(0, staleLimits.filesMax).map((path) => {
-    const before = readText(dir, path);
-    const after = files.get(path);
-    const patch = createTwoFilesPatch(
-      before === undefined ? '/dev/null' : `a/${path}`,
-      after === undefined ? '/dev/null' : `b/${path}`,
-      before ?? '',
-      after ?? '',
-      undefined,
-      undefined,
-      {
-        timeout: staleLimits.diffTimeoutMs,
-        headerOptions: { includeIndex: false, includeUnderline: false, includeFileHeaders: true },
-      },
-    );
-    return patch ?? `--- a/${path}\n+++ b/${path}\n(differs; too much to show)\n`;
-  });
+  const shown = paths
+    .slice(0, staleLimits.filesMax)
+    .map((path) => patchOf(path, readText(dir, path), files.get(path), staleLimits.diffTimeoutMs));
   const rest = paths.length - shown.length;
   return shown.join('') + (rest > 0 ? `… and ${rest} more files\n` : '');
+}
+
+/**
+ * A unified diff of two versions of a file; undefined: the side does not have it.
+ * @returns one line in place of a diff that takes longer than `timeout`, in milliseconds
+ */
+export function patchOf(path: string, old: string | undefined, updated: string | undefined, timeout: number): string {
+  const [from, to] = [old === undefined ? '/dev/null' : `a/${path}`, updated === undefined ? '/dev/null' : `b/${path}`];
+  const patch = createTwoFilesPatch(from, to, old ?? '', updated ?? '', undefined, undefined, {
+    timeout,
+    headerOptions: { includeIndex: false, includeUnderline: false, includeFileHeaders: true },
+  });
+  return patch ?? `--- ${from}\n+++ ${to}\n(differs; too much to show)\n`;
 }

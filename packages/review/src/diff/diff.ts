@@ -1,4 +1,5 @@
 import { type BundleFiles, readPath } from '@sluice/bundle';
+import { differing } from '@sluice/netfilter';
 import { changedFlows, type ChangedFlow } from './flow-changes.ts';
 import { Memory } from '../bundle/memory.ts';
 import { type ProfileChange, profileChanges } from './profile-changes.ts';
@@ -33,7 +34,7 @@ export function diffBundles(old: BundleFiles, updated: BundleFiles): BundleDiff 
 /** `diffBundles` for two views, which should share one memory. */
 export function diffViews(before: BundleView, after: BundleView): BundleDiff {
   const [old, updated] = [before.files, after.files];
-  const changed = changedPaths(old, updated);
+  const changed = new Set(differing(old, updated));
   const settings = settingChanges(before, after, changed);
   return {
     services: serviceChanges(before, after, changed),
@@ -48,13 +49,6 @@ export function diffViews(before: BundleView, after: BundleView): BundleDiff {
 /** Whether two bundles have no differences. */
 export function isSame({ services, flows, settings, nodes }: BundleDiff): boolean {
   return services.length + flows.length + settings.length + nodes.added.length + nodes.removed.length === 0;
-}
-
-function changedPaths(old: BundleFiles, updated: BundleFiles): ReadonlySet<string> {
-  const changed = new Set<string>();
-  for (const [path, text] of updated) if (old.get(path) !== text) changed.add(path);
-  for (const path of old.keys()) if (!updated.has(path)) changed.add(path);
-  return changed;
 }
 
 function nodeChanges(before: BundleView, after: BundleView): BundleDiff['nodes'] {

@@ -1,7 +1,7 @@
 import { code, document } from '@sluice/cli';
 import type { BundleFiles } from '@sluice/bundle';
-import { compareText, plural, shortList } from '@sluice/netfilter';
-import { createTwoFilesPatch } from 'diff';
+import { compareText, differing, plural, shortList } from '@sluice/netfilter';
+import { patchOf } from '@sluice/renderer/emit/stale.ts';
 import type { ChangedFlow } from '../diff/flow-changes.ts';
 import type { BundleDiff } from '../diff/diff.ts';
 import type { ServiceChange } from '../diff/service-changes.ts';
@@ -103,18 +103,8 @@ function printMarkdown(diff: BundleDiff): string {
 
 /** Yields a unified diff for each file that differs. */
 export function* patches(old: BundleFiles, updated: BundleFiles): Generator<{ path: string; patch: string }> {
-  for (const path of [...new Set([...old.keys(), ...updated.keys()])].toSorted()) {
-    if (old.get(path) !== updated.get(path)) yield { path, patch: patchOf(path, old, updated) };
-  }
-}
-
-function patchOf(path: string, old: BundleFiles, updated: BundleFiles): string {
-  const [from, to] = [old.has(path) ? `a/${path}` : '/dev/null', updated.has(path) ? `b/${path}` : '/dev/null'];
-  const patch = createTwoFilesPatch(from, to, old.get(path) ?? '', updated.get(path) ?? '', undefined, undefined, {
-    timeout: rawTimeoutMs,
-    headerOptions: { includeIndex: false, includeUnderline: false, includeFileHeaders: true },
-  });
-  return patch ?? `--- ${from}\n+++ ${to}\n(differs; too much to show)\n`;
+  for (const path of differing(old, updated).toSorted())
+    yield { path, patch: patchOf(path, old.get(path), updated.get(path), rawTimeoutMs) };
 }
 
 /** A changed flow, and every destination with the same change. */

@@ -10,7 +10,7 @@ import {
   resolveFile,
   resolveVirtual,
 } from '@sluice/bundle';
-import { familyOf, hasLines } from '@sluice/netfilter';
+import { differing, familyOf, hasLines } from '@sluice/netfilter';
 import { type NodeOf, nodeOf, scopeOf } from '../bundle/node.ts';
 import { numberAndProtocolOf } from '../facts/facts.ts';
 import { virtualAt } from '../bundle/files.ts';
@@ -57,7 +57,7 @@ export function nodesChanged(context: ChangeContext): Violations {
   const { view, base, settings } = context;
   const most = settings.nodesChangedPercent ?? policyDefaults.nodesChangedPercent;
   const shared = [...view.nodes.keys()].filter((name) => base.view.nodes.has(name));
-  const changed = changedPaths(base.view.files, view.files);
+  const changed = Map.groupBy(differing(base.view.files, view.files), profileIn);
   const count = shared.filter((name) => isNodeChanged(context, name, changed)).length;
   if ((100 * count) / Math.max(1, shared.length) <= most) return [];
   return {
@@ -66,12 +66,6 @@ export function nodesChanged(context: ChangeContext): Violations {
     message: `${count} of ${shared.length} nodes will change, more than ${most} %; review required`,
     hint: 'Change one profile at a time, or raise `policy.nodesChangedPercent`',
   };
-}
-
-/** Paths of changed files, by profile. */
-function changedPaths(old: BundleFiles, updated: BundleFiles): ReadonlyMap<string, readonly string[]> {
-  const paths = [...new Set([...old.keys(), ...updated.keys()])].filter((path) => old.get(path) !== updated.get(path));
-  return Map.groupBy(paths, profileIn);
 }
 
 function isNodeChanged(

@@ -1,5 +1,5 @@
 import { type BundleFiles, readPath } from '@sluice/bundle';
-import { compareText, families, getOrInsert, type Problem, refusal } from '@sluice/netfilter';
+import { compareText, differing, families, getOrInsert, type Problem, refusal } from '@sluice/netfilter';
 import { Command, CommanderError } from 'commander';
 import { type Bisection, printBisection } from '../../emit/history.ts';
 import { exitCodes } from '@sluice/renderer/exit.ts';
@@ -101,7 +101,7 @@ function bisect({ history, steps, asked, test }: Search): {
     commits: last,
     steps: answers.size - 2,
     several: change.others.length > 0,
-    files: differing(history, asked, steps[change.before]!, steps[change.after]!),
+    files: differingFiles(history, asked, steps[change.before]!, steps[change.after]!),
     ...(base === undefined ? {} : { mergeBase: base }),
   };
   return { report, change };
@@ -125,7 +125,7 @@ function refusedOf(
   steps: readonly HistoryStep[],
   { before, after }: Change<Problem>,
 ): Refused | undefined {
-  const paths = differing(history, asked, steps[before]!, steps[after]!);
+  const paths = differingFiles(history, asked, steps[before]!, steps[after]!);
   for (const at of [before, after]) {
     const { node } = asked.options;
     const problem = refusalOf(orStop<BundleFiles>(history.filesOf(node, steps[at]!)), node, serviceFilesOf(paths));
@@ -141,10 +141,14 @@ const mergeBaseOf = (history: BundleHistory, { parents: [first, second] }: Commi
   first === undefined || second === undefined ? undefined : history.mergeBase(first, second);
 
 /** The files of the node that differ between two steps, in byte order. */
-function differing(history: BundleHistory, { options }: TraceWords, a: HistoryStep, b: HistoryStep): readonly string[] {
+function differingFiles(
+  history: BundleHistory,
+  { options }: TraceWords,
+  a: HistoryStep,
+  b: HistoryStep,
+): readonly string[] {
   const [old, updated] = [a, b].map((step) => orStop<BundleFiles>(history.filesOf(options.node, step)));
-  const paths = [...new Set([...old!.keys(), ...updated!.keys()])].toSorted(compareText);
-  return paths.filter((path) => old!.get(path) !== updated!.get(path));
+  return differing(old!, updated!).toSorted(compareText);
 }
 
 const noDifference = (from: HistoryStep, to: HistoryStep): Problem =>
