@@ -17,6 +17,7 @@ import type { Distinctions } from '../flows/groups.ts';
 import type { DeclaredConnection, ExpectedOutcome, ProfileTrafficPolicy } from './connection.ts';
 import { type DeclaredFrontend, declaredFrontends, declaredIn, type ServiceDeclaration } from './declared.ts';
 import { distinctionsOf } from './distinctions.ts';
+import { isSameBut } from './mode-differences.ts';
 import { provenModes } from './planes.ts';
 
 /** A flow, the outcome that the Services declare of it, and that of the bundle's rules. */
@@ -144,22 +145,7 @@ export function isMet(expected: DeclaredFlow['expected'], found: FlowOutcome): b
     if (branches.length !== 1 || branch?.verdict !== kind) return false;
     return branch.reject === undefined && !branch.masquerade;
   }
-  return (
-    found.affinity === expected.affinity &&
-    found.scheduler === expected.scheduler &&
-    branches.length === expected.branches.length &&
-    branches.every((branch, at) => isBranch(branch, expected.branches[at]!))
-  );
-}
-
-/** Compares shares to the precision of rules. */
-function isBranch(found: Branch, { verdict, to, masquerade, share }: Branch): boolean {
-  return (
-    found.verdict === verdict &&
-    found.to === to &&
-    found.masquerade === masquerade &&
-    Math.abs(found.share - share) < 1e-6
-  );
+  return found.scheduler === expected.scheduler && isSameBut(found, expected);
 }
 
 /** The outcome that a Service's declaration demands of a node. */

@@ -13,7 +13,7 @@ import {
 } from '@sluice/netfilter';
 import { type DeclaredFrontend, frontendsByPlace, declaredFrontends, declaredIn } from './declared.ts';
 import { commonDestinations, destinationsOf, placeOf } from '../flows/destinations.ts';
-import type { Branch, Destination, FlowOutcome } from '../flows/flow.ts';
+import type { Destination, FlowOutcome } from '../flows/flow.ts';
 import { flowRows, type FlowRow } from '../flows/flows.ts';
 import { nodesOfProfile, factOf, nodeOf } from '../bundle/node.ts';
 import { wholeProgram } from '../flows/layout.ts';
@@ -204,16 +204,5 @@ function familiesOf(view: BundleView, profile: string): readonly Family[] {
 }
 
 /** Whether two outcomes are equal for clients: shares of endpoints count, the way in which one is chosen does not. */
-export function isSameOutcome(a: FlowOutcome, b: FlowOutcome): boolean {
-  return (
-    a.affinity === b.affinity &&
-    a.branches.length === b.branches.length &&
-    a.branches.every((branch, at) => isSameBranch(branch, b.branches[at]!))
-  );
-}
-
-function isSameBranch(a: Branch, b: Branch): boolean {
-  const isEqual = a.verdict === b.verdict && a.to === b.to && a.masquerade === b.masquerade && a.reject === b.reject;
-  // Rules give probabilities to ten digits, and groups of endpoints multiply them.
-  return isEqual && Math.abs(a.share - b.share) < 1e-6;
-}
+export const isSameOutcome = (a: FlowOutcome, b: FlowOutcome): boolean =>
+  isSameBut(a, b) && a.branches.every(({ reject }, at) => reject === b.branches[at]!.reject);

@@ -191,8 +191,15 @@ function isSubset({ branches }: FlowOutcome, own: readonly string[]): boolean {
   return branches.every(({ to }) => to !== undefined && own.includes(to));
 }
 
-/** Whether two outcomes differ at most in masquerading. @param may the endpoints, `10.244.1.5:8080`, for which they may differ */
-export function isSameBut(first: FlowOutcome, second: FlowOutcome, may: (to: string) => boolean): boolean {
+/**
+ * Whether two outcomes differ at most in masquerading. Rules give probabilities to ten digits, and groups of endpoints multiply them.
+ * @param may the endpoints, `10.244.1.5:8080`, for which they may differ
+ */
+export function isSameBut(
+  first: Pick<FlowOutcome, 'branches' | 'affinity'>,
+  second: typeof first,
+  may: (to: string) => boolean = () => false,
+): boolean {
   return (
     first.affinity === second.affinity &&
     first.branches.length === second.branches.length &&
