@@ -7,8 +7,6 @@ export interface Change<Skip> {
   readonly before: number;
   /** The first place after it that is as the end. */
   readonly after: number;
-  /** Places that were asked about, without both ends. */
-  readonly steps: number;
   /** Places between `before` and `after`, which were skipped or, in a stretch of many of these, not asked about; any of them, or `after`, made the change. */
   readonly between: readonly number[];
   /** All places that were skipped. */
@@ -28,15 +26,15 @@ const skipsMax = 64;
 export function findChange<Skip>(
   last: number,
   ends: { readonly start: string; readonly end: string },
-  ask: (at: number, step: number) => Answer<Skip>,
+  ask: (at: number) => Answer<Skip>,
 ): Change<Skip> {
-  let [before, after, steps, inRow] = [0, last, 0, 0];
+  let [before, after, inRow] = [0, last, 0];
   const skipped = new Map<number, Skip>();
   const others = new Set<string>();
   while (inRow < skipsMax) {
     const at = next(before, after, skipped);
     if (at === undefined) break;
-    const answer = ask(at, ++steps);
+    const answer = ask(at);
     if ('skip' in answer) {
       skipped.set(at, answer.skip);
       inRow++;
@@ -50,7 +48,6 @@ export function findChange<Skip>(
   return {
     before,
     after,
-    steps,
     between: Array.from({ length: after - before - 1 }, (_, index) => before + 1 + index),
     skipped: [...skipped].map(([at, why]) => ({ at, why })).toSorted((a, b) => a.at - b.at),
     others: [...others],
