@@ -1,4 +1,4 @@
-import { appendTo, compareText, type Family, type Problem, warning } from '@sluice/netfilter';
+import { appendTo, compareText, type Family, printEndpoint, type Problem, warning } from '@sluice/netfilter';
 import type { LayeredObjects } from '../layer/layer.ts';
 import type { Endpoint } from '../model/model.ts';
 import type { ReadEndpoint } from '../read/endpoint.ts';
@@ -76,14 +76,10 @@ export function endpointsOf(ports: SlicePorts, port: ReadPort, family: Family): 
 
 function addEndpoints(found: Map<string, Endpoint>, part: SlicePart, port: number): void {
   for (const read of part.endpoints) {
-    const text = textOf(part.family, read.address, port);
+    const text = printEndpoint(read.address, port);
     if (read.terminating && found.has(text)) continue;
     found.set(text, makeEndpoint(read, port, text));
   }
-}
-
-function textOf(family: Family, address: string, port: number): string {
-  return family === 'ipv6' ? `[${address}]:${port}` : `${address}:${port}`;
 }
 
 function makeEndpoint(read: ReadEndpoint, port: number, text: string): Endpoint {
@@ -121,6 +117,6 @@ function compareWithSlices(endpoints: ReadSlice, slices: readonly ReadSlice[], p
 
 function addressesOf(slice: ReadSlice): string[] {
   return slice.parts.flatMap((part) =>
-    part.ports.flatMap((port) => part.endpoints.map((endpoint) => textOf(part.family, endpoint.address, port.port))),
+    part.ports.flatMap((port) => part.endpoints.map((endpoint) => printEndpoint(endpoint.address, port.port))),
   );
 }

@@ -1,4 +1,4 @@
-import { compareText, type Family, type Problem, refusal } from '@sluice/netfilter';
+import { compareText, type Family, printEndpoint, type Problem, refusal } from '@sluice/netfilter';
 import type { Path } from '../model/kube.ts';
 import { printPlace } from '../layer/unique.ts';
 import type { ServicePort } from '../model/model.ts';
@@ -70,8 +70,7 @@ function claimAddresses(read: ReadService, port: ServicePort, claim: (thing: str
   for (const family of ['ipv4', 'ipv6'] as const satisfies readonly Family[]) {
     const front = port.families[family];
     if (!front) continue;
-    const thing = (address: string): string =>
-      `${family === 'ipv6' ? `[${address}]` : address}:${port.port}/${port.protocol}`;
+    const thing = (address: string): string => `${printEndpoint(address, port.port)}/${port.protocol}`;
     claim(thing(front.clusterIP), clusterIPPath(read, family));
     for (const address of front.externalIPs)
       claim(thing(address), ['spec', 'externalIPs', read.externalIPs.indexOf(address)]);

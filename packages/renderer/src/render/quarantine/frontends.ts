@@ -1,4 +1,4 @@
-import { isNodePort, readFrontendKey } from '@sluice/netfilter';
+import { isNodePort, printEndpoint, readFrontendKey } from '@sluice/netfilter';
 import type { Service } from '../model/model.ts';
 
 /**
@@ -45,8 +45,7 @@ function serverFrontend(line: string): string | undefined {
 }
 
 function frontendText(address: string | undefined, port: string, protocol: string): string {
-  const where =
-    address === undefined ? `node port ${port}` : `${address.includes(':') ? `[${address}]` : address}:${port}`;
+  const where = address === undefined ? `node port ${port}` : printEndpoint(address, Number(port));
   return `${where}/${protocol.toUpperCase()}`;
 }
 

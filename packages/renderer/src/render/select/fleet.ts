@@ -1,5 +1,5 @@
 import type { Guard } from '@sluice/bundle';
-import { compareText } from '@sluice/netfilter';
+import { appendTo, compareText, getOrInsert } from '@sluice/netfilter';
 import type { Endpoint, PortOfFamily, ServicePort } from '../model/model.ts';
 import { type NodeFleet, nodeGuards, textFits } from './guards.ts';
 import { union, usable, usesOf } from './select.ts';
@@ -69,13 +69,7 @@ function hinted(
 ): Map<string, Endpoint[]> {
   const lists = new Map<string, Endpoint[]>();
   if (!ready.every((endpoint) => hintsOf(endpoint).length > 0)) return lists;
-  for (const endpoint of ready) {
-    for (const place of new Set(hintsOf(endpoint))) {
-      const list = lists.get(place);
-      if (list) list.push(endpoint);
-      else lists.set(place, [endpoint]);
-    }
-  }
+  for (const endpoint of ready) for (const place of new Set(hintsOf(endpoint))) appendTo(lists, place, endpoint);
   return lists;
 }
 
@@ -110,10 +104,9 @@ function variantsByNode(
     const endpoints = ofNode ?? (zone === undefined ? rest : (byZone.get(zone) ?? rest));
     const id = identities.get(endpoints) ?? identity(endpoints);
     identities.set(endpoints, id);
-    const group = groups.get(id) ?? { endpoints, names: [], byName: false };
+    const group = getOrInsert(groups, id, () => ({ endpoints, names: [], byName: false }));
     group.names.push(name);
     group.byName ||= ofNode !== undefined;
-    groups.set(id, group);
   }
   if (groups.size <= 1) return [{ endpoints: groups.values().next().value?.endpoints ?? rest }];
   return [...groups.values()].flatMap(({ endpoints, names, byName }) =>
