@@ -6,7 +6,6 @@ import { collect, notEmpty, upTo } from '@sluice/renderer/commands/options/value
 
 /** The options and help of the verbs with which operators make and spread a release. */
 
-/** Adds `sluice release`. */
 export function addRelease(program: Command): void {
   examples(program.command('release'), [
     'sluice release rendered --serial auto --source $(git rev-parse HEAD) -o /srv/release',
@@ -72,7 +71,6 @@ function instant(text: string): string {
   return text;
 }
 
-/** Adds `sluice sign`. */
 export function addSign(program: Command): void {
   examples(program.command('sign'), [
     'sluice sign release --key ~/.ssh/id_ed25519',
@@ -99,7 +97,6 @@ function label(text: string): string {
   return text;
 }
 
-/** Adds `sluice verify`. */
 export function addVerify(program: Command): void {
   examples(program.command('verify'), [
     'sluice verify release --allowed-signers allowed_signers --threshold 2',
@@ -118,7 +115,6 @@ export function addVerify(program: Command): void {
     .action(run(async (options, dir) => (await import('../verify/verify.ts')).verifyCommand(dir, options)));
 }
 
-/** Adds `sluice pack`. */
 export function addPack(program: Command): void {
   examples(program.command('pack'), [
     'sluice pack release --node node-a -o node-a.tar.zst',
@@ -138,7 +134,6 @@ export function addPack(program: Command): void {
     .action(run(async (options, dir) => (await import('../pack/pack.ts')).packCommand(dir, options)));
 }
 
-/** Adds `sluice push`. */
 export function addPush(program: Command): void {
   examples(program.command('push'), [
     'sluice push release registry.example.com/sluice/shop:42',
@@ -155,7 +150,6 @@ export function addPush(program: Command): void {
     .action(run(async (options, dir, ref) => (await import('../push/push.ts')).pushCommand(dir, ref, options)));
 }
 
-/** Adds `sluice pull`. */
 export function addPull(program: Command): void {
   examples(program.command('pull'), [
     'sluice pull registry.example.com/sluice/shop@"$DIGEST" -o release',
@@ -175,7 +169,6 @@ export function addPull(program: Command): void {
     .action(run(async (options, ref) => (await import('../pull/pull.ts')).pullCommand(ref, options)));
 }
 
-/** Adds `sluice promote`. */
 export function addPromote(program: Command): void {
   examples(program.command('promote'), [
     'sluice promote release --key ~/.ssh/waves                     # the first wave',
@@ -238,7 +231,6 @@ const fromOption = (): Option =>
     'the store that nodes push receipts to: oci://REGISTRY/REPOSITORY, https://HOST/PATH, git+https://HOST/PATH, git+ssh://HOST/PATH or a directory; asked for each node of the release',
   ).argParser(notEmpty);
 
-/** Adds `sluice fleet`. */
 export function addFleet(program: Command): void {
   examples(program.command('fleet'), [
     'sluice fleet receipts --allowed-receipts allowed_receipts --release release',
@@ -273,7 +265,6 @@ export function addFleet(program: Command): void {
     .action(run(async (options, dir) => (await import('../fleet/fleet.ts')).fleetCommand(dir, options)));
 }
 
-/** Adds `sluice certify`. */
 export function addCertify(program: Command): void {
   examples(program.command('certify'), [
     'sluice parity node-a.observed release --node node-a -o json > node-a.json; sluice certify node-a.json --key ~/.ssh/parity',
@@ -293,7 +284,6 @@ export function addCertify(program: Command): void {
     .action(run(async (options, file) => (await import('../certify/certify.ts')).certifyCommand(file, options)));
 }
 
-/** Adds `sluice adopt-plan`. */
 export function addAdoptPlan(program: Command): void {
   examples(program.command('adopt-plan'), [
     'sluice adopt-plan parity/*.json',

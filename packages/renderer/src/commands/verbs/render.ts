@@ -6,7 +6,6 @@ import { collect, notEmpty, upTo } from '../options/values.ts';
 
 /** The options and help of the verbs with which operators render. */
 
-/** Adds `sluice init`. */
 export function addInit(program: Command): void {
   examples(program.command('init'), [
     'sluice init',
@@ -27,7 +26,6 @@ export function addInit(program: Command): void {
     .action(run(async (options, file) => (await import('../init/init.ts')).initCommand(file, options)));
 }
 
-/** Adds `sluice render`. */
 export function addRender(program: Command): void {
   examples(withCluster(withInput(program.command('render'), 'or a cluster')), [
     'sluice render --from-cluster -o rendered',
@@ -56,7 +54,6 @@ export function addRender(program: Command): void {
     .action(run(async (options) => (await import('../render/render.ts')).renderCommand(options)));
 }
 
-/** Adds `sluice validate`. */
 export function addValidate(program: Command): void {
   examples(withInput(program.command('validate')), [
     'sluice validate -f manifests/ --strict',
@@ -115,7 +112,6 @@ export function addAllocations(program: Command): void {
     .action(run(async (options) => (await import('../allocations/allocations.ts')).pruneCommand(options)));
 }
 
-/** Adds `sluice snapshot`. */
 export function addSnapshot(program: Command): void {
   examples(withCluster(program.command('snapshot')), [
     'sluice snapshot -o snapshot.yaml',
@@ -145,7 +141,6 @@ const watchExamples = [
   'sluice watch -o /bundle --lease kube-system/sluice --events --listen 0.0.0.0:9780 --log-format json',
 ];
 
-/** Adds `sluice watch`. */
 export function addWatch(program: Command): void {
   const watch = withLog(withCluster(program.command('watch')), { format: 'text', level: 'info' });
   examples(watch, watchExamples)
@@ -254,7 +249,6 @@ function leaseName(text: string): string {
   return text;
 }
 
-/** Adds `sluice krm`. */
 export function addKrm(program: Command): void {
   examples(
     program.command('krm'),

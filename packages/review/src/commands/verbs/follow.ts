@@ -7,7 +7,6 @@ import { notEmpty } from '@sluice/renderer/commands/options/values.ts';
 
 /** The options and help of the verbs with which operators follow a packet. */
 
-/** Adds `sluice trace`. */
 export function addTrace(program: Command): void {
   const command = examples(program.command('trace'), [
     'sluice trace --node node-a --from 10.244.1.7 --to 10.96.0.10:80/tcp',
@@ -68,7 +67,6 @@ export function addAt(program: Command): void {
     );
 }
 
-/** Adds `sluice bisect`. */
 export function addBisect(program: Command): void {
   const command = examples(
     program.command('bisect'),
@@ -101,7 +99,6 @@ export function addBisect(program: Command): void {
     .action(run(async (options, words) => (await import('../bisect/bisect.ts')).bisectCommand(words, options)));
 }
 
-/** Adds `sluice doctor`. */
 export function addDoctor(program: Command): void {
   examples(
     withInput(

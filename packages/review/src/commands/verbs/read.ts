@@ -6,7 +6,6 @@ import { notEmpty } from '@sluice/renderer/commands/options/values.ts';
 
 /** The options and help of the verbs with which operators read a bundle. */
 
-/** Adds `sluice ls`. */
 export function addLs(program: Command): void {
   examples(program.command('ls'), [
     'sluice ls',
@@ -19,7 +18,6 @@ export function addLs(program: Command): void {
     .action(run(async (options, dir) => (await import('../ls/ls.ts')).lsCommand(dir, options)));
 }
 
-/** Adds `sluice show`. */
 export function addShow(program: Command): void {
   examples(program.command('show'), [
     'sluice show --node node-a',
@@ -57,7 +55,6 @@ export function addShow(program: Command): void {
     .action(run(async (options, dir) => (await import('../show/show.ts')).showCommand(dir, options)));
 }
 
-/** Adds `sluice explain`. */
 export function addExplain(program: Command): void {
   examples(program.command('explain'), [
     'sluice explain KUBE-SVC-ERIFXISQEP7F7OF4',
@@ -89,7 +86,6 @@ export function addExplain(program: Command): void {
     .action(run(async (options, rule) => (await import('../explain/explain.ts')).explainCommand(rule, options)));
 }
 
-/** Adds `sluice cost`. */
 export function addCost(program: Command): void {
   examples(
     program.command('cost'),

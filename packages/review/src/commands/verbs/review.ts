@@ -5,7 +5,6 @@ import { collect, notEmpty, upTo } from '@sluice/renderer/commands/options/value
 
 /** The options and help of the verbs with which operators review a change. */
 
-/** Adds `sluice diff`. */
 export function addDiff(program: Command): void {
   examples(
     program.command('diff'),
@@ -28,7 +27,6 @@ export function addDiff(program: Command): void {
     .action(run(async (options, old, updated) => (await import('../diff/diff.ts')).diffCommand(old, updated, options)));
 }
 
-/** Adds `sluice report`. */
 export function addReport(program: Command): void {
   examples(
     program.command('report'),
@@ -61,7 +59,6 @@ export function addReport(program: Command): void {
     );
 }
 
-/** Adds `sluice policy`. */
 export function addPolicy(program: Command): void {
   examples(
     program.command('policy'),
@@ -94,7 +91,6 @@ export function addPolicy(program: Command): void {
     .action(run(async (options, dir) => (await import('../policy/policy.ts')).policyCommand(dir, options)));
 }
 
-/** Adds `sluice prove`. */
 export function addProve(program: Command): void {
   examples(
     program.command('prove'),
@@ -122,7 +118,6 @@ export function addProve(program: Command): void {
     .action(run(async (options, dir) => (await import('../prove/prove.ts')).proveCommand(dir, options)));
 }
 
-/** Adds `sluice what-if`. */
 export function addWhatIf(program: Command): void {
   examples(
     program.command('what-if'),
@@ -157,7 +152,6 @@ export function addWhatIf(program: Command): void {
     .action(run(async (options, dir) => (await import('../whatif/what-if.ts')).whatIfCommand(dir, options)));
 }
 
-/** Adds `sluice parity`. */
 export function addParity(program: Command): void {
   examples(
     program.command('parity'),
