@@ -14,7 +14,7 @@ const pure: Readonly<Record<string, readonly string[]>> = {
   'cli/': ['commander', 'pino', 'node:crypto', 'node:util'],
   'renderer/src/render/': ['node:crypto', 'yaml'],
   'renderer/src/removal/': [],
-  'review/src/(?!commands/|emit/)': ['diff'],
+  'review/src/(?!commands/|emit/)': [],
   'delivery/src/fleet/': [],
   'applier/src/apply/': [],
   'applier/src/ports/': [],

@@ -1,5 +1,5 @@
 import { checkSysctl, compareText, type Mode, notice, type Place, parseCidr, type Problem } from '@sluice/netfilter';
-import type { LabelSelector, NftablesProfile, Profile } from '../../render/model/config.ts';
+import type { LabelSelector, Profile } from '../../render/model/config.ts';
 import type { Json, Path } from '../../render/model/kube.ts';
 import type { PerFamily } from '../../render/model/model.ts';
 import { configProblem, ignoredProblem } from './problems.ts';
@@ -41,28 +41,12 @@ export function makeProfile(
     ...(optionsOf[get('mode') as Mode] ?? optionsOf.iptables)(get),
     families: get('families').toSorted(compareText),
     featureGates: gatesOf(get),
-    iptables: {
-      masqueradeBit: get('iptables.masqueradeBit'),
-      masqueradeAll: get('iptables.masqueradeAll'),
-      localhostNodePorts: get('iptables.localhostNodePorts'),
-      randomFully: get('iptables.randomFully'),
-    },
+    iptables: groupOf('iptables', get),
     detectLocalMode: get('detectLocalMode') as Profile['detectLocalMode'],
-    detectLocal: {
-      bridgeInterface: get('detectLocal.bridgeInterface'),
-      interfaceNamePrefix: get('detectLocal.interfaceNamePrefix'),
-    },
+    detectLocal: groupOf('detectLocal', get),
     clusterCIDR: byFamily(get('clusterCIDR')),
     nodePortAddresses: get('nodePortAddresses'),
-    conntrack: {
-      maxPerCore: get('conntrack.maxPerCore'),
-      min: get('conntrack.min'),
-      tcpEstablishedTimeout: Math.floor(get('conntrack.tcpEstablishedTimeout')),
-      tcpCloseWaitTimeout: Math.floor(get('conntrack.tcpCloseWaitTimeout')),
-      udpTimeout: Math.floor(get('conntrack.udpTimeout')),
-      udpStreamTimeout: Math.floor(get('conntrack.udpStreamTimeout')),
-      tcpBeLiberal: get('conntrack.tcpBeLiberal'),
-    },
+    conntrack: groupOf('conntrack', get),
     sysctls: sorted(get('sysctls')),
   };
   const check: ProfileCheck = { profile, draft, chosen, problems: [] };
@@ -79,17 +63,19 @@ export function makeProfile(
 const optionsOf = {
   iptables: () => ({ mode: 'iptables' }),
   ipvs: (get) => ({ mode: 'ipvs', ipvs: ipvsOf(get) }),
-  nftables: (get) => ({ mode: 'nftables', nftables: nftablesOf(get) }),
+  nftables: (get) => ({ mode: 'nftables', nftables: groupOf('nftables', get) }),
 } as const satisfies Record<Mode, (get: Get) => Pick<Profile, 'mode' | 'ipvs' | 'nftables'>>;
 
-function nftablesOf(get: Get): NftablesProfile {
-  return {
-    masqueradeAll: get('nftables.masqueradeAll'),
-    tcpReset: get('nftables.tcpReset'),
-    affinityClients: get('nftables.affinityClients'),
-    endpointCounters: get('nftables.endpointCounters'),
-  };
+/** The settings below one name. The kernel takes whole seconds. */
+function groupOf<Group extends string>(group: Group, get: Get): GroupOf<Group> {
+  const names = settingNames.filter((name) => name.startsWith(`${group}.`));
+  const whole = (value: Json | undefined): Json | undefined => (typeof value === 'number' ? Math.floor(value) : value);
+  return Object.fromEntries(names.map((name) => [name.slice(group.length + 1), whole(get(name))])) as GroupOf<Group>;
 }
+
+type GroupOf<Group extends string> = {
+  readonly [Name in SettingName as Name extends `${Group}.${infer Field}` ? Field : never]: Defaults[Name];
+};
 
 function gatesOf(get: Get): Profile['featureGates'] {
   const localhost = get('featureGates.KubeProxyNFTablesLocalhostNodePorts');
