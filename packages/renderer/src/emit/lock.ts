@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { closeSync, constants, existsSync, fstatSync, openSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import { removeFile } from './file.ts';
 
 /** The path in every distribution; PATH is not used. */
@@ -63,10 +63,9 @@ function removedAfter<T>(path: string, work: () => T): T {
 
 /** Why a directory was not written: another process has its lock. */
 export function busy(dir: string): Problem {
-  return {
-    code: 'OUTPUT_UNWRITABLE',
-    level: 'error',
-    message: `Cannot write ${dir}: another sluice process is writing a release there`,
-    hint: 'Wait until that process has finished; then run the same command again',
-  };
+  return refusal(
+    'OUTPUT_UNWRITABLE',
+    `Cannot write ${dir}: another sluice process is writing a release there`,
+    'Wait until that process has finished; then run the same command again',
+  );
 }

@@ -11,7 +11,7 @@ import {
   serviceOf,
   sumsFile,
 } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import type { JsonObject, KubeObject } from '../render/model/kube.ts';
 import { schedulerKey, tableSizeKey, weightsKey } from '../render/read/annotations.ts';
 import { readBytes } from './release.ts';
@@ -136,19 +136,17 @@ function annotationsOf(scheduler: string | undefined, lines: readonly string[]):
 const unlike = (path: string): string => `${path} is not as ${sumsFile} has it`;
 
 function invalid(dir: string, why: string): Problem {
-  return {
-    code: 'RELEASE_INVALID',
-    level: 'error',
-    message: `Cannot read the Services of the release in ${dir}: ${why}`,
-    hint: 'Pass a release directory, as `sluice release` writes it; one that is being written is read again',
-  };
+  return refusal(
+    'RELEASE_INVALID',
+    `Cannot read the Services of the release in ${dir}: ${why}`,
+    'Pass a release directory, as `sluice release` writes it; one that is being written is read again',
+  );
 }
 
 function withoutNode(dir: string, node: string): Problem {
-  return {
-    code: 'RELEASE_ELSEWHERE',
-    level: 'error',
-    message: `Cannot render endpoints for Node ${node}: the release in ${dir} has no such node`,
-    hint: 'Make a release after the Node was added',
-  };
+  return refusal(
+    'RELEASE_ELSEWHERE',
+    `Cannot render endpoints for Node ${node}: the release in ${dir} has no such node`,
+    'Make a release after the Node was added',
+  );
 }

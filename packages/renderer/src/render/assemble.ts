@@ -1,5 +1,5 @@
 import { clusterFile, gitFiles, nodeFile, profileFile, sysctlFile } from '@sluice/bundle';
-import { addAll, compareText, type Family, type Problem, shortList } from '@sluice/netfilter';
+import { addAll, compareText, type Family, type Problem, shortList, notice } from '@sluice/netfilter';
 import { sizeProblems, slotProblems } from './assemble-limits.ts';
 import { clusterText, nodeText, profileText } from './compile/documents.ts';
 import { nodesByName, type SummedFiles } from './compile/service-files.ts';
@@ -48,15 +48,11 @@ const ofCluster =
   'Set clusterCIDR in the profile to what the controller manager has in --cluster-cidr, or choose another detectLocalMode';
 const ofInput = 'Add the Nodes to the input, or podCIDRs to `nodes` in sluice.yaml';
 
+/** A note, as pods reach Services in any case. */
 function gap(profile: Profile, why: string, hint: string): Problem {
-  return {
-    code: 'DETECTOR_MISSING',
-    // A note, as pods reach Services in any case.
-    level: 'note',
+  return notice('DETECTOR_MISSING', `${why}: traffic from outside the cluster to ClusterIPs is not masqueraded`, hint, {
     object: `Profile ${profile.name}`,
-    message: `${why}: traffic from outside the cluster to ClusterIPs is not masqueraded`,
-    hint,
-  };
+  });
 }
 
 /** A bundle before it is written. */

@@ -99,12 +99,11 @@ function releaseThere(dir: string, files: BundleFiles, plan: TreePlan): Problem 
       : `${changed} of its files ${changed === 1 ? 'differs' : 'differ'} from the rendered ones`;
   return misfit === undefined
     ? undefined
-    : {
-        code: 'OUTPUT_NOT_A_BUNDLE',
-        level: 'error',
-        message: `Cannot render to ${dir}: it contains a release (${sumsFile}), and ${misfit}`,
-        hint: 'Render to another directory; if the release is there by mistake, remove release.yaml, SHA256SUMS and its signatures',
-      };
+    : refusal(
+        'OUTPUT_NOT_A_BUNDLE',
+        `Cannot render to ${dir}: it contains a release (${sumsFile}), and ${misfit}`,
+        'Render to another directory; if the release is there by mistake, remove release.yaml, SHA256SUMS and its signatures',
+      );
 }
 
 /** `--check`: prints the differences and a problem that counts them, or that the directory is up to date. */

@@ -1,4 +1,4 @@
-import { Layered, printRemoval, type Problem, type RemovalBound } from '@sluice/netfilter';
+import { Layered, printRemoval, type Problem, type RemovalBound, refusal } from '@sluice/netfilter';
 import type { ObjectChange } from '../../cluster/watch/feed.ts';
 import type { LiveTree, Published } from '../../emit/live-tree.ts';
 import type { LiveRender } from '../../render/incremental/live-render.ts';
@@ -196,23 +196,21 @@ function attempt<T extends object>(what: 'read' | 'write', act: () => T): T | Pr
     return act();
   } catch (error) {
     if (!(error instanceof Error && 'syscall' in error)) throw error;
-    return {
-      code: 'OUTPUT_UNWRITABLE',
-      level: 'error',
-      message: `Cannot ${what} the bundle: ${error.message}`,
-      hint: 'Check the disk, its permissions and the free space; sluice retries automatically',
-    };
+    return refusal(
+      'OUTPUT_UNWRITABLE',
+      `Cannot ${what} the bundle: ${error.message}`,
+      'Check the disk, its permissions and the free space; sluice retries automatically',
+    );
   }
 }
 
 function removalHeld(removal: BundleRemoval, sinceMs: number, rules: RemovalRules | undefined): Problem {
   const until = new Date(sinceMs + (rules?.holdMs ?? 0)).toISOString().replace(/\.\d+Z$/, 'Z');
-  return {
-    code: 'REMOVAL_HELD',
-    level: 'error',
-    message: `Cannot take away ${printRemoval(removal, 'Services')}, yet: held until ${until}, their files stay as they are`,
-    hint: 'Find out whether this is the right cluster, whether it was restored, and what the account may list. If the removal is meant, start `sluice watch` with --accept-removal',
-  };
+  return refusal(
+    'REMOVAL_HELD',
+    `Cannot take away ${printRemoval(removal, 'Services')}, yet: held until ${until}, their files stay as they are`,
+    'Find out whether this is the right cluster, whether it was restored, and what the account may list. If the removal is meant, start `sluice watch` with --accept-removal',
+  );
 }
 
 /** Bound of memory while nothing can be published: messages name 200 objects, and the oldest times suffice for the latency. */

@@ -1,5 +1,5 @@
 import { isProblem, type Release, releaseNamespace } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { type Problem, refusal } from '@sluice/netfilter';
 import type { Content } from '@sluice/transport/content/content.ts';
 import { directoryReader, layoutContent, readLayoutReference } from '@sluice/transport/content/layout.ts';
 import { type LayerMemo, type PackedRelease, packRelease } from '@sluice/transport/content/pack.ts';
@@ -85,9 +85,4 @@ function writeInto(dir: string, tag: string, release: PackedRelease): string {
   }
 }
 
-const refused = (code: Problem['code'], why: string, hint: string): Problem => ({
-  code,
-  level: 'error',
-  message: `Cannot ${why}`,
-  hint,
-});
+const refused = (code: Problem['code'], why: string, hint: string): Problem => refusal(code, `Cannot ${why}`, hint);
