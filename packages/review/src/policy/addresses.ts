@@ -12,23 +12,21 @@ import {
   printWords,
 } from '@sluice/netfilter';
 import { valueOf } from '@sluice/bundle';
-import type { Violation, Violations } from './finding.ts';
-import { type ServiceEntry, hostsOf, lineOf } from '../facts/service-entries.ts';
-import type { PolicyContext } from './context.ts';
+import type { Violation } from './finding.ts';
+import { hostsOf } from '../facts/service-entries.ts';
+import { eachService, type PolicyContext } from './context.ts';
 
 /** EXTERNAL_IP */
 export function externalIPs(context: PolicyContext): readonly Violation[] {
   const allowed = context.settings.externalIPs ?? [];
-  return eachService(context, ({ path, facts }) =>
+  return eachService(context, ({ facts }) =>
     hostsOf(facts.ports, ['external'])
       .filter((host) => !allowed.some((cidr) => cidrContains(cidr, host)))
       .map((host) => ({
         code: 'EXTERNAL_IP',
-        subject: facts.service,
         message: `Cannot accept external IP ${host}: it is not in policy.externalIPs`,
         hint: 'Remove it from the Service, or add its network to `policy.externalIPs` if it is yours',
-        path,
-        line: lineOf(context.view, path, `external address ${host}`),
+        at: `external address ${host}`,
       })),
   );
 }
@@ -36,7 +34,7 @@ export function externalIPs(context: PolicyContext): readonly Violation[] {
 /** ENDPOINT_RANGE. Without a pod network in the bundle there is nothing to compare with. */
 export function endpointRanges(context: PolicyContext): readonly Violation[] {
   const known = { ipv4: networksOf(context, 'ipv4'), ipv6: networksOf(context, 'ipv6') };
-  return eachService(context, ({ path, facts }) => {
+  return eachService(context, ({ facts }) => {
     const networks = known[facts.family];
     if (networks.length === 0) return [];
     const texts = new Set(facts.ports.flatMap(({ endpoints }) => endpoints.map(({ text }) => text)));
@@ -47,11 +45,9 @@ export function endpointRanges(context: PolicyContext): readonly Violation[] {
       })
       .map((text) => ({
         code: 'ENDPOINT_RANGE',
-        subject: facts.service,
         message: `Cannot accept endpoint ${text}: it is neither in a pod network nor in policy.endpointRanges`,
         hint: 'Remove it, or add its network to `policy.endpointRanges`',
-        path,
-        line: lineOf(context.view, path, text),
+        at: text,
       }));
   });
 }
@@ -69,7 +65,7 @@ function networksOf({ view, settings }: PolicyContext, family: Family): readonly
 
 /** ENDPOINT_LOCAL */
 export function localAddresses(context: PolicyContext): readonly Violation[] {
-  return eachService(context, ({ path, facts }) => {
+  return eachService(context, ({ facts }) => {
     const endpoints = facts.ports.flatMap((port) => port.endpoints.map(({ text }) => addressOfEndpoint(text)));
     const hosts = [...hostsOf(facts.ports, ['cluster', 'external', 'load-balancer']), ...endpoints];
     return [...new Set(hosts)].flatMap((host) => {
@@ -77,11 +73,9 @@ export function localAddresses(context: PolicyContext): readonly Violation[] {
       if (why === undefined) return [];
       return {
         code: 'ENDPOINT_LOCAL' as const,
-        subject: facts.service,
         message: `Cannot accept address ${host}: ${why}`,
         hint: 'Use an address that leads to the same host from every node',
-        path,
-        line: lineOf(context.view, path, host),
+        at: host,
       };
     });
   });
@@ -93,7 +87,7 @@ export function localAddresses(context: PolicyContext): readonly Violation[] {
  */
 export function takenAddresses(context: PolicyContext): readonly Violation[] {
   const ownerOf = ownersOf(context);
-  return eachService(context, ({ path, profile, facts }) =>
+  return eachService(context, ({ profile, facts }) =>
     (['cluster', 'external', 'load-balancer'] as const).flatMap((kind) =>
       hostsOf(facts.ports, [kind]).flatMap((host) => {
         const owner = ownerOf(host, facts.service);
@@ -102,11 +96,9 @@ export function takenAddresses(context: PolicyContext): readonly Violation[] {
         if (kind === 'load-balancer' && owner.isNode === true && !modeFacts[mode].bindsAddresses) return [];
         return {
           code: 'ADDRESS_TAKEN' as const,
-          subject: facts.service,
           message: `Cannot give ${kind} address ${host} to ${facts.service}: it belongs to ${owner.name}`,
           hint: 'Choose another address for the Service',
-          path,
-          line: lineOf(context.view, path, host),
+          at: host,
         };
       }),
     ),
@@ -115,7 +107,7 @@ export function takenAddresses(context: PolicyContext): readonly Violation[] {
 
 /** RANGES_ONE_FAMILY */
 export function rangesOfOneFamily(context: PolicyContext): readonly Violation[] {
-  return eachService(context, ({ path, facts }) => {
+  return eachService(context, ({ facts }) => {
     const others = context.services.get(`${facts.service} ${facts.family === 'ipv4' ? 'ipv6' : 'ipv4'}`) ?? [];
     const other = others.flatMap((entry) => entry.facts.ports);
     const isOpen =
@@ -125,18 +117,10 @@ export function rangesOfOneFamily(context: PolicyContext): readonly Violation[] 
     if (!isOpen || !isClosed) return [];
     return {
       code: 'RANGES_ONE_FAMILY',
-      subject: facts.service,
       message: `Cannot accept source ranges of one family: the ${facts.family} addresses of the load balancer are open to all sources`,
       hint: `Add an ${facts.family} network to loadBalancerSourceRanges`,
-      path,
-      line: 1,
     };
   });
-}
-
-/** Applies a rule to every Service of the bundle. */
-export function eachService(context: PolicyContext, rule: (entry: ServiceEntry) => Violations): readonly Violation[] {
-  return [...context.services.values()].flatMap((list) => list.flatMap(rule));
 }
 
 /** The owner of an address. */

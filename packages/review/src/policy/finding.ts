@@ -18,6 +18,12 @@ export interface Violation {
 /** What a rule finds in one thing. */
 export type Violations = Violation | readonly Violation[];
 
+/** What a rule finds in the file of a Service or profile. */
+export interface Found extends Pick<Violation, 'code' | 'message' | 'hint'> {
+  /** What its line has; absent: the first line. */
+  readonly at?: string;
+}
+
 /** A violation with its level, as it is reported. */
 export interface PolicyFinding extends Violation {
   readonly level: FindingLevel;

@@ -1,39 +1,32 @@
 import { addressOfEndpoint, compareText, externalIPsEnd, modeFacts } from '@sluice/netfilter';
-import { profileFile } from '@sluice/bundle';
-import { hostsOf, lineOf, type ServiceEntry } from '../facts/service-entries.ts';
-import { eachService } from './addresses.ts';
-import type { PolicyContext } from './context.ts';
+import { hostsOf, type ServiceEntry } from '../facts/service-entries.ts';
+import { eachProfile, eachService, type PolicyContext } from './context.ts';
 import type { Violation } from './finding.ts';
 
 /** EXTERNAL_IP_DEPRECATED: once for each Service and family. */
 export function deprecatedExternalIPs(context: PolicyContext): readonly Violation[] {
-  return eachService(context, ({ path, facts }) => {
+  return eachService(context, ({ facts }) => {
     const hosts = hostsOf(facts.ports, ['external']);
     if (hosts.length === 0) return [];
     return {
       code: 'EXTERNAL_IP_DEPRECATED',
-      subject: facts.service,
       message: `Cannot rely on external IP ${hosts.join(', ')}: external IPs are ${externalIPsEnd}`,
       hint: 'Use type LoadBalancer, or set `featureGates: {AllowServiceExternalIPs: true}` in time: /usr/share/doc/sluice/adopt.md',
-      path,
-      line: lineOf(context.view, path, `external address ${hosts[0]}`),
+      at: `external address ${hosts[0]}`,
     };
   });
 }
 
 /** MODE_ENDS: once for each profile. */
-export function endingModes({ view }: PolicyContext): readonly Violation[] {
-  return [...view.profiles].flatMap(([name, { mode }]) => {
+export function endingModes(context: PolicyContext): readonly Violation[] {
+  return eachProfile(context, ({ mode }) => {
     const { ends } = modeFacts[mode];
     if (ends === undefined) return [];
-    const path = profileFile(name);
     return {
       code: 'MODE_ENDS',
-      subject: `profile ${name}`,
       message: `Cannot rely on mode ${mode} of kube-proxy: it is ${ends}`,
       hint: 'Nodes with Sluice can keep it, but not go back to a kube-proxy without it; change to mode nftables or iptables: /usr/share/doc/sluice/adopt.md, "A change of Sluice\'s own mode"',
-      path,
-      line: lineOf(view, path, 'mode:'),
+      at: 'mode:',
     };
   });
 }
@@ -48,33 +41,28 @@ export function overlaps(context: PolicyContext): readonly Violation[] {
   }
   const otherThan = (holder: string | undefined, service: string): string | undefined =>
     holder === service ? undefined : holder;
-  return eachService(context, ({ path, facts }) => {
-    const line = (text: string): number => lineOf(context.view, path, text);
+  return eachService(context, ({ facts }) => {
     const taken = frontendsOf(facts).flatMap(({ text, search, host }) => {
       const holder = otherThan(holders.frontends.get(text), facts.service);
-      return holder === undefined ? [] : [{ text, host, holder, line: line(search) }];
+      return holder === undefined ? [] : [{ text, host, holder, at: search }];
     });
     const inUse = new Set(taken.map(({ host }) => host));
     const shared = hostsOf(facts.ports, outside).flatMap((host) => {
       const holder = inUse.has(host) ? undefined : otherThan(holders.hosts.get(host), facts.service);
-      return holder === undefined ? [] : [{ host, holder, line: line(host) }];
+      return holder === undefined ? [] : [{ host, holder }];
     });
     return [
       ...taken.map((one) => ({
         code: 'FRONTEND_OVERLAP' as const,
-        subject: facts.service,
         message: `Cannot give ${one.text} to ${facts.service}: ${one.holder} has it`,
         hint: 'Change the address or the port of one of the two, and render again',
-        path,
-        line: one.line,
+        at: one.at,
       })),
       ...shared.map((one) => ({
         code: 'ADDRESS_SHARED' as const,
-        subject: facts.service,
         message: `Cannot move ${one.host} for ${facts.service} alone: ${one.holder} has the address, too`,
         hint: 'Waive the finding if the two Services are meant to share it',
-        path,
-        line: one.line,
+        at: one.host,
       })),
     ];
   });

@@ -1,8 +1,7 @@
 import { compareText } from '@sluice/netfilter';
 import type { EndpointFacts } from '../facts/facts.ts';
-import { eachService } from './addresses.ts';
+import { eachService, type PolicyContext } from './context.ts';
 import type { Violation } from './finding.ts';
-import type { PolicyContext } from './context.ts';
 
 /** Service ports that are unavailable when a node or a zone fails. */
 export interface PlaceLoss {
@@ -32,7 +31,7 @@ export function lossesOf(context: PolicyContext): readonly PlaceLoss[] {
 /** SINGLE_NODE and SINGLE_ZONE, unless the cluster has only one node or zone. */
 export function singlePlaces(context: PolicyContext): readonly Violation[] {
   const kinds = severalKinds(context);
-  return eachService(context, ({ path, facts }) =>
+  return eachService(context, ({ facts }) =>
     kinds.flatMap((kind) => {
       const ports = facts.ports.flatMap(({ key, endpoints }) => {
         const name = onlyPlace(endpoints, kind);
@@ -40,13 +39,10 @@ export function singlePlaces(context: PolicyContext): readonly Violation[] {
       });
       return [...Map.groupBy(ports, ({ name }) => name)].map(([name, list]) => ({
         code: kind === 'node' ? ('SINGLE_NODE' as const) : ('SINGLE_ZONE' as const),
-        subject: facts.service,
         message: `Cannot serve ${list.map(({ key }) => key).join(', ')} when ${kind} ${name} fails: ${
           list.every(({ endpoints }) => endpoints === 1) ? 'its only endpoint is' : 'all endpoints are'
         } there`,
         hint: `Run endpoints on more than one ${kind}`,
-        path,
-        line: 1,
       }));
     }),
   );
