@@ -4,7 +4,7 @@ import type { Report, NodeRan } from '@sluice/delivery/fleet/ran.ts';
 import type { Commit } from '@sluice/renderer/load/git/commit.ts';
 import { instantText, timeText } from '@sluice/renderer/load/git/time.ts';
 import type { PacketOutcome, PacketEnd } from '../bisect/outcome.ts';
-import { percentText } from '../report/words.ts';
+import { indentedList, percentText } from '../report/words.ts';
 import type { NodeTrace } from '../trace/trace-node.ts';
 import { printTrace } from './trace.ts';
 
@@ -87,15 +87,7 @@ export function printBisection(found: Bisection, format: 'text' | 'json'): strin
   ].join('');
 }
 
-function listOf(lines: readonly string[]): string {
-  const more = lines.length > shownMax ? `    … and ${lines.length - shownMax} more: -o json has all\n` : '';
-  return (
-    lines
-      .slice(0, shownMax)
-      .map((line) => `    ${line}\n`)
-      .join('') + more
-  );
-}
+const listOf = (lines: readonly string[]): string => indentedList(lines, shownMax);
 
 const verdicts = {
   accept: 'accepted unchanged',

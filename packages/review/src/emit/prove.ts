@@ -50,27 +50,22 @@ function findingsOf(proof: Proof, fileOf: FileOf): Findings {
     rules: [flowRule, baseRule],
     findings: [...faults.map((one) => faultOf(one, fileOf)), ...counterExamples.map((one) => exampleOf(one, fileOf))],
     examined: [
-      ...profiles.map(
-        (one): Examined => ({
-          group: one.profile,
-          name: `${one.family}: flows traced`,
-          text: printExtent(one),
-          isJudged: true,
-        }),
-      ),
-      ...unjudged.map(
-        (one): Examined => ({
-          group: one.profile,
-          name: `${one.family}: not judged: ${one.what}`,
-          text: printUnjudged(one),
-          isJudged: false,
-        }),
-      ),
+      ...profiles.map((one) => examined(one, 'flows traced', printExtent(one), true)),
+      ...unjudged.map((one) => examined(one, `not judged: ${one.what}`, printUnjudged(one), false)),
     ],
     closing: [...profiles.map(printExtent), ...unjudged.map(printUnjudged), verdict],
     verdict,
   };
 }
+
+type OfProfile = Pick<ProfileFault, 'profile' | 'family'>;
+
+const examined = ({ profile, family }: OfProfile, what: string, text: string, isJudged: boolean): Examined => ({
+  group: profile,
+  name: `${family}: ${what}`,
+  text,
+  isJudged,
+});
 
 function faultOf({ profile, family, what, expected, found }: ProfileFault, fileOf: FileOf): Finding {
   const message = `${profileNames[what]} ${found}, expected ${expected}`;

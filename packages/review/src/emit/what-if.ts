@@ -2,7 +2,7 @@ import { columns, document } from '@sluice/cli';
 import { plural, shortList } from '@sluice/netfilter';
 import { passes, type PortEffect } from '../failures/effect.ts';
 import { breaks, type FailureRow, placeText, type WhatIf } from '../what-if/what-if.ts';
-import { percentText } from '../report/words.ts';
+import { indentedList, percentText } from '../report/words.ts';
 
 /** Failures that the table shows, and ports that the list of one failure shows; JSON has all. */
 const shownMax = { rows: 30, ports: 100 } as const;
@@ -89,10 +89,7 @@ function detailsOf(row: FailureRow, { sharePercent, services }: WhatIf): string 
   const list = (title: string, all: readonly string[]): string => {
     // Profiles that declare a port differently lose the same.
     const lines = [...new Set(all)];
-    if (lines.length === 0) return '';
-    const more = lines.length - shownMax.ports;
-    const shown = lines.slice(0, shownMax.ports).map((line) => `    ${line}\n`);
-    return `  ${title}\n${shown.join('')}${more > 0 ? `    … and ${more} more: -o json has all\n` : ''}`;
+    return lines.length === 0 ? '' : `  ${title}\n${indentedList(lines, shownMax.ports)}`;
   };
   const parts = [
     list(

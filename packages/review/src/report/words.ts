@@ -49,6 +49,13 @@ export function percentText(share: number): string {
   return `${percent} %`;
 }
 
+/** Indented lines, up to `max` of them. */
+export function indentedList(lines: readonly string[], max: number): string {
+  const shown = lines.slice(0, max).map((line) => `    ${line}\n`);
+  const more = lines.length > max ? `    … and ${lines.length - max} more: -o json has all\n` : '';
+  return `${shown.join('')}${more}`;
+}
+
 const classes = {
   'pod-here': 'pods of the node',
   'pod-elsewhere': 'other pods',

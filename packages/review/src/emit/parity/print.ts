@@ -185,10 +185,7 @@ function differenceOf({ report: { node }, observed: file, fileOf }: PrintedParit
   };
 }
 
-function gapOf(
-  { report: { node }, observed: file }: PrintedParity,
-  gap: ParityReport['coverage']['notCovered'][number],
-): Finding {
+function gapOf({ report: { node }, observed: file }: PrintedParity, gap: NotCovered): Finding {
   const { what, why, at } = gap;
   return {
     rule: gapRule.id,

@@ -27,15 +27,11 @@ export function fileOf(
 
 /** `2 errors, 1 warning, 3 waived`; a sentence without findings. */
 export function countText({ findings }: PolicyResult): string {
-  const count = (level: PolicyFinding['level']): number =>
-    findings.filter((finding) => finding.level === level && finding.waived === undefined).length;
-  const [errors, warnings, notes] = [count('error'), count('warning'), count('note')];
-  const waived = findings.filter((finding) => finding.waived !== undefined).length;
-  const parts = [
-    errors === 0 ? '' : plural(errors, 'error'),
-    warnings === 0 ? '' : plural(warnings, 'warning'),
-    notes === 0 ? '' : plural(notes, 'note'),
-    waived === 0 ? '' : `${waived} waived`,
-  ].filter(Boolean);
+  const groups = Map.groupBy(findings, ({ level, waived }) => (waived === undefined ? level : 'waived'));
+  const parts = (['error', 'warning', 'note', 'waived'] as const).flatMap((what) => {
+    const { length } = groups.get(what) ?? [];
+    if (length === 0) return [];
+    return what === 'waived' ? `${length} waived` : plural(length, what);
+  });
   return parts.length === 0 ? 'No policy findings' : parts.join(', ');
 }
