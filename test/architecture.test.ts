@@ -211,7 +211,7 @@ test('git is started in one hardened way', () => {
     .filter((path) => path.endsWith('.ts') && !isForTests(path))
     .map((path) => `packages/${path}`);
   const starters = files.filter((file) =>
-    /\/usr\/bin\/git|findTool\('git'\)|join\(dir, 'git'\)/.test(readFileSync(join(root, file), 'utf8')),
+    /\/usr\/bin\/git|find(?:Tool|Program)\('git'/.test(readFileSync(join(root, file), 'utf8')),
   );
   expect(starters.toSorted()).toEqual(startsGit);
   for (const file of starters)

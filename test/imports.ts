@@ -187,7 +187,7 @@ export const floors: Readonly<Record<string, Readonly<Record<string, readonly st
   'transport/src/': {
     files: [],
     http: [],
-    registry: ['http'],
+    registry: ['files', 'http'],
     content: ['files', 'http', 'registry'],
     receipts: ['files', 'http', 'registry'],
   },

@@ -1,6 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { accessSync, constants } from 'node:fs';
-import { isAbsolute, join } from 'node:path';
+import { findProgram } from '../files/program.ts';
 import type { Credentials } from '../http/client.ts';
 import { RegistryFailure } from '../http/failure.ts';
 import { registryLimits } from '../http/limits.ts';
@@ -15,7 +14,7 @@ export function askHelper(name: string, registry: string, env: NodeJS.ProcessEnv
   const program = `docker-credential-${name}`;
   if (!/^[a-zA-Z0-9][-a-zA-Z0-9._]*$/.test(name))
     throw failed(JSON.stringify(program), 'it is not a valid helper name');
-  const file = find(program, env['PATH'] ?? '');
+  const file = findProgram(program, env['PATH']);
   if (file === undefined) throw failed(program, 'it was not found in an absolute directory of PATH');
   const { status, stdout, error } = spawnSync(file, ['get'], {
     input: registry,
@@ -41,22 +40,6 @@ function readAnswer(stdout: string): Credentials | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** Ignores relative directories: a file in the current directory must not become a helper. */
-function find(program: string, path: string): string | undefined {
-  return path
-    .split(':')
-    .filter((folder) => isAbsolute(folder))
-    .map((folder) => join(folder, program))
-    .find((file) => {
-      try {
-        accessSync(file, constants.X_OK);
-        return true;
-      } catch {
-        return false;
-      }
-    });
 }
 
 function failed(program: string, why: string): RegistryFailure {

@@ -1,8 +1,9 @@
-import { accessSync, constants, existsSync, realpathSync } from 'node:fs';
-import { delimiter, dirname, join, resolve } from 'node:path';
+import { existsSync, realpathSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import type { BundleFiles } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
 import { writingGit } from '@sluice/cli';
+import { findProgram } from '@sluice/transport/files/program.ts';
 import { execa } from 'execa';
 import { repairRepository } from './leftovers.ts';
 import { firstMessageOf, messageOf } from './message.ts';
@@ -140,20 +141,7 @@ let found: string | undefined;
 
 /** The absolute path of git, looked up once: a file that appears in PATH later is not used. */
 function gitPath(): string {
-  found ??= (process.env['PATH'] ?? '')
-    .split(delimiter)
-    .filter((dir) => dir.startsWith('/'))
-    .map((dir) => join(dir, 'git'))
-    .find((file) => isExecutable(file));
+  found ??= findProgram('git', process.env['PATH']);
   if (found === undefined) throw new Error('Cannot commit: git is not installed');
   return realpathSync(found);
-}
-
-function isExecutable(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
