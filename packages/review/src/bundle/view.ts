@@ -11,7 +11,16 @@ import {
   readPath,
   readProfile,
 } from '@sluice/bundle';
-import { compareText, type Family, getOrInsert, modeFacts, type Problem, refusal, Stopped } from '@sluice/netfilter';
+import {
+  compareText,
+  families,
+  type Family,
+  getOrInsert,
+  modeFacts,
+  type Problem,
+  refusal,
+  Stopped,
+} from '@sluice/netfilter';
 import { Memory } from './memory.ts';
 import { indexMatches, type MatchIndex } from './relevance.ts';
 
@@ -79,6 +88,10 @@ export function hasFamily(view: BundleView, profile: string, family: Family): bo
   if (!known?.families.includes(family)) return false;
   return view.files.has(baseFile(profile, 'first', modeFacts[known.mode].tools(family)[0]));
 }
+
+/** The families for which a profile has base files. */
+export const familiesOfProfile = (view: BundleView, profile: string): readonly Family[] =>
+  families.filter((family) => hasFamily(view, profile, family));
 
 const noProfile = (node: string, profile: string): Problem =>
   refusal(

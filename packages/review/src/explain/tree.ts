@@ -1,6 +1,5 @@
 import type { BundleFiles } from '@sluice/bundle';
 import {
-  families,
   compareText,
   modeFacts,
   isOwnChain,
@@ -10,7 +9,7 @@ import {
   type TableProgram,
   targetOf,
 } from '@sluice/netfilter';
-import { hasFamily, type BundleView, viewOf } from '../bundle/view.ts';
+import { type BundleView, familiesOfProfile, viewOf } from '../bundle/view.ts';
 import { treeOf } from '../flows/layout.ts';
 import { nodeOf, orProblems } from '../bundle/node.ts';
 
@@ -59,8 +58,7 @@ function hasServiceChains({ profiles }: BundleView, profile: string): boolean {
 
 function keysOn(view: BundleView, name: string, chain: string): readonly string[] | undefined {
   const node = nodeOf(view, name);
-  for (const family of families) {
-    if (!hasFamily(view, node.file.profile, family)) continue;
+  for (const family of familiesOfProfile(view, node.file.profile)) {
     // On a kernel without -m bpf each endpoint has a chain, so that all contents and names differ.
     for (const knowsBpf of [true, false]) {
       try {

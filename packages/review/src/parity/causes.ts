@@ -2,7 +2,7 @@ import type { ParityCause } from '@sluice/bundle';
 import { ownerOf, type RuleHit } from '@sluice/netfilter';
 import type { FlowOutcome } from '../flows/flow.ts';
 import { isSameOutcome } from '../prove/equivalence.ts';
-import { differenceOf, type ModeDifference } from '../prove/mode-differences.ts';
+import { differenceOf, type ModeDifference, verdictOf } from '../prove/mode-differences.ts';
 import { isAdmitting } from './foreign.ts';
 import type { DifferingCase } from './differing-case.ts';
 import { isPassed } from './packets.ts';
@@ -60,8 +60,7 @@ export function adviceOfRule(hit: RuleHit): string {
 /** The first thing that differs, the gravest first. */
 export function aspectOf(observed: FlowOutcome, desired: FlowOutcome): ParityAspect {
   if (isSameOutcome(observed, desired)) return 'scheduler';
-  const verdicts = ({ branches }: FlowOutcome): string => [...new Set(branches.map(({ verdict }) => verdict))].join();
-  const [one, other] = [verdicts(observed), verdicts(desired)];
+  const [one, other] = [verdictOf(observed), verdictOf(desired)];
   if (one !== other) return one === 'pass' || other === 'pass' ? 'frontend' : 'verdict';
   const endpoints = ({ branches }: FlowOutcome): string => [...new Set(branches.map(({ to }) => to))].join();
   if (endpoints(observed) !== endpoints(desired)) return 'endpoints';

@@ -10,10 +10,10 @@ import {
   resultOf,
   summariseNode,
 } from '@sluice/bundle';
-import { families, type Family, type Packet, Stopped } from '@sluice/netfilter';
+import { families, type Packet, Stopped } from '@sluice/netfilter';
 import type { PlaceOf } from '../observed/place.ts';
 import { nodeOf } from '../bundle/node.ts';
-import { type BundleView, hasFamily, viewOf } from '../bundle/view.ts';
+import { type BundleView, familiesOfProfile, hasFamily, viewOf } from '../bundle/view.ts';
 import { adviceOfRule, causeOf } from './causes.ts';
 import type { DifferingCase } from './differing-case.ts';
 import { type ConnectionCase, placeOfRule } from './connections.ts';
@@ -41,7 +41,7 @@ export function parityOf(
   if (!('version' in summary)) throw new Stopped(summary);
   const node = nodeOf(view, name);
   const modes = { observed: observedModes(seen), desired: node.profile.mode };
-  const compared = familiesOf(view, node.file.profile).map((family) =>
+  const compared = familiesOfProfile(view, node.file.profile).map((family) =>
     compareFamily({ view, node, seen, family, modes }),
   );
   const hasNodePorts = compared.some(({ tracked }) => tracked.destinations.some(({ kind }) => kind === 'node-port'));
@@ -78,9 +78,6 @@ export function parityOf(
 }
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((all, one) => all + one, 0);
-
-const familiesOf = (view: BundleView, profile: string): readonly Family[] =>
-  families.filter((family) => hasFamily(view, profile, family));
 
 /** Families that the node serves, and the bundle does not: its rules would go with those of the proxy. */
 function familiesWithout(view: BundleView, profile: string, seen: Observation): readonly NotCovered[] {

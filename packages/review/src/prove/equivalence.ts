@@ -1,6 +1,5 @@
 import type { BundleFiles } from '@sluice/bundle';
 import {
-  families,
   addressOfEndpoint,
   compareText,
   type Family,
@@ -20,7 +19,7 @@ import { wholeProgram } from '../flows/layout.ts';
 import { outcomeOf } from '../flows/outcome.ts';
 import { asSent } from '../flows/program.ts';
 import type { NodeProgram } from '../flows/planes/plane.ts';
-import { hasFamily, type BundleView, viewOf } from '../bundle/view.ts';
+import { type BundleView, familiesOfProfile, hasFamily, viewOf } from '../bundle/view.ts';
 import { type ModeDifference, differenceOf, isSameBut } from './mode-differences.ts';
 
 /** The same Services under two profiles or in two layouts, compared flow by flow. */
@@ -65,7 +64,7 @@ export function compareModesAndLayouts(files: BundleFiles): readonly Comparison[
 function layoutComparisons(view: BundleView): readonly Comparison[] {
   const profiles = modes.filter((mode) => modeFacts[mode].hasServiceChains).flatMap((mode) => profilesOf(view, mode));
   return profiles.flatMap((profile) =>
-    familiesOf(view, profile).map((family): Comparison => {
+    familiesOfProfile(view, profile).map((family): Comparison => {
       const nodes = someNodes(view, profile);
       const trees = new Map<string, NodeProgram>();
       const unexplained: FlowRow[] = [];
@@ -101,7 +100,7 @@ function profileComparisons(view: BundleView): readonly Comparison[] {
   return modePairs.flatMap(([one, other]) =>
     profilesOf(view, one).flatMap((first) =>
       profilesOf(view, other).flatMap((second) =>
-        familiesOf(view, first)
+        familiesOfProfile(view, first)
           .filter((family) => hasFamily(view, second, family))
           .flatMap((family) => [
             comparison(view, [first, second], family, first),
@@ -197,10 +196,6 @@ function someNodes(view: BundleView, profile: string): readonly string[] {
 
 function profilesOf(view: BundleView, mode: Mode): readonly string[] {
   return [...view.profiles].flatMap(([name, profile]) => (profile.mode === mode ? [name] : [])).toSorted();
-}
-
-function familiesOf(view: BundleView, profile: string): readonly Family[] {
-  return families.filter((family) => hasFamily(view, profile, family));
 }
 
 /** Whether two outcomes are equal for clients: shares of endpoints count, the way in which one is chosen does not. */

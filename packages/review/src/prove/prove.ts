@@ -22,7 +22,7 @@ import {
   baseTreatmentOf,
   baseTreatmentKeys,
 } from '../flows/base-treatment.ts';
-import { hasFamily, type BundleView, viewOf } from '../bundle/view.ts';
+import { type BundleView, familiesOfProfile, viewOf } from '../bundle/view.ts';
 
 /** A flow with another outcome than the Services declare. */
 export type CounterExample = DeclaredFlow;
@@ -76,14 +76,12 @@ export function proveBundle(files: BundleFiles): Proof {
   const refused = linkProblems(view);
   if (refused.length > 0) throw new Stopped(refused);
   const parts = [...view.profiles.keys()].flatMap((profile) =>
-    families
-      .filter((family) => hasFamily(view, profile, family))
-      .map((family) => {
-        const { counterExamples, ...extent } = proveProfile(view, profile, family);
-        const faults = faultsOf(view, profile, family);
-        const unjudged = unjudgedOf(view, profile, family);
-        return { extent: { profile, family, ...extent }, counterExamples, faults, unjudged };
-      }),
+    familiesOfProfile(view, profile).map((family) => {
+      const { counterExamples, ...extent } = proveProfile(view, profile, family);
+      const faults = faultsOf(view, profile, family);
+      const unjudged = unjudgedOf(view, profile, family);
+      return { extent: { profile, family, ...extent }, counterExamples, faults, unjudged };
+    }),
   );
   return {
     profiles: parts.map(({ extent }) => extent),

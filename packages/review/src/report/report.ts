@@ -9,7 +9,6 @@ import type { PolicySettings } from '../policy/settings.ts';
 import type { Effect } from './effect.ts';
 import { effectsOf, severityByService } from './effects.ts';
 import { type ChangeStatus, type ReportService, servicesOf } from './services.ts';
-import type { WhatIf } from './what-if.ts';
 
 /** The content of a report on a change: all that its page, its Markdown and its JSON show. */
 export interface ChangeReport {
@@ -24,6 +23,20 @@ export interface ChangeReport {
   readonly policy?: PolicyResult;
   /** Absent if no failures were computed. */
   readonly whatIf?: WhatIf;
+}
+
+/** The failures of single nodes, zones and endpoints that a report shows, worst first. Computed elsewhere. */
+export type WhatIf = readonly Failure[];
+
+export interface Failure {
+  readonly kind: 'node' | 'zone' | 'endpoint';
+  readonly name: string;
+  /** The ports that lose all endpoints, `shop/web:http 80/TCP`. */
+  readonly lost: readonly string[];
+  /** Shares that pass a limit, one text each. */
+  readonly over: readonly string[];
+  /** The rules of the policy that would break. */
+  readonly rules: readonly string[];
 }
 
 interface ReportNode {

@@ -1,5 +1,5 @@
 import { type BundleFiles, readPath } from '@sluice/bundle';
-import { compareText, differing, families, getOrInsert, type Problem, refusal } from '@sluice/netfilter';
+import { compareText, differing, getOrInsert, type Problem, refusal } from '@sluice/netfilter';
 import { Command, CommanderError } from 'commander';
 import { type Bisection, printBisection } from '../../emit/history.ts';
 import { exitCodes } from '@sluice/renderer/exit.ts';
@@ -7,7 +7,7 @@ import { type Commit, readCommit, readCommits } from '@sluice/renderer/load/git/
 import { BundleHistory, type HistoryStep } from '@sluice/renderer/load/git/history.ts';
 import { nodeOf, orProblems } from '../../bundle/node.ts';
 import { toolAt } from '../../bundle/tools.ts';
-import { hasFamily, viewOf } from '../../bundle/view.ts';
+import { familiesOfProfile, viewOf } from '../../bundle/view.ts';
 import { familiesOf } from '../../facts/read.ts';
 import { type PacketOutcome, packetOutcome, type TestedOutcome } from '../../bisect/outcome.ts';
 import { type Change, findChange } from '../../bisect/search.ts';
@@ -197,8 +197,7 @@ function refusalOf(files: BundleFiles, node: string, paths: readonly string[]): 
   const [problem] = orProblems(() => {
     const view = viewOf(files);
     const { profile } = view.nodes.get(node)!;
-    for (const family of families) {
-      if (!hasFamily(view, profile, family)) continue;
+    for (const family of familiesOfProfile(view, profile)) {
       const own = paths.filter((path) => files.has(path) && familiesOf(toolAt(path).tool).includes(family));
       programOf(view, nodeOf(view, node), family, own);
     }

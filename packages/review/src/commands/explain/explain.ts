@@ -6,6 +6,7 @@ import { blameLine } from '@sluice/renderer/load/git/blame.ts';
 import { load } from '@sluice/renderer/load/load.ts';
 import { servicesIn } from '@sluice/renderer/load/names.ts';
 import { readSources } from '@sluice/renderer/load/sources.ts';
+import { roughKey } from '@sluice/renderer/render/read/names.ts';
 import { explain } from '../../explain/explain.ts';
 import { bundleAt } from '@sluice/renderer/commands/bundle/bundle-at.ts';
 import { Stopped } from '@sluice/renderer/commands/failure/failure.ts';
@@ -47,10 +48,7 @@ async function placeOf(manifests: string, service: string): Promise<Place | unde
   const read = await readSources([manifests], { recursive: true, stdin: process.stdin });
   const loaded = load(read.sources);
   reportProblems([...read.problems, ...loaded.problems].filter(({ level }) => level === 'error'));
-  const object = loaded.objects.find(({ kind, value }) => {
-    const { name, namespace = 'default' } = (value['metadata'] ?? {}) as { name?: string; namespace?: string };
-    return kind === 'Service' && `${namespace}/${name}` === service;
-  });
+  const object = loaded.objects.find((one) => one.kind === 'Service' && roughKey(one) === service);
   return object?.origin.place([]);
 }
 

@@ -1,5 +1,6 @@
 import { type PolicyFormat, printPolicy } from '../../emit/policy/print.ts';
 import { exitCodes } from '@sluice/renderer/exit.ts';
+import { childOf } from '@sluice/renderer/load/config/settings.ts';
 import { load } from '@sluice/renderer/load/load.ts';
 import { readSources } from '@sluice/renderer/load/sources.ts';
 import type { ReviewedInput, InputEndpoint } from '../../policy/input.ts';
@@ -11,7 +12,7 @@ import { bundleAt } from '@sluice/renderer/commands/bundle/bundle-at.ts';
 import { joinProblems } from '@sluice/renderer/commands/failure/problems.ts';
 import { emptyInput } from '@sluice/renderer/commands/input/empty.ts';
 import { type Problem, Stopped } from '@sluice/netfilter';
-import { isMap, type Json, type KubeObject, listOf, mapOf } from '@sluice/renderer/render/model/kube.ts';
+import { type Json, type KubeObject, listOf, mapOf } from '@sluice/renderer/render/model/kube.ts';
 import { readObjects } from '@sluice/renderer/render/read/read.ts';
 import type { ReadSlice } from '@sluice/renderer/render/read/slice.ts';
 import { unsupportedIn } from '@sluice/renderer/render/read/unsupported-annotations.ts';
@@ -61,11 +62,11 @@ export function reviewedInput(objects: readonly KubeObject[]): ReviewedInput {
     services: services.map(({ key, object: { value, origin } }) => ({
       service: key,
       withoutEffect: unsupportedIn(
-        textsOf(below(value['metadata'], 'annotations')),
-        below(value['spec'], 'type') === 'LoadBalancer' &&
-          listOf(below(value['spec'], 'loadBalancerSourceRanges')).length === 0,
+        textsOf(childOf(value['metadata'], 'annotations')),
+        childOf(value['spec'], 'type') === 'LoadBalancer' &&
+          listOf(childOf(value['spec'], 'loadBalancerSourceRanges')).length === 0,
       ),
-      topologyKeys: listOf(below(value['spec'], 'topologyKeys')).filter((one) => typeof one === 'string'),
+      topologyKeys: listOf(childOf(value['spec'], 'topologyKeys')).filter((one) => typeof one === 'string'),
       place: (path) => origin.place(path),
     })),
     endpoints: slices.flatMap(endpointsOf),
@@ -90,16 +91,14 @@ function endpointsOf({ service, object, kind, parts }: ReadSlice): readonly Inpu
 
 /** The status of the condition `Ready`, `True`, `False` or `Unknown`; undefined without one, as in a manifest. */
 function readyOf({ value }: KubeObject): string | undefined {
-  for (const condition of listOf(below(value['status'], 'conditions')))
-    if (below(condition, 'type') === 'Ready') {
-      const status = below(condition, 'status');
+  for (const condition of listOf(childOf(value['status'], 'conditions')))
+    if (childOf(condition, 'type') === 'Ready') {
+      const status = childOf(condition, 'status');
       return status === 'True' || status === 'False' ? status : 'Unknown';
     }
   return undefined;
 }
 
-const below = (value: Json | undefined, key: string): Json | undefined =>
-  isMap(value) && Object.hasOwn(value, key) ? value[key] : undefined;
 const textsOf = (value: Json | undefined): Readonly<Record<string, string>> =>
   Object.fromEntries(
     Object.entries(mapOf(value)).filter((entry): entry is [string, string] => typeof entry[1] === 'string'),

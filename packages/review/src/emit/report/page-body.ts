@@ -1,6 +1,5 @@
-import type { ChangeReport } from '../../report/report.ts';
+import type { ChangeReport, Failure, WhatIf } from '../../report/report.ts';
 import { severities, type Severity, severityLabels } from '../../report/severity.ts';
-import type { Failure, WhatIf } from '../../report/what-if.ts';
 import { verdictText } from '../../report/words.ts';
 import { html } from '@sluice/renderer/emit/html.ts';
 import { countText } from '../policy/report.ts';
