@@ -151,6 +151,7 @@ function hasOthers({ selection, nodes }: PortView): boolean {
   );
 }
 
-function isSameList<T>(one: readonly T[], other: readonly T[]): boolean {
+/** Whether two lists without duplicates have the same elements, in any order. */
+export function isSameList<T>(one: readonly T[], other: readonly T[]): boolean {
   return one.length === other.length && one.every((element) => other.includes(element));
 }

@@ -6,6 +6,7 @@ import type { ReadService } from '../read/read-service.ts';
 import type { MadeServices } from './service.ts';
 import type { PerFamily } from '../model/model.ts';
 import { familyOf } from '../read/addresses.ts';
+import { isSameList } from './differences-of.ts';
 import type { ReadServiceCIDR } from '../read/service-cidr.ts';
 
 /**
@@ -79,7 +80,7 @@ export function withServiceCIDRs(
   const ofApi = objects.get(defaultName);
   const others = [...objects.values()].filter(({ name }) => name !== defaultName);
   const written = Object.values(config.serviceCIDRs).flat();
-  if (ofApi && config.named.serviceCIDRs && !sameCidrs(ofApi.cidrs, written)) problems.push(differ(ofApi, written));
+  if (ofApi && config.named.serviceCIDRs && !isSameList(ofApi.cidrs, written)) problems.push(differ(ofApi, written));
   const first = ofApi && !config.named.serviceCIDRs ? ofApi.cidrs : written;
   const more = others.toSorted((a, b) => compareText(a.name, b.name)).flatMap(({ cidrs }) => cidrs);
   const all = [...new Set([...first, ...more])];
@@ -96,10 +97,6 @@ export function withServiceCIDRs(
 
 function perFamily(cidrs: readonly string[]): PerFamily<readonly string[]> {
   return Object.fromEntries(Map.groupBy(cidrs, familyOf));
-}
-
-function sameCidrs(a: readonly string[], b: readonly string[]): boolean {
-  return a.length === b.length && a.every((cidr) => b.includes(cidr));
 }
 
 const differ = ({ name, object, cidrs }: ReadServiceCIDR, written: readonly string[]): Problem =>
