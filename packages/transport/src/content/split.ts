@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { isOpeningFile, isSignatureFile, readPath, sumsFile } from '@sluice/bundle';
-import { compareText } from '@sluice/netfilter';
+import { compareText, getOrInsert } from '@sluice/netfilter';
 
 // How the files of a release are split into layers, so that few of them change with one Service. packages/bundle/README.md has the format.
 
@@ -32,7 +32,7 @@ export function splitRelease(files: FileTexts): SplitRelease {
     const what = readPath(path);
     if (path === sumsFile || isSignatureFile(path) || isOpeningFile(path)) continue;
     if (what?.kind === 'node') nodes.set(path, text);
-    else if (what && 'profile' in what) addTo(profiles, what.profile, path, text);
+    else if (what && 'profile' in what) getOrInsert(profiles, what.profile, () => new Map()).set(path, text);
     else small.set(path, text);
   }
   const sums = Map.groupBy(linesOf(files.get(sumsFile) ?? ''), (line) => small.has(pathOf(line)));
@@ -51,11 +51,6 @@ export function splitRelease(files: FileTexts): SplitRelease {
 }
 
 const sumsLayer = (lines: FileTexts): FileTexts => new Map([[sumsFile, textOf([...lines.values()])]]);
-
-function addTo(groups: Map<string, Map<string, string>>, key: string, path: string, text: string): void {
-  const group = groups.get(key) ?? new Map<string, string>();
-  groups.set(key, group.set(path, text));
-}
 
 /**
  * Joins parts of `SHA256SUMS`.

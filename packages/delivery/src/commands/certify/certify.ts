@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Format } from '@sluice/cli';
 import { type Problem, refusal } from '@sluice/netfilter';
@@ -8,14 +7,13 @@ import {
   makeCertificate,
   type ParityCertificate,
   parityNamespace,
-  type ParityReport,
   printCertificate,
-  readParityReport,
 } from '@sluice/bundle';
 import { replaceFile } from '@sluice/renderer/emit/file.ts';
 import { exitCodes } from '@sluice/renderer/exit.ts';
 import { signText } from '../evidence/ssh-keygen.ts';
-import { orStop, reading, Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
+import { readReport } from '../input/parity-reports.ts';
+import { Stopped, writing } from '@sluice/renderer/commands/failure/failure.ts';
 import { printDocument, reportProblems } from '@sluice/renderer/commands/output/output.ts';
 import { print } from '@sluice/renderer/commands/output/progress.ts';
 
@@ -46,12 +44,6 @@ export function certifyCommand(
   if (output === 'text') print(`${path}: ${describe(certificate)}\n`);
   printDocument(output, 'Certification', { file: path, node: parity.node, certificate });
   return exitCodes.done;
-}
-
-function readReport(file: string): ParityReport {
-  const text = reading(file, () => readFileSync(file === '-' ? 0 : file, 'utf8'));
-  const parity = orStop(readParityReport(file, text));
-  return parity;
 }
 
 /** The signature first: a certificate that is there is complete. */

@@ -1,6 +1,6 @@
 import { shortList } from '@sluice/netfilter';
 import { dirname, relative } from 'node:path';
-import { columns } from '@sluice/cli';
+import { columns, document } from '@sluice/cli';
 import { writeOutput } from '@sluice/renderer/emit/file.ts';
 import { fleetHtml } from '../../emit/fleet/html.ts';
 import { columnsOf, headLines, headline, nodesText } from '../../emit/fleet/words.ts';
@@ -56,9 +56,7 @@ export async function fleetCommand(
 /** Prints the fleet as JSON: the rows with their states and receipts. */
 function fleetJson(fleet: FleetStatus): string {
   const { cluster, serial, newest, waves, counts, serving, rows, foreignNodes } = fleet;
-  const document = {
-    apiVersion: 'sluice.dev/v1alpha1',
-    kind: 'Fleet',
+  return document('Fleet', {
     cluster,
     serial,
     newest,
@@ -68,8 +66,7 @@ function fleetJson(fleet: FleetStatus): string {
     waves,
     nodes: rows.map(({ node, wave, state, why, receipt, observed }) => ({ node, wave, state, why, receipt, observed })),
     strangers: foreignNodes,
-  };
-  return `${JSON.stringify(document, undefined, 2)}\n`;
+  });
 }
 
 const foreignNodesNamedMax = 10;

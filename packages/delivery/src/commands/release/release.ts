@@ -15,6 +15,7 @@ import {
 import type { Format } from '@sluice/cli';
 import { type Problem, refusal, warning } from '@sluice/netfilter';
 import { type ReleaseTexts, writeRelease } from '../../emit/release.ts';
+import { capital } from '@sluice/renderer/emit/html.ts';
 import { exitCodes } from '@sluice/renderer/exit.ts';
 import { readText } from '@sluice/renderer/load/tree.ts';
 import { bundleAt } from '@sluice/renderer/commands/bundle/bundle-at.ts';
@@ -226,8 +227,6 @@ function needsSluiced(release: Release, previous: Release | undefined): readonly
     ),
   ];
 }
-
-const capital = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 
 const meanwhile = (output: string, release: Release): Problem =>
   refusal(
