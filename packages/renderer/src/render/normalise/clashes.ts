@@ -1,7 +1,7 @@
-import { compareText, type Family, printEndpoint, type Problem, refusal } from '@sluice/netfilter';
+import { compareText, families, type Family, printEndpoint, type Problem, refusal } from '@sluice/netfilter';
 import type { Path } from '../model/kube.ts';
 import { printPlace } from '../layer/unique.ts';
-import type { ServicePort } from '../model/model.ts';
+import type { PortOfFamily, ServicePort } from '../model/model.ts';
 import type { ReadService } from '../read/read-service.ts';
 import { clusterIPPath } from '../read/service-addresses.ts';
 import type { MadeServices } from './service.ts';
@@ -67,18 +67,33 @@ function bornAt({ object }: ReadService): string {
 type ClashCode = 'VIP_CONFLICT' | 'NODE_PORT_CONFLICT';
 
 function claimAddresses(read: ReadService, port: ServicePort, claim: (thing: string, path: Path) => void): void {
-  for (const family of ['ipv4', 'ipv6'] as const satisfies readonly Family[]) {
+  for (const family of families) {
     const front = port.families[family];
-    if (!front) continue;
-    const thing = (address: string): string => `${printEndpoint(address, port.port)}/${port.protocol}`;
-    claim(thing(front.clusterIP), clusterIPPath(read, family));
-    for (const address of front.externalIPs)
-      claim(thing(address), ['spec', 'externalIPs', read.externalIPs.indexOf(address)]);
-    for (const address of front.loadBalancerIPs) {
-      const entry = read.ingress.find((candidate) => candidate.address === address);
-      claim(thing(address), ['status', 'loadBalancer', 'ingress', entry?.index ?? 0, 'ip']);
-    }
+    for (const { address, path } of front ? addressesOf(read, front, family) : [])
+      claim(`${printEndpoint(address, port.port)}/${port.protocol}`, path);
   }
+}
+
+/** An address of a Service, and the path of its field. */
+export interface PlacedAddress {
+  readonly address: string;
+  readonly path: Path;
+}
+
+/** The addresses of a Service in one family: its ClusterIP, external IPs and those of load balancers. */
+export function addressesOf(read: ReadService, front: PortOfFamily, family: Family): readonly PlacedAddress[] {
+  const indexOf = (address: string): number => read.ingress.find((one) => one.address === address)?.index ?? 0;
+  return [
+    { address: front.clusterIP, path: clusterIPPath(read, family) },
+    ...front.externalIPs.map((address) => ({
+      address,
+      path: ['spec', 'externalIPs', read.externalIPs.indexOf(address)],
+    })),
+    ...front.loadBalancerIPs.map((address) => ({
+      address,
+      path: ['status', 'loadBalancer', 'ingress', indexOf(address), 'ip'],
+    })),
+  ];
 }
 
 /** Unique in a Service. */

@@ -1,4 +1,4 @@
-import { type Mode, modeFacts, type Problem } from '@sluice/netfilter';
+import { getOrInsert, type Mode, modeFacts, type Problem } from '@sluice/netfilter';
 import { localhostOfTable, needsRouteLocalnet } from '../model/nodeports.ts';
 import type { SluiceConfig, Profile } from '../model/config.ts';
 import { Memo } from '../model/memo.ts';
@@ -62,9 +62,7 @@ function ofServices(made: MadeServices, { nodes, config, members }: Cluster, mem
       const { mode, profile } = view;
       for (const difference of differencesOf(service, profile.families, { ...view, fleet })) {
         const key = `${mode} ${difference.code}`;
-        const same = found.get(key) ?? { mode, difference, profiles: [] };
-        same.profiles.push(profile.name);
-        found.set(key, same);
+        getOrInsert(found, key, () => ({ mode, difference, profiles: [] })).profiles.push(profile.name);
       }
     }
     return [...found.values()].map((entry) => differs(read, entry));

@@ -59,43 +59,33 @@ function ofNftables(service: Service, profiles: readonly Profile[]): readonly Fi
   const { scheduler, maglevSize } = service;
   const own = nftSchedulerOf(service);
   return [
-    ...(scheduler === undefined || isCommon(scheduler)
-      ? []
-      : [
-          {
-            ...ignored,
-            key: schedulerKey,
-            why: `mode nftables has no scheduler ${scheduler}, and chooses at random`,
-            hint: 'No change is needed if the annotation is for nodes of mode ipvs; round-robin, source-hash and maglev are for both modes',
-            profiles,
-          },
-        ]),
-    ...(own === undefined && isCommon(scheduler) && scheduler !== 'random'
-      ? [
-          {
-            code: 'SCHEDULER_IGNORED',
-            level: 'warning',
-            key: schedulerKey,
-            why: 'with sessionAffinity ClientIP, mode nftables chooses an endpoint at random for a client that it does not know',
-            hint: 'Remove sessionAffinity, or the annotation',
-            profiles,
-          } as const,
-        ]
-      : []),
-    ...(maglevSize !== undefined && scheduler !== 'maglev'
-      ? [
-          {
-            ...ignored,
-            key: tableSizeKey,
-            why: 'the scheduler is not maglev',
-            hint: `Set ${schedulerKey} to maglev, or remove the annotation`,
-            profiles,
-          },
-        ]
-      : []),
+    ...when(scheduler !== undefined && !isCommon(scheduler), {
+      ...ignored,
+      key: schedulerKey,
+      why: `mode nftables has no scheduler ${scheduler}, and chooses at random`,
+      hint: 'No change is needed if the annotation is for nodes of mode ipvs; round-robin, source-hash and maglev are for both modes',
+      profiles,
+    }),
+    ...when(own === undefined && isCommon(scheduler) && scheduler !== 'random', {
+      code: 'SCHEDULER_IGNORED',
+      level: 'warning',
+      key: schedulerKey,
+      why: 'with sessionAffinity ClientIP, mode nftables chooses an endpoint at random for a client that it does not know',
+      hint: 'Remove sessionAffinity, or the annotation',
+      profiles,
+    }),
+    ...when(maglevSize !== undefined && scheduler !== 'maglev', {
+      ...ignored,
+      key: tableSizeKey,
+      why: 'the scheduler is not maglev',
+      hint: `Set ${schedulerKey} to maglev, or remove the annotation`,
+      profiles,
+    }),
     ...smallTable(service, profiles),
   ];
 }
+
+const when = (isSo: boolean, finding: Finding): readonly Finding[] => (isSo ? [finding] : []);
 
 /** With ten slots each, endpoints have shares that differ by up to a tenth. */
 const slotsOfEach = 10;
@@ -127,29 +117,21 @@ function ofIpvs(service: Service, profiles: readonly Profile[]): readonly Findin
   const blind = profiles.filter((profile) => !looksAtWeights(schedulerOf(profile)));
   const schedulers = [...new Set(blind.map(schedulerOf))].join(', ');
   return [
-    ...(service.weights === undefined
-      ? []
-      : [
-          {
-            code: 'WEIGHTS_IGNORED',
-            level: 'warning',
-            key: weightsKey,
-            why: `scheduler ${schedulers} ignores weights`,
-            hint: `Set ${schedulerKey} to a scheduler that uses weights, such as round-robin or wlc, or remove the weights`,
-            profiles: blind,
-          } as const,
-        ]),
-    ...(service.maglevSize === undefined
-      ? []
-      : [
-          {
-            ...ignored,
-            key: tableSizeKey,
-            why: 'the kernel sets the size of the tables of mode ipvs',
-            hint: 'No change is needed if the annotation is for nodes of mode nftables',
-            profiles,
-          },
-        ]),
+    ...when(service.weights !== undefined, {
+      code: 'WEIGHTS_IGNORED',
+      level: 'warning',
+      key: weightsKey,
+      why: `scheduler ${schedulers} ignores weights`,
+      hint: `Set ${schedulerKey} to a scheduler that uses weights, such as round-robin or wlc, or remove the weights`,
+      profiles: blind,
+    }),
+    ...when(service.maglevSize !== undefined, {
+      ...ignored,
+      key: tableSizeKey,
+      why: 'the kernel sets the size of the tables of mode ipvs',
+      hint: 'No change is needed if the annotation is for nodes of mode nftables',
+      profiles,
+    }),
   ];
 }
 

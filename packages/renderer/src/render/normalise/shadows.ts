@@ -5,6 +5,7 @@ import type { Node, PortOfFamily, ServicePort } from '../model/model.ts';
 import type { ReadNode } from '../read/node.ts';
 import type { ReadService } from '../read/read-service.ts';
 import { clusterIPPath } from '../read/service-addresses.ts';
+import { addressesOf, type PlacedAddress } from './clashes.ts';
 import type { MadeServices } from './service.ts';
 
 /** Important ports of nodes, which a wide `nodePortRange` may include. */
@@ -91,7 +92,7 @@ function shadowsOfAddresses(read: ReadService, port: ServicePort, listeners: Lis
   return families.flatMap((family) => {
     const front = port.families[family];
     if (!front) return [];
-    const bound = boundAddresses(read, front, family).flatMap((one) => boundOnOthers(one, listeners));
+    const bound = addressesOf(read, front, family).flatMap((one) => boundOnOthers(one, listeners));
     const own = bound.some(({ path }) => path.includes('clusterIP') || path.includes('clusterIPs'))
       ? []
       : shadowOfClusterIP(read, port, front, family, listeners);
@@ -100,28 +101,7 @@ function shadowsOfAddresses(read: ReadService, port: ServicePort, listeners: Lis
   });
 }
 
-interface BoundAddress {
-  readonly address: string;
-  readonly path: Path;
-}
-
-/** The addresses that nodes of some modes have on an interface. */
-function boundAddresses(read: ReadService, front: PortOfFamily, family: Family): readonly BoundAddress[] {
-  const indexOf = (address: string): number => read.ingress.find((one) => one.address === address)?.index ?? 0;
-  return [
-    { address: front.clusterIP, path: clusterIPPath(read, family) },
-    ...front.externalIPs.map((address) => ({
-      address,
-      path: ['spec', 'externalIPs', read.externalIPs.indexOf(address)],
-    })),
-    ...front.loadBalancerIPs.map((address) => ({
-      address,
-      path: ['status', 'loadBalancer', 'ingress', indexOf(address), 'ip'],
-    })),
-  ];
-}
-
-function boundOnOthers({ address, path }: BoundAddress, { nodeOf, binding }: Listeners): readonly Shadow[] {
+function boundOnOthers({ address, path }: PlacedAddress, { nodeOf, binding }: Listeners): readonly Shadow[] {
   const owner = nodeOf.get(address);
   const others = binding.filter((name) => name !== owner);
   if (owner === undefined || others.length === 0) return [];

@@ -1,4 +1,4 @@
-import { notice, type Problem } from '@sluice/netfilter';
+import { notice, type Problem, warning } from '@sluice/netfilter';
 import type { Allocation } from '../allocate/allocation.ts';
 import { hasAddress } from '../layer/fill.ts';
 import { proxyNameLabel } from '../read/names.ts';
@@ -16,29 +16,13 @@ export function waitingForNumbers(read: ReadService, numbers: Allocation, isNew:
   const origin = { at: read.object.origin.place(['spec']), object: `Service ${read.key}` };
   const hasRules = numbers.clusterIPs.length > 0;
   if (hasRules && !isNew && missing.length === 1 && missing[0] === 'a health-check node port') {
-    return [
-      {
-        ...origin,
-        code: 'FIELD_MISSING',
-        level: 'warning',
-        message:
-          'Cannot answer the health checks of a load balancer: externalTrafficPolicy is Local and there is no healthCheckNodePort',
-        hint: 'Set spec.healthCheckNodePort',
-      },
-    ];
+    const why = 'externalTrafficPolicy is Local and there is no healthCheckNodePort';
+    const message = `Cannot answer the health checks of a load balancer: ${why}`;
+    return [warning('FIELD_MISSING', message, 'Set spec.healthCheckNodePort', origin)];
   }
-  const words = missing.join(' and ');
-  return [
-    {
-      ...origin,
-      code: 'SERVICE_WAITS',
-      level: 'note',
-      message: hasRules
-        ? `Cannot make all rules yet: the API server must first allocate ${words}`
-        : `Cannot make rules yet: the API server must first allocate ${words}`,
-      hint: 'Render again with a new snapshot once the Service is in the cluster',
-    },
-  ];
+  const message = `Cannot make ${hasRules ? 'all rules' : 'rules'} yet: the API server must first allocate ${missing.join(' and ')}`;
+  const hint = 'Render again with a new snapshot once the Service is in the cluster';
+  return [notice('SERVICE_WAITS', message, hint, origin)];
 }
 
 /** A note for each Service that a label assigns to another proxy. */

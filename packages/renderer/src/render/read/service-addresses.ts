@@ -83,21 +83,14 @@ function readFamilies(spec: FieldSpot): readonly Family[] {
 
 /** `externalIPs`. The API server refuses addresses that are local to each node (`ValidateNonSpecialIP`). */
 export function readExternalIPs(spec: FieldSpot): readonly string[] {
-  const addresses: string[] = [];
-  for (const [index, text] of textsIn(spec, 'externalIPs').entries()) {
-    const address = checkRoutable(spec, ['externalIPs', index], text);
-    if (address !== undefined) addresses.push(address);
-  }
-  return addresses;
+  return textsIn(spec, 'externalIPs').flatMap((text, at) => checkRoutable(spec, ['externalIPs', at], text) ?? []);
 }
 
 /** `loadBalancerSourceRanges`; blanks around an entry are ignored, as in kube-proxy. */
 export function readSourceRanges(spec: FieldSpot, type: ServiceType): readonly string[] {
-  const ranges: string[] = [];
-  for (const [index, text] of textsIn(spec, 'loadBalancerSourceRanges').entries()) {
-    const range = checkCidr(spec, ['loadBalancerSourceRanges', index], text.trim());
-    if (range !== undefined) ranges.push(range);
-  }
+  const ranges = textsIn(spec, 'loadBalancerSourceRanges').flatMap(
+    (text, at) => checkCidr(spec, ['loadBalancerSourceRanges', at], text.trim()) ?? [],
+  );
   if (ranges.length === 0 || type === 'LoadBalancer') return ranges;
   report(spec, ['loadBalancerSourceRanges'], {
     code: 'OBJECT_IGNORED',
