@@ -4,13 +4,9 @@ import {
   compareText,
   type Family,
   type FamilyProgram,
-  fillHost,
   getOrInsert,
-  type HostValues,
   ipvsHost,
   type IpvsState,
-  linkFlat,
-  linkTree,
   type Mode,
   modeFacts,
   perObject,
@@ -20,15 +16,14 @@ import {
   readIpvs,
   readNft,
   type ResolvedSection,
-  settledProgram,
   Stopped,
   type TableProgram,
   targetOf,
 } from '@sluice/netfilter';
 import { nodesOfProfile, factOf, nodeOf, readOrStop } from '../bundle/node.ts';
-import type { Layout } from '../flows/layout.ts';
+import { type Layout, linkedTree } from '../flows/layout.ts';
 import { type IptablesBackend, type NodeLoad, loadSeconds } from './load-model.ts';
-import { hostOf } from '../flows/program.ts';
+import { filled, hostOf, linkedFlat } from '../flows/program.ts';
 import { type BundleView, viewOf } from '../bundle/view.ts';
 import { tableCost } from './table-cost.ts';
 
@@ -122,29 +117,8 @@ function link(
   layout: Layout,
 ): FamilyProgram {
   const host = hostOf(nodeOf(view, node), family);
-  if (layout === 'tree') {
-    const { program, problems } = linkTree(files, { family, host });
-    if (problems.length > 0) throw new Stopped(problems);
-    return settledProgram(program);
-  }
-  const table = (name: 'filter' | 'nat') => tableOf(files.flat(), name, host);
-  const read = (text: string, of: Family): ReturnType<BundleView['memory']['line']> => view.memory.line(text, of);
-  const rules = { filter: table('filter'), nat: table('nat') };
-  const { program, problems } = linkFlat(rules, family, read, profile.mode);
-  if (problems.length > 0) throw new Stopped(problems);
-  return program;
-}
-
-function tableOf(
-  sections: readonly ResolvedSection[],
-  table: 'filter' | 'nat',
-  host: HostValues,
-): { readonly chains: readonly string[]; readonly rules: readonly string[] } {
-  const own = sections.filter((section) => section.table === table);
-  return {
-    chains: own.flatMap(({ chains }) => chains),
-    rules: own.flatMap(({ rules }) => rules.flatMap((rule) => fillHost(rule, host))),
-  };
+  if (layout === 'tree') return linkedTree(files, { family, host });
+  return linkedFlat(view, filled(files.flat(), host), family, profile.mode);
 }
 
 function stateOf(view: BundleView, { node, ipvs, profile }: ResolvedFiles): IpvsState | undefined {

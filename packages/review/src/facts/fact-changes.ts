@@ -44,7 +44,9 @@ function portChanges(old: PortFacts | undefined, updated: PortFacts | undefined)
     ...scalar('affinity', key, affinityText(old), affinityText(updated)),
     ...(old?.scheduler && updated?.scheduler ? scalar('scheduler', key, old.scheduler, updated.scheduler) : []),
     ...(both ? weightChanges(key, old.endpoints, updated.endpoints) : []),
-    ...(both ? rangeChanges(key, old.sourceRanges, updated.sourceRanges) : rangesOf(key, old, updated)),
+    ...(both
+      ? rangeChanges(key, old.sourceRanges, updated.sourceRanges)
+      : lists('source-range', key, old?.sourceRanges, updated?.sourceRanges)),
     ...scalar('health-check-port', key, portText(old?.healthCheckPort), portText(updated?.healthCheckPort)),
   ];
 }
@@ -81,10 +83,6 @@ function rangeChanges(port: string, old: readonly string[], updated: readonly st
   if (old.length > 0 && updated.length > 0) return lists('source-range', port, old, updated);
   return scalar('source-range', port, old.join(', ') || openToAll, updated.join(', ') || openToAll);
 }
-
-/** For an added or removed port. */
-const rangesOf = (port: string, old: PortFacts | undefined, updated: PortFacts | undefined): readonly FactChange[] =>
-  lists('source-range', port, old?.sourceRanges, updated?.sourceRanges);
 
 /** `10.244.1.5:8080 on node-a in zone-a` */
 function endpointText({ text, node, zone }: EndpointFacts): string {

@@ -9,10 +9,10 @@ import {
   Stopped,
   TraceError,
 } from '@sluice/netfilter';
-import { addressOf, keyOf, loopback } from './destinations.ts';
+import { addressOf, compareDestinations, keyOf, loopback } from './destinations.ts';
 import type { Destination, TrafficFlow, FlowOutcome, NodeGroup, FlowSource } from './flow.ts';
-import { type Distinctions, groupNodes, type Slice } from './groups.ts';
-import { type OwnNodes, ownNodesOf } from './own-nodes.ts';
+import { type Distinctions, groupNodes } from './groups.ts';
+import { type OwnNodes, ownNodesOf, type Slice } from './own-nodes.ts';
 import { outcomeOf } from './outcome.ts';
 import { choosingPlaneOf } from './planes/planes.ts';
 import { factOf, type NodeOf, nodeOf } from '../bundle/node.ts';
@@ -96,7 +96,7 @@ function addressIn(views: readonly BundleView[], name: string, family: Family): 
 }
 
 /** Node addresses that are Services' addresses as well, such as an external IP. */
-function claimedAddresses(
+export function claimedAddresses(
   views: readonly BundleView[],
   profiles: readonly string[],
   family: Family,
@@ -216,10 +216,7 @@ export function compareRows(a: Omit<TrafficFlow, 'outcome'>, b: Omit<TrafficFlow
     compareText(a.destination.services.join(), b.destination.services.join()) ||
     compareText(a.nodes.profile, b.nodes.profile) ||
     compareText(a.family, b.family) ||
-    compareText(a.destination.kind, b.destination.kind) ||
-    compareText(a.destination.address, b.destination.address) ||
-    a.destination.port - b.destination.port ||
-    compareText(a.destination.protocol, b.destination.protocol) ||
+    compareDestinations(a.destination, b.destination) ||
     compareText(a.nodes.nodes[0]!, b.nodes.nodes[0]!)
   );
 }

@@ -17,7 +17,7 @@ import { readEntry } from '../bundle/lines.ts';
 import type { NodeGroup } from './flow.ts';
 import { factOf, nodeOf, type NodeOf, scopeOf } from '../bundle/node.ts';
 import { toolAt } from '../bundle/tools.ts';
-import { type OwnNodes, ownNodesAt } from './own-nodes.ts';
+import { type OwnNodes, ownNodesAt, type Slice } from './own-nodes.ts';
 import type { BundleView } from '../bundle/view.ts';
 import { rulesAt, virtualAt } from '../bundle/files.ts';
 
@@ -31,12 +31,6 @@ export interface Distinctions {
   readonly signatureOf: (node: NodeOf) => string;
   /** In mode nftables: the own nodes of endpoints. */
   readonly ownNodes?: OwnNodes;
-}
-
-/** Some Service files of one bundle. */
-export interface Slice {
-  readonly view: BundleView;
-  readonly paths: readonly string[];
 }
 
 /**
@@ -100,8 +94,9 @@ const criteriaOfFile = perObject(
 function criteriaOfLines({ tool, lines }: VirtualFile): FileCriteria {
   const guards = new Map<string, Exclude<Guard, { kind: 'local' }>>();
   const networks = new Set<string>();
-  for (const { guard, text } of lines) {
-    const isOfOwnNode = ownNodesAt({ guard, text }).length > 0;
+  for (const line of lines) {
+    const { guard, text } = line;
+    const isOfOwnNode = ownNodesAt(line).length > 0;
     if (guard && guard.kind !== 'local' && !isOfOwnNode) guards.set(JSON.stringify(guard), guard);
     for (const network of networksIn[tool](text)) networks.add(network);
   }

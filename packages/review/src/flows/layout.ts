@@ -31,7 +31,12 @@ export function treeOf(
   paths: readonly string[],
   knowsBpf = true,
 ): FamilyProgram {
-  const { program, problems } = linkTree(sectionsAt(view, node, family, paths), { family, knowsBpf });
+  return linkedTree(sectionsAt(view, node, family, paths), { family, knowsBpf });
+}
+
+/** @throws Stopped with the problems of the files */
+export function linkedTree(...args: Parameters<typeof linkTree>): FamilyProgram {
+  const { program, problems } = linkTree(...args);
   if (problems.length > 0) throw new Stopped(problems);
   return settledProgram(program);
 }

@@ -1,4 +1,4 @@
-import type { Guard, VirtualFile } from '@sluice/bundle';
+import type { VirtualFile } from '@sluice/bundle';
 import { hasLines, type NftElement, perObject, readNftLine } from '@sluice/netfilter';
 import { virtualAt } from '../bundle/files.ts';
 import { toolAt } from '../bundle/tools.ts';
@@ -7,15 +7,10 @@ import type { BundleView } from '../bundle/view.ts';
 /** By the address of an endpoint: the nodes that are its own. */
 export type OwnNodes = ReadonlyMap<string, ReadonlySet<string>>;
 
-/** Some files of one bundle. */
-interface FilesOfView {
+/** Some Service files of one bundle. */
+export interface Slice {
   readonly view: BundleView;
   readonly paths: readonly string[];
-}
-
-interface GuardedText {
-  readonly guard?: Guard | undefined;
-  readonly text: string;
 }
 
 /**
@@ -24,7 +19,7 @@ interface GuardedText {
  * reviews ask of each file that it has the lines of its own endpoints, as `sluice` writes it.
  * @param declared own nodes that lines of a wrong bundle may not name
  */
-export function ownNodesOf(slices: readonly FilesOfView[], declared: OwnNodes = new Map()): OwnNodes {
+export function ownNodesOf(slices: readonly Slice[], declared: OwnNodes = new Map()): OwnNodes {
   const found = new Map(declared);
   for (const { view, paths } of slices)
     for (const path of paths)
@@ -49,7 +44,7 @@ const ownNodesIn = perObject(({ lines }: VirtualFile): OwnNodes => {
 const addressIn = (element: NftElement): readonly string[] => (element.kind === 'loop' ? [element.address] : []);
 
 /** The nodes that a line about an endpoint's own node names; none: it is another line. */
-export const ownNodesAt = ({ guard, text }: GuardedText): readonly string[] =>
+export const ownNodesAt = ({ guard, text }: VirtualFile['lines'][number]): readonly string[] =>
   guard?.kind === 'node' && !guard.negated && loopForm.test(text) ? guard.values : none;
 
 const loopForm = /^add element inet sluice loop[46] /;

@@ -59,14 +59,23 @@ const plainRules = (view: BundleView, node: NodeOf, family: Family): FamilyProgr
 
 function rulesOf(view: BundleView, node: NodeOf, family: Family, paths: readonly string[]): FamilyProgram {
   const sections = sectionsAt(view, node, family, paths).flat();
-  const { program, problems } = linkFlat(
-    { filter: tableOf(sections, 'filter'), nat: tableOf(sections, 'nat') },
-    family,
-    (text, of) => view.memory.line(text, of),
-    node.profile.mode,
-  );
+  return view.memory.share(linkedFlat(view, sections, family, node.profile.mode), family);
+}
+
+/**
+ * The program of sections whose host values are filled in.
+ * @throws Stopped with the problems of the sections
+ */
+export function linkedFlat(
+  view: BundleView,
+  sections: readonly ResolvedSection[],
+  family: Family,
+  mode: Mode,
+): FamilyProgram {
+  const rules = { filter: tableOf(sections, 'filter'), nat: tableOf(sections, 'nat') };
+  const { program, problems } = linkFlat(rules, family, (text, of) => view.memory.line(text, of), mode);
   if (problems.length > 0) throw new Stopped(problems);
-  return view.memory.share(program, family);
+  return program;
 }
 
 /**
@@ -104,11 +113,12 @@ function resolvedFrom(
   const sections = resolveFile(file, scopeOf(node, family), kind === 'base');
   const problems = scopeProblems(path, kind, file, sections, node.profile.mode);
   if (problems.length > 0) throw new Stopped(problems);
-  const host = hostOf(node, family);
-  return sections.map((section) => ({
-    ...section,
-    rules: section.rules.flatMap((rule) => fillHost(rule, host)),
-  }));
+  return filled(sections, hostOf(node, family));
+}
+
+/** Sections with host values filled in. */
+export function filled(sections: readonly ResolvedSection[], host: HostValues): readonly ResolvedSection[] {
+  return sections.map((section) => ({ ...section, rules: section.rules.flatMap((rule) => fillHost(rule, host)) }));
 }
 
 /** Host values outside of the node: the addresses that are known of it, and loopback. */

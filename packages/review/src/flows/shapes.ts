@@ -13,7 +13,7 @@ import {
 import { baseRulesOf } from './base-rules.ts';
 import { addressOf, keyOf } from './destinations.ts';
 import type { Destination } from './flow.ts';
-import { factOf, nodeOf } from '../bundle/node.ts';
+import { claimedAddresses } from './flows.ts';
 import { toolAt } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';
 
@@ -36,21 +36,14 @@ export function equivalentDestinations(
   destinations: readonly Destination[],
 ): readonly (readonly Destination[])[] {
   const named = namedBy(sides);
-  const isClaimed = hasClaimedNode(sides);
+  // Where a Service has the address of a node, node ports match further rules.
+  const isClaimed = claimedAddresses(sides.views, sides.profiles, sides.family).size > 0;
   let alone = 0;
   const groups = Map.groupBy(destinations, (destination) => {
     const text = isClaimed && destination.kind === 'node-port' ? undefined : ownText(sides, destination);
     return (text === undefined ? undefined : shapeOf(text, destination, named)) ?? alone++;
   });
   return [...groups.values()];
-}
-
-/** Whether a Service has the address of a node: there node ports match further rules. */
-function hasClaimedNode({ views, profiles, family }: Sides): boolean {
-  return views.some((view, at) => {
-    const { addresses } = view.index(profiles[at]!, family);
-    return [...view.nodes.keys()].some((name) => addresses.has(factOf(nodeOf(view, name), family, 'address') ?? ''));
-  });
 }
 
 /**

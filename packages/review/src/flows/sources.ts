@@ -37,10 +37,7 @@ export function sourcesOf(
   named: NamedInRules = namedInRules(programs, family),
 ): readonly FlowSource[] {
   const place = networksOf(view, node, family);
-  const own = [place.podCIDR, place.clusterCIDR, place.address === undefined ? undefined : networkOf(place.address)];
-  const networks = new Map(
-    [...own, ...named.networks, ...declared.map(networkOf)].flatMap(known).map((cidr) => [cidr.text, cidr]),
-  );
+  const networks = distinguished(place, named, declared);
   const all = [...networks.values()];
   const outside = representative(anywhere[family], all, usual[family]);
   const sources = all.flatMap((network) => {
@@ -69,11 +66,8 @@ export function withoutPlainEndpoints(
   const plain = plainEndpoints(programs);
   if (plain.size === 0) return sources;
   const place = networksOf(view, node, family);
-  const own = [place.podCIDR, place.clusterCIDR, place.address === undefined ? undefined : networkOf(place.address)];
-  const networks = [...own, ...named.networks, ...declared.map(networkOf)]
-    .flatMap(known)
-    .filter(({ prefix, words }) => prefix < words.length * 16);
-  const wide = [...new Map(networks.map((cidr) => [cidr.text, cidr])).values()];
+  const networks = [...distinguished(place, named, declared).values()];
+  const wide = networks.filter(({ prefix, words }) => prefix < words.length * 16);
   const placeOf = (address: string): string => {
     const parsed = parseAddress(address);
     return wide.map((cidr) => (parsed && isInCidr(parsed, cidr) ? '1' : '0')).join('');
@@ -88,6 +82,16 @@ export function withoutPlainEndpoints(
       !isPodAddress(one.address, place) ||
       !others.has(placeOf(one.address)),
   );
+}
+
+/** The networks that a node, its rules and Services tell apart, by text. */
+function distinguished(
+  { podCIDR, clusterCIDR, address }: NodeNetworks,
+  { networks }: NamedInRules,
+  declared: readonly string[],
+): ReadonlyMap<string, Cidr> {
+  const all = [podCIDR, clusterCIDR, networkOf(address ?? ''), ...networks, ...declared.map(networkOf)];
+  return new Map(all.flatMap((cidr) => (cidr ? [[cidr.text, cidr]] : [])));
 }
 
 interface SourcesPlace {
@@ -235,7 +239,6 @@ function unique(sources: readonly FlowSource[]): readonly FlowSource[] {
   return [...new Map(sources.map((source) => [`${source.address} ${source.in ?? ''}`, source])).values()];
 }
 
-const known = (cidr: Cidr | undefined): readonly Cidr[] => (cidr ? [cidr] : []);
 const anywhere = { ipv4: parseCidr('0.0.0.0/0')!, ipv6: parseCidr('::/0')! } as const;
 const loopback = { ipv4: parseCidr('127.0.0.0/8')!, ipv6: parseCidr('::1/128')! } as const;
 /** Sample addresses outside of the cluster, from the ranges for documentation. */
