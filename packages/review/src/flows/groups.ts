@@ -162,10 +162,9 @@ function relation(network: string, address: string | undefined, pods: string | u
   }
   const cidr = parseCidr(network);
   const podCIDR = parseCidr(pods ?? '');
-  const first = podCIDR && parseAddress(podCIDR.text.slice(0, podCIDR.text.indexOf('/')));
   const own = cidr && parseAddress(address ?? '');
-  const inside = cidr && first && isInCidr(first, cidr) && cidr.prefix <= podCIDR.prefix;
-  const within = cidr && podCIDR && !inside && cidrContains(podCIDR.text, cidr.text.slice(0, cidr.text.indexOf('/')));
+  const inside = cidr && podCIDR && isInCidr(podCIDR, cidr) && cidr.prefix <= podCIDR.prefix;
+  const within = cidr && podCIDR && !inside && isInCidr(cidr, podCIDR);
   return `${own && isInCidr(own, cidr) ? 'n' : '.'}${inside ? 'P' : within ? 'p' : '.'}`;
 }
 

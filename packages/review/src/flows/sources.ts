@@ -157,7 +157,7 @@ export function namedInRules(programs: readonly NodeProgram[], family: Family): 
   const cidrs = [...new Set([...networks, ...endpoints])].toSorted(compareText).map(networkOf);
   // The kernel drops packets from loopback addresses, and from the node's own, that arrive on an interface, as martians.
   const possible = cidrs.filter(
-    (cidr) => cidr?.family === family && !isInCidr(firstOf(cidr), loopback[family]) && !isOneOf(cidr, bound),
+    (cidr) => cidr?.family === family && !isInCidr(cidr, loopback[family]) && !isOneOf(cidr, bound),
   );
   return { networks: possible, interfaces, endpoints };
 }
@@ -254,8 +254,8 @@ const podFallback = { ipv4: '100.64.0.7', ipv6: 'fd64::7' } as const satisfies R
  */
 function representative(network: Cidr, all: readonly Cidr[], preferred: readonly string[] = []): string | undefined {
   if (network.prefix === network.words.length * 16)
-    return isMartian(firstOf(network)) ? undefined : network.text.slice(0, network.text.indexOf('/'));
-  const narrower = all.filter((cidr) => cidr.prefix > network.prefix && isInCidr(firstOf(cidr), network));
+    return isMartian(network) ? undefined : network.text.slice(0, network.text.indexOf('/'));
+  const narrower = all.filter((cidr) => cidr.prefix > network.prefix && isInCidr(cidr, network));
   const free = (address: Address | undefined): boolean =>
     address !== undefined &&
     isInCidr(address, network) &&
@@ -284,10 +284,8 @@ const martians = ['0.0.0.0/8', '224.0.0.0/4', '255.255.255.255/32', '::/127', 'f
   (text) => parseCidr(text)!,
 );
 
-const isMartian = (address: Address): boolean =>
+const isMartian = (address: Address | Cidr): boolean =>
   martians.some((network) => network.family === address.family && isInCidr(address, network));
-
-const firstOf = ({ family, words, text }: Cidr): Address => ({ family, words, text });
 
 /**
  * The addresses of endpoints that all programs of a node treat as any other pod, but for connections to themselves. A program that does

@@ -1,19 +1,10 @@
 import { type MissingPart, type Observation, partOf } from '@sluice/bundle';
-import {
-  emptyProgram,
-  type Family,
-  type Packet,
-  parseAddress,
-  Stopped,
-  trace,
-  traceNotes,
-  TraceError,
-} from '@sluice/netfilter';
+import { emptyProgram, type Family, type Packet, parseAddress, trace, traceNotes, TraceError } from '@sluice/netfilter';
 import { asSent } from '../flows/program.ts';
 import { observedNode } from '../observed/node.ts';
 import { unreadParts } from '../observed/parts.ts';
 import type { PlaceOf } from '../observed/place.ts';
-import type { TracedPath } from './trace-node.ts';
+import { cannotTrace, type TracedPath } from './trace-node.ts';
 
 /** A packet to trace through the observed rules of a node. */
 export interface LiveQuestion extends Pick<Packet, 'destination' | 'protocol' | 'port'> {
@@ -45,7 +36,8 @@ export function traceLive(seen: Observation, question: LiveQuestion, placeOf: Pl
   const { family, destination, protocol, port } = question;
   const unreadOf = unreadParts(seen, family);
   if (unreadOf.length > 0)
-    throw stopped(
+    throw cannotTrace(
+      undefined,
       `cannot say: ${unreadOf.map(({ part, why }) => `${part} was not read (${why})`).join('; ')}`,
       'Bring what is missing, and observe again',
     );
@@ -54,7 +46,7 @@ export function traceLive(seen: Observation, question: LiveQuestion, placeOf: Pl
   const to = { family, destination, protocol, port };
   const source = question.from === 'node' ? ownSource(destination, node.addresses) : question.from;
   if (source === undefined)
-    throw stopped('the observation has no address of the node', 'Give a source address with --from');
+    throw cannotTrace(undefined, 'the observation has no address of the node', 'Give a source address with --from');
   const isOwn = question.from === 'node' || (node.addresses.includes(source) && question.in === undefined);
   const address = parseAddress(source);
   const routed = isOwn || !address ? undefined : node.interfaceTo(address);
@@ -83,7 +75,7 @@ export function traceLive(seen: Observation, question: LiveQuestion, placeOf: Pl
     return { node: seen.node, packet, assumed, ways, unread, missing: missingFor(seen, family, isOpen) };
   } catch (error) {
     if (!(error instanceof TraceError)) throw error;
-    throw stopped(error.message, 'Observe the node again: the rules changed while they were read');
+    throw cannotTrace(undefined, error.message, 'Observe the node again: the rules changed while they were read');
   }
 }
 
@@ -103,8 +95,3 @@ function ownSource(destination: string, addresses: readonly string[]): string | 
   if (isLoopback || addresses.includes(destination)) return destination;
   return addresses.find((one) => !one.startsWith('127.') && one !== '::1' && !one.startsWith('fe80:'));
 }
-
-const stopped = (why: string, hint: string): Stopped => {
-  const message = why.startsWith('Cannot') ? why : `Cannot trace the packet: ${why}`;
-  return new Stopped({ code: 'RULE_REFUSED', level: 'error', message, hint });
-};

@@ -150,7 +150,7 @@ export function traceOnNode(files: BundleFiles, asked: TraceQuestion | ServiceQu
   } catch (error) {
     if (!(error instanceof TraceError)) throw error;
     const hint = 'Render the bundle again: the tracer understands the rules that `sluice render` writes';
-    throw stopped(node.name, error.message, hint);
+    throw cannotTrace(node.name, error.message, hint);
   }
 }
 
@@ -171,7 +171,11 @@ function answer(view: BundleView, node: NodeOf, question: CompleteQuestion): Nod
   const { family, layout, assumed = [] } = question;
   const profile = node.file.profile;
   if (!hasFamily(view, profile, family))
-    throw stopped(node.name, `profile ${profile} has no ${family} rules`, 'Trace to an address of the other family');
+    throw cannotTrace(
+      node.name,
+      `profile ${profile} has no ${family} rules`,
+      'Trace to an address of the other family',
+    );
   const paths = pathsFor(view, node, question);
   const program = layout === 'tree' ? wholeProgram(view, node, family, layout) : programOf(view, node, family, paths);
   const { packet, assumed: also } = packetOf(view, node, program, question);
@@ -210,7 +214,11 @@ function packetOf(view: BundleView, node: NodeOf, program: NodeProgram, question
   const isLoopback = destination.startsWith('127.') || destination === '::1';
   const source = isLoopback ? destination : own;
   if (source === undefined)
-    throw stopped(node.name, `the bundle has no ${family} address of the node`, 'Give a source address with --from');
+    throw cannotTrace(
+      node.name,
+      `the bundle has no ${family} address of the node`,
+      'Give a source address with --from',
+    );
   const packet = asSent({ ...to, source }, program);
   const isBound = packet.source !== source;
   return { packet, assumed: isBound ? [`the source is ${destination} too: the node carries this address`] : [] };
@@ -235,9 +243,10 @@ function tracedPaths(
   }));
 }
 
-function stopped(node: string, why: string, hint: string): Stopped {
+/** @param node of a bundle; undefined: the one that was observed */
+export function cannotTrace(node: string | undefined, why: string, hint: string): Stopped {
   const message = why.startsWith('Cannot') ? why : `Cannot trace the packet: ${why}`;
-  return new Stopped({ code: 'RULE_REFUSED', level: 'error', object: `Node ${node}`, message, hint });
+  return new Stopped(refusal('RULE_REFUSED', message, hint, node === undefined ? {} : { object: `Node ${node}` }));
 }
 
 function unknownNode(name: string, view: BundleView): Problem {
