@@ -74,6 +74,7 @@ test('a holder that cannot renew it stops before the next one starts', async () 
   elect('b');
   await until('a+', 'a-', 'b+');
   await reports(/no response within/);
+  expect(log).toEqual(['a+', 'a-', 'b+']);
 });
 
 test('a note of the holder is kept for the next one, beside foreign annotations', async () => {

@@ -148,7 +148,7 @@ export class LinuxKernel implements Kernel {
     mustPrint(restore, ran.stdout, (line) => /^-[NAP] /.test(line));
     const lists: string[][] = [];
     for (const line of ran.stdout.split('\n').filter((one) => one !== '')) {
-      if (!line.startsWith('-A ')) lists.push([]);
+      if (/^-[NP] /.test(line)) lists.push([]);
       lists.at(-1)?.push(line);
     }
     const isExpected = lists.every((lines, at) => lines.every((line) => line.split(' ', 2)[1] === wanted[at]?.chain));
