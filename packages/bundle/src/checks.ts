@@ -13,11 +13,25 @@ export const isFlag: Check = (value) => typeof value === 'boolean';
 export const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 export const isText = (value: unknown, form: RegExp, most: number): value is string =>
   typeof value === 'string' && value.length <= most && form.test(value);
-export const isHex = (value: unknown, digits: number): value is string =>
-  isText(value, /^[0-9a-f]+$/, digits) && value.length === digits;
+export const hexOf =
+  (digits: number): Check =>
+  (value) =>
+    isText(value, /^[0-9a-f]+$/, digits) && value.length === digits;
+/** Printable characters of ASCII. */
+export const plainOf =
+  (most: number): Check =>
+  (value) =>
+    isText(value, /^[\x20-\x7e]+$/, most);
 /** A DNS subdomain. It is printed, and becomes the name of a file. */
 export const isNodeName = (value: unknown): value is string =>
   isText(value, /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/, 253);
+/** True for a valid time of the form `2027-01-31T00:00:00Z`. */
+export function isInstant(value: unknown): value is string {
+  if (!isText(value, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/, 20)) return false;
+  const date = new Date(value);
+  // 31 February is read as a day of March, and so is printed as another text.
+  return !Number.isNaN(date.getTime()) && date.toISOString() === `${value.slice(0, -1)}.000Z`;
+}
 export const isKernelRelease: Check = (value) =>
   typeof value === 'string' && value.length <= 64 && parseKernelRelease(value) !== undefined;
 

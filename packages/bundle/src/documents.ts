@@ -1,5 +1,5 @@
 import { type Document, LineCounter, parseDocument } from 'yaml';
-import { allOf, badKey, type Check, type Checks, isFlag, isMap, oneOf, optional, shape } from './checks.ts';
+import { allOf, badKey, type Check, type Checks, isFlag, isMap, oneOf, optional, parsedJson, shape } from './checks.ts';
 import {
   type Place,
   type Problem,
@@ -131,6 +131,10 @@ export function isProblem(value: object): value is Problem {
   return 'code' in value && 'level' in value;
 }
 
+const apiVersion = 'sluice.dev/v1alpha1';
+
+const headChecks = (kind: string): Checks => ({ apiVersion: oneOf(apiVersion), kind: oneOf(kind) });
+
 /** Reads a YAML file of the format. Unknown keys, wrong types and other versions are a problem with line and column. */
 export function readDocument<T>(path: string, body: string, kind: string, checks: DocumentChecks<T>): T | Problem {
   const lineCounter = new LineCounter();
@@ -143,7 +147,7 @@ export function readDocument<T>(path: string, body: string, kind: string, checks
   if (syntax) return invalid(place(syntax.pos[0]), syntax.message);
   const value = plainValue(document);
   if (!isMap(value)) return invalid(place(0), 'it is not a mapping, or it contains aliases');
-  const all: Checks = { apiVersion: oneOf('sluice.dev/v1alpha1'), kind: oneOf(kind), ...checks };
+  const all: Checks = { ...headChecks(kind), ...checks };
   const at = (key: string): Place =>
     place((document.get(key, true) as { range?: readonly number[] } | undefined)?.range?.[0] ?? 0);
   const bad = badKey(value, all);
@@ -154,6 +158,29 @@ export function readDocument<T>(path: string, body: string, kind: string, checks
   const { apiVersion: _apiVersion, kind: _kind, ...rest } = value;
   return rest as T;
 }
+
+/**
+ * Reads a text of JSON that has `apiVersion`, `kind`, and these keys.
+ * @returns its keys without `apiVersion` and `kind`, or why it is none, in words that quote no value of it
+ */
+export function readJson<T>(json: string, kind: string, checks: DocumentChecks<T>): T | string {
+  const value = parsedJson(json);
+  if (!isMap(value)) return 'it is not a JSON object';
+  const all: Checks = { ...headChecks(kind), ...checks };
+  const bad = badKey(value, all);
+  if (bad !== undefined && !Object.hasOwn(all, bad))
+    return `${kind} has no key "${bad.slice(0, 60).replaceAll(/[^\w-]/g, '?')}" in this format`;
+  if (bad !== undefined) return `${bad} is ${Object.hasOwn(value, bad) ? 'not valid' : 'missing'}`;
+  const { apiVersion: _apiVersion, kind: _kind, ...rest } = value;
+  return rest as T;
+}
+
+/**
+ * Prints what `readJson` reads, in one form: equal values give equal bytes.
+ * @param keys of it and of all maps in it, in their order
+ */
+export const printJson = (kind: string, value: object, keys: readonly string[]): string =>
+  `${JSON.stringify({ apiVersion, kind, ...value }, ['apiVersion', 'kind', ...keys], 2)}\n`;
 
 /** Rejects aliases: Sluice writes none, and expanding untrusted ones could take all memory. */
 function plainValue(document: Document.Parsed): unknown {

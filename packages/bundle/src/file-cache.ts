@@ -1,5 +1,5 @@
 import { addAll, type BundleTool, commonEnds, perObject, type Problem } from '@sluice/netfilter';
-import type { Asks } from './resolve.ts';
+import type { Asks, Scope as NodeScope } from './resolve.ts';
 import { type BundleFiles, changedFiles, sourceOf, type TextSource } from './source.ts';
 
 /** A value, or all problems that keep it from being made. */
@@ -27,6 +27,16 @@ export interface ScopeKeys {
   readonly shared: string;
   readonly zone: string;
   readonly own: string;
+}
+
+/** @param shared what nodes of a profile share */
+export function scopeKeys({ node, zone, nodeValues }: Omit<NodeScope, 'family'>, shared: string): ScopeKeys {
+  return {
+    node,
+    shared,
+    zone: JSON.stringify([zone ?? null, shared]),
+    own: JSON.stringify([node, zone ?? null, nodeValues, shared]),
+  };
 }
 
 /** The resolved files of one tool, in the order of loading. */
@@ -169,13 +179,13 @@ export class FileCache<File extends object, Resolved extends object, Scope exten
   }
 }
 
-const readAgain = <File extends object, Resolved extends object, Scope extends object>(
+/** What had no problems before. */
+export const readAgain = <File extends object, Resolved extends object, Scope extends object>(
   format: FileFormat<File, Resolved, Scope>,
   path: string,
   { text }: TextSource,
 ): File => again(path, format.read(path, text));
 
-/** What had no problems before. */
 function again<T>(path: string, made: Made<T>): T {
   if ('value' in made) return made.value;
   throw new Error(`${path} changed while it was in use`);

@@ -1,5 +1,5 @@
 import { type FileSections, type Mode, perObject } from '@sluice/netfilter';
-import type { FileFormat } from './file-cache.ts';
+import { type FileFormat, scopeKeys } from './file-cache.ts';
 import { scopeProblems } from './file-scope.ts';
 import { readRuleFile } from './read-rulefile.ts';
 import { asksOf, isSameEverywhere, resolvedDigest, resolveFile, type Scope } from './resolve.ts';
@@ -24,15 +24,6 @@ export const ruleFileFormat: FileFormat<RuleFile, FileSections, RuleScope> = {
   asksOf: ({ sections }) => asksOf(sections.flatMap(({ rules }) => rules)),
   resolve: (path, file, { scope }) => ({ value: resolveFile(file, scope, kindOf(path) === 'base') }),
   refuse: (path, file, sections, { mode }) => scopeProblems(path, kindOf(path), file, sections, mode),
-  keysOf: perObject(({ scope, mode }: RuleScope) => {
-    const { node, zone, nodeValues, profileValues } = scope;
-    const shared = `${mode} ${JSON.stringify(profileValues)}`;
-    return {
-      node,
-      shared,
-      zone: JSON.stringify([zone ?? null, shared]),
-      own: JSON.stringify([node, zone ?? null, nodeValues, shared]),
-    };
-  }),
+  keysOf: perObject(({ scope, mode }: RuleScope) => scopeKeys(scope, `${mode} ${JSON.stringify(scope.profileValues)}`)),
   digestOf: resolvedDigest,
 };

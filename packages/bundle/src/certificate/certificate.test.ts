@@ -34,7 +34,7 @@ describe('a certificate', () => {
     ['version', { version: '8'.repeat(17) }],
     ['observed', { observedDigest: 'a' }],
   ])('is not made where a node would not read its %s', (field, part) => {
-    expect(makeCertificate({ ...equivalent, ...part }, terms)).toContain(`${field} is missing or has an invalid value`);
+    expect(makeCertificate({ ...equivalent, ...part }, terms)).toContain(`${field} is not valid`);
   });
 
   test('is made of a different result when each difference is accepted, and says by whom', () => {
@@ -53,7 +53,7 @@ describe('a certificate', () => {
 
   test.each(['', '  ', 'alice\n', 'a'.repeat(101)])('has no exception that %j accepts', (by) => {
     const accepted = ['1111111111111111', '0000000000000000'];
-    expect(makeCertificate(parity, { ...terms, accepted, by })).toContain('exceptions is missing or has an invalid');
+    expect(makeCertificate(parity, { ...terms, accepted, by })).toContain('exceptions is not valid');
   });
 
   test('is made of documented differences of modes without acceptance', () => {

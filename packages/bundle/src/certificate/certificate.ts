@@ -1,6 +1,6 @@
 import { compareText } from '@sluice/netfilter';
-import { isCount, isHex, isMap, isNodeName, isText, parsedJson } from '../checks.ts';
-import { isInstant } from '../release/signers.ts';
+import { hexOf, isCount, isInstant, isNodeName, isText, listOf, oneOf, plainOf, shape } from '../checks.ts';
+import { type DocumentChecks, printJson, readJson } from '../documents.ts';
 import type { ParityReport } from '../parity/report.ts';
 
 /**
@@ -108,84 +108,53 @@ interface CertificateTerms {
   readonly seconds: number;
 }
 
-const isPlain = (value: unknown, most: number): value is string => isText(value, /^[\x20-\x7e]+$/, most);
 /** Of an operator: more than blanks. */
 export const isOperatorName = (value: unknown): value is string =>
-  isPlain(value, certificateLimits.byCharactersMax) && value.trim() !== '';
-/** As the kernel prints it. */
-const isBootId = (value: unknown): value is string =>
-  isText(value, /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, 36);
+  plainOf(certificateLimits.byCharactersMax)(value) && (value as string).trim() !== '';
 
-function readCoverage(value: unknown): CertifiedCoverage | undefined {
-  const { frontends, sources, cases, notCovered } = (value ?? {}) as Record<string, unknown>;
-  if (!isCount(frontends) || !isCount(sources) || !isCount(cases) || !Array.isArray(notCovered)) return undefined;
-  const { notCoveredMax, textCharactersMax } = certificateLimits;
-  const isFine = notCovered.length <= notCoveredMax && notCovered.every((one) => isPlain(one, textCharactersMax));
-  return isFine ? { frontends, sources, cases, notCovered } : undefined;
-}
+const checks: DocumentChecks<ParityCertificate> = {
+  node: isNodeName,
+  // As the kernel prints it.
+  bootId: (value) => isText(value, /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, 36),
+  observed: hexOf(64),
+  version: hexOf(16),
+  issued: isInstant,
+  expires: isInstant,
+  result: oneOf('equivalent', 'different'),
+  coverage: shape({
+    frontends: isCount,
+    sources: isCount,
+    cases: isCount,
+    notCovered: listOf(plainOf(certificateLimits.textCharactersMax), certificateLimits.notCoveredMax),
+  }),
+  exceptions: listOf(shape({ id: hexOf(16), by: isOperatorName }), certificateLimits.exceptionsMax),
+};
 
 /** Prints a certificate: JSON, keys in the order of README.md, so that equal certificates give equal bytes. */
-export function printCertificate(certificate: ParityCertificate): string {
-  const { node, bootId, observed, version, issued, expires, result, coverage, exceptions } = certificate;
-  const { frontends, sources, cases, notCovered } = coverage;
-  const value = {
-    apiVersion: 'sluice.dev/v1alpha1',
-    kind: 'ParityCertificate',
-    node,
-    bootId,
-    observed,
-    version,
-    issued,
-    expires,
-    result,
-    coverage: { frontends, sources, cases, notCovered },
-    exceptions: exceptions.map(({ id, by }) => ({ id, by })),
-  };
-  return `${JSON.stringify(value, undefined, 2)}\n`;
-}
+export const printCertificate = (certificate: ParityCertificate): string =>
+  printJson('ParityCertificate', certificate, [
+    ...Object.keys(checks),
+    'frontends',
+    'sources',
+    'cases',
+    'notCovered',
+    'id',
+    'by',
+  ]);
 
 /**
  * Reads a certificate, after its signature was verified. Only the canonical form is accepted.
- * @returns the certificate, or why it is none, in words that quote nothing of it
+ * @returns the certificate, or why it is none, in words that quote no value of it
  */
 export function readCertificate(text: string): ParityCertificate | string {
   if (text.length > certificateLimits.bytesMax) return `it is larger than ${certificateLimits.bytesMax} bytes`;
-  const value = parsedJson(text);
-  if (value === undefined) return 'it is not JSON';
-  if (!isMap(value)) return 'it is not an object';
-  const certificate = readFields(value);
+  const certificate = readJson<ParityCertificate>(text, 'ParityCertificate', checks);
   if (typeof certificate === 'string') return certificate;
-  return printCertificate(certificate) === text ? certificate : 'it is not in canonical form';
-}
-
-function readFields(value: Readonly<Record<string, unknown>>): ParityCertificate | string {
-  const { apiVersion, kind, node, bootId, observed, version, issued, expires, result, coverage: covered } = value;
-  if (apiVersion !== 'sluice.dev/v1alpha1' || kind !== 'ParityCertificate') return 'it is not a ParityCertificate';
-  const missing = (key: string): string => `${key} is missing or has an invalid value`;
-  if (!isNodeName(node)) return missing('node');
-  if (!isBootId(bootId)) return missing('bootId');
-  if (!isHex(observed, 64)) return missing('observed');
-  if (!isHex(version, 16)) return missing('version');
-  if (typeof issued !== 'string' || !isInstant(issued)) return missing('issued');
-  if (typeof expires !== 'string' || !isInstant(expires)) return missing('expires');
+  const { issued, expires, result, exceptions } = certificate;
   const seconds = secondsOf(expires) - secondsOf(issued);
   if (seconds <= 0 || seconds > certificateLimits.secondsMax) return 'it is valid for more than a day, or for no time';
-  if (result !== 'equivalent' && result !== 'different') return missing('result');
-  const coverage = readCoverage(covered);
-  if (!coverage) return missing('coverage');
-  const exceptions = readExceptions(value['exceptions']);
-  if (!exceptions) return missing('exceptions');
   if ((result === 'equivalent') !== (exceptions.length === 0)) return 'its exceptions do not match its result';
-  return { node, bootId, observed, version, issued, expires, result, coverage, exceptions };
-}
-
-function readExceptions(value: unknown): readonly ParityException[] | undefined {
-  if (!Array.isArray(value) || value.length > certificateLimits.exceptionsMax) return undefined;
-  const isGood = (one: unknown): one is ParityException => {
-    const { id, by } = (one ?? {}) as Record<string, unknown>;
-    return isHex(id, 16) && isOperatorName(by);
-  };
-  return value.every(isGood) ? value : undefined;
+  return printCertificate(certificate) === text ? certificate : 'it is not in canonical form';
 }
 
 /** What a node knows of itself when it judges a certificate. */

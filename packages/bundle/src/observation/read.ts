@@ -1,20 +1,19 @@
 import { type Family, parseAddress, type Problem } from '@sluice/netfilter';
 import {
-  badKey,
   type Check,
   type Checks,
+  hexOf,
   isCount,
   isFlag,
-  isHex,
   isKernelRelease,
   isMap,
   isNodeName,
   listOf,
   oneOf,
   optional,
-  parsedJson,
   shape,
 } from '../checks.ts';
+import { type DocumentChecks, readJson } from '../documents.ts';
 import { observedDigest } from './digest.ts';
 import {
   type NftTable,
@@ -60,13 +59,13 @@ const isHost = shape({
   providesKubeChains: isFlag,
 });
 
-const checks: Checks = {
-  apiVersion: oneOf('sluice.dev/v1alpha1'),
-  kind: oneOf('Observation'),
+type ObservationFile = Observation & { readonly format: number; readonly digest: string };
+
+const checks: DocumentChecks<ObservationFile> = {
   format: oneOf(observationFormat),
   node: isNodeName,
   bootId: optional((value) => typeof value === 'string' && /^[0-9a-f-]{36}$/.test(value)),
-  digest: (value) => isHex(value, 64),
+  digest: hexOf(64),
   tools: areNamed,
   missing: listOf(shape({ part: oneOf(...parts), why: isLine }), parts.length),
   host: optional(isHost),
@@ -113,15 +112,9 @@ const checks: Checks = {
 export function readObservation(file: string, text: string): Observation | Problem {
   if (text.length > observationLimits.fileBytesMax)
     return observationProblem(`Cannot read ${file}: it is larger than ${observationLimits.fileBytesMax} bytes`);
-  const value = parsedJson(text);
-  if (!isMap(value)) return observationProblem(`Cannot read ${file}: it is not a JSON object`);
-  const bad = badKey(value, checks);
-  if (bad !== undefined && !Object.hasOwn(checks, bad))
-    return observationProblem(`Cannot read ${file}: an Observation has no key ${JSON.stringify(bad)} in this format`);
-  if (bad !== undefined)
-    return observationProblem(`Cannot read ${file}: ${bad} is ${Object.hasOwn(value, bad) ? 'not valid' : 'missing'}`);
-  const { apiVersion: _apiVersion, kind: _kind, format: _format, digest, ...seen } = value;
-  const observation = seen as unknown as Observation;
+  const found = readJson<ObservationFile>(text, 'Observation', checks);
+  if (typeof found === 'string') return observationProblem(`Cannot read ${file}: ${found}`);
+  const { format: _format, digest, ...observation } = found;
   if (observedDigest(observation) !== digest)
     return observationProblem(`Cannot read ${file}: its content does not have the digest that it names`);
   return observation;

@@ -31,7 +31,7 @@ test.each<[string, Partial<ParityReport> & Record<string, unknown>, string]>([
     { differences: [], result: 'equivalent', coverage: { ...report.coverage, notCovered: [gap] } },
     'its content does not mean equivalent',
   ],
-  ['has an unknown key', { accepted: true }, 'a parity report has no key "accepted" in this format'],
+  ['has an unknown key', { accepted: true }, 'ParityReport has no key "accepted" in this format'],
   ['has a later format', { format: 2 }, 'format is not valid'],
   ['has another kind of digest', { observedDigest: 'x' }, 'observedDigest is not valid'],
   ['has the path of a file as its node', { node: '../../etc/cron.d/x' }, 'node is not valid'],

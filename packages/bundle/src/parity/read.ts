@@ -1,17 +1,6 @@
 import { modes, type Problem, refusal } from '@sluice/netfilter';
-import {
-  badKey,
-  type Checks,
-  isCount,
-  isHex,
-  isMap,
-  isNodeName,
-  listOf,
-  oneOf,
-  optional,
-  parsedJson,
-  shape,
-} from '../checks.ts';
+import { hexOf, isCount, isNodeName, listOf, oneOf, optional, shape } from '../checks.ts';
+import { type DocumentChecks, readJson } from '../documents.ts';
 import {
   connectionOutcomes,
   parityCauses,
@@ -22,7 +11,7 @@ import {
 
 const isText = (value: unknown): boolean => typeof value === 'string' && value.length <= 64 * 1024;
 const list = (check: (value: unknown) => boolean): ((value: unknown) => boolean) => listOf(check, 1_000_000);
-const isId = (value: unknown): boolean => isHex(value, 16);
+const isId = hexOf(16);
 
 const difference = shape({
   id: isId,
@@ -51,13 +40,13 @@ const difference = shape({
   advice: isText,
 });
 
-const keys: Checks = {
-  apiVersion: oneOf('sluice.dev/v1alpha1'),
-  kind: oneOf('ParityReport'),
+type ReportFile = ParityReport & { readonly format: number };
+
+const keys: DocumentChecks<ReportFile> = {
   format: oneOf(parityReportFormat),
   node: isNodeName,
   bootId: optional(isText),
-  observedDigest: (value) => isHex(value, 64),
+  observedDigest: hexOf(64),
   version: isId,
   modes: shape({ observed: list(oneOf(...modes)), desired: oneOf(...modes) }),
   base: optional(shape({ version: isId, known: isCount })),
@@ -99,14 +88,9 @@ export function printParityReport(of: ParityReport): string {
  * @returns the report, or `PARITY_REPORT_INVALID`: it is not of this form, or its result contradicts its content
  */
 export function readParityReport(file: string, text: string): ParityReport | Problem {
-  const value = parsedJson(text);
-  if (!isMap(value)) return invalid(file, 'it is not a JSON object');
-  const bad = badKey(value, keys);
-  if (bad !== undefined && !Object.hasOwn(keys, bad))
-    return invalid(file, `a parity report has no key ${JSON.stringify(bad.slice(0, 60))} in this format`);
-  if (bad !== undefined) return invalid(file, `${bad} is ${Object.hasOwn(value, bad) ? 'not valid' : 'missing'}`);
-  const { apiVersion: _apiVersion, kind: _kind, format: _format, ...rest } = value;
-  const read = rest as unknown as ParityReport;
+  const found = readJson<ReportFile>(text, 'ParityReport', keys);
+  if (typeof found === 'string') return invalid(file, found);
+  const { format: _format, ...read } = found;
   const unfounded = read.differences.find((each) => !isFounded(each, read.modes));
   if (unfounded) return invalid(file, `difference ${unfounded.id} has not what its cause, ${unfounded.cause}, needs`);
   if (new Set(read.differences.map(({ id }) => id)).size < read.differences.length)

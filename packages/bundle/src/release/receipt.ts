@@ -1,22 +1,20 @@
 import { problemCodes } from '@sluice/netfilter';
 import {
-  badKey,
-  type Checks,
+  hexOf,
   isCount,
   isFlag,
-  isHex,
-  isMap,
+  isInstant,
   isNodeName,
   isText,
   listOf,
   oneOf,
   optional,
   orNull,
-  parsedJson,
+  plainOf,
   shape,
 } from '../checks.ts';
+import { type DocumentChecks, printJson, readJson } from '../documents.ts';
 import { isSerial } from './release.ts';
-import { isInstant } from './signers.ts';
 
 /** The outcome of a change on a node. README.md, "Receipts", has the table. */
 export const receiptOutcomes = [
@@ -85,81 +83,55 @@ export const receiptLimits = {
   codesMax: 50,
 } as const;
 
-const plain =
-  (most: number) =>
-  (value: unknown): boolean =>
-    isText(value, /^[\x20-\x7e]+$/, most);
 const isLabel = (value: unknown): boolean => isText(value, /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/, 63);
 const isCode = (value: unknown): boolean => typeof value === 'string' && Object.hasOwn(problemCodes, value);
 
 const isRelease = shape({
-  cluster: plain(253),
+  cluster: plainOf(253),
   serial: isSerial,
-  digest: (value) => isHex(value, 64),
-  version: (value) => isHex(value, 16),
+  digest: hexOf(64),
+  version: hexOf(16),
 });
 // Generation 0, the rules before Sluice, has a version of another form.
-const isStanding = shape({ generation: isCount, version: plain(64) });
-const checks: Checks = {
-  apiVersion: oneOf('sluice.dev/v1alpha1'),
-  kind: oneOf('Receipt'),
+const isStanding = shape({ generation: isCount, version: plainOf(64) });
+const checks: DocumentChecks<Receipt> = {
   node: isNodeName,
   number: (value) => isCount(value) && value !== 0,
-  at: (value) => typeof value === 'string' && isInstant(value),
+  at: isInstant,
   outcome: oneOf(...receiptOutcomes),
   release: orNull(isRelease),
   standing: orNull(isStanding),
   serving: optional(shape({ mode: oneOf(null, ...servingModes), kubeProxy: oneOf(...kubeProxyStates) })),
   draining: optional(oneOf(...drainers)),
   codes: listOf(isCode, receiptLimits.codesMax),
-  because: orNull(plain(receiptLimits.becauseCharactersMax)),
+  because: orNull(plainOf(receiptLimits.becauseCharactersMax)),
   probes: listOf(shape({ name: isLabel, healthy: isFlag }), receiptLimits.probesMax),
-  sluiced: plain(64),
+  sluiced: plainOf(64),
 };
 
 /** Prints a receipt: JSON, keys in the order of README.md, so that equal receipts give equal bytes. */
-export function printReceipt(receipt: Receipt): string {
-  const { node, number, at, outcome, release, standing, serving, draining, codes, because, probes, sluiced } = receipt;
-  const releasePart = release && {
-    cluster: release.cluster,
-    serial: release.serial,
-    digest: release.digest,
-    version: release.version,
-  };
-  const standingPart = standing && { generation: standing.generation, version: standing.version };
-  const servingPart = serving && { mode: serving.mode, kubeProxy: serving.kubeProxy };
-  const probesPart = probes.map(({ name, healthy }) => ({ name, healthy }));
-  const head = { apiVersion: 'sluice.dev/v1alpha1', kind: 'Receipt', node, number, at, outcome };
-  const rest = {
-    release: releasePart,
-    standing: standingPart,
-    serving: servingPart,
-    draining,
-    codes,
-    because,
-    probes: probesPart,
-    sluiced,
-  };
-  return `${JSON.stringify({ ...head, ...rest }, undefined, 2)}\n`;
-}
+export const printReceipt = (receipt: Receipt): string =>
+  printJson('Receipt', receipt, [
+    ...Object.keys(checks),
+    'cluster',
+    'serial',
+    'digest',
+    'generation',
+    'version',
+    'mode',
+    'kubeProxy',
+    'name',
+    'healthy',
+  ]);
 
 /**
  * Reads an untrusted receipt. Only the canonical form is accepted, so no two texts are the same receipt.
- * @returns the receipt, or the error in words that quote nothing of it
+ * @returns the receipt, or the error in words that quote no value of it
  */
 export function readReceipt(text: string): Receipt | string {
   if (text.length > receiptLimits.bytesMax) return `it is larger than ${receiptLimits.bytesMax} bytes`;
-  const value = parsedJson(text);
-  if (value === undefined) return 'it is not JSON';
-  if (!isMap(value)) return 'it is not an object';
-  const bad = badKey(value, checks);
-  if (bad !== undefined)
-    return Object.hasOwn(checks, bad) ? `${bad} is missing or has an invalid value` : 'it has an unknown key';
-  const {
-    apiVersion: _apiVersion,
-    kind: _kind,
-    ...receipt
-  } = value as unknown as Receipt & Record<'apiVersion' | 'kind', string>;
+  const receipt = readJson<Receipt>(text, 'Receipt', checks);
+  if (typeof receipt === 'string') return receipt;
   return printReceipt(receipt) === text ? receipt : 'it is not in canonical form';
 }
 

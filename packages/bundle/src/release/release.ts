@@ -1,8 +1,7 @@
-import { allOf, isHex, oneOf, optional, recordOf, shape } from '../checks.ts';
+import { allOf, hexOf, isInstant, oneOf, optional, recordOf, shape } from '../checks.ts';
 import { type DocumentChecks, isProblem, type Need, needs, readDocument } from '../documents.ts';
 import { type Mode, modes, compareText, type Problem, type Family, refusal } from '@sluice/netfilter';
 import { releaseFile, releaseLimits } from '../names.ts';
-import { isInstant } from './signers.ts';
 
 /** Features that a reader of a release must support. README.md has the table. */
 export const releaseFeatures = [
@@ -69,11 +68,11 @@ const checks: DocumentChecks<Release> = {
   serial: isSerial,
   revision: optional(isSerial),
   source: isCommit,
-  expires: optional((value) => typeof value === 'string' && isInstant(value)),
+  expires: optional(isInstant),
   profiles: recordOf(
     shape({ mode: oneOf(...modes), families: allOf('ipv4', 'ipv6'), needs: allOf(...Object.keys(needs)) }),
   ),
-  nodes: recordOf(shape({ profile: (value) => typeof value === 'string', version: (value) => isHex(value, 16) })),
+  nodes: recordOf(shape({ profile: (value) => typeof value === 'string', version: hexOf(16) })),
 };
 
 /**

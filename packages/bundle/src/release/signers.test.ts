@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import { isInstant } from '../checks.ts';
 import { releaseLimits } from '../names.ts';
-import { isInstant, readSigners } from './signers.ts';
+import { readSigners } from './signers.ts';
 
 /** A real ed25519 key. */
 const key = 'AAAAC3NzaC1lZDI1NTE5AAAAINkd1GuqgUNYJxLoczmKOwHZw+/fiky2lNVgqD1YBoFp';

@@ -1,4 +1,5 @@
 import { type Place, type Problem, refusal } from '@sluice/netfilter';
+import { isInstant } from '../checks.ts';
 import { releaseLimits } from '../names.ts';
 import { WireReader } from './wire.ts';
 
@@ -104,19 +105,6 @@ function isTime(text: string): boolean {
   const [, year, month, day, hour = '00', minute = '00', second = '00'] =
     /^(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d)?)?Z$/.exec(text) ?? [];
   return year !== undefined && isInstant(`${year}-${month}-${day}T${hour}:${minute}:${second}Z`);
-}
-
-/** True for a valid time of the form `2027-01-31T00:00:00Z`. */
-export function isInstant(text: string): boolean {
-  const [, year, month, day, hour, minute, second] = (
-    /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)Z$/.exec(text) ?? []
-  ).map(Number);
-  if (year === undefined || month === undefined || day === undefined) return false;
-  const leap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
-  const days = [31, leap ? 29 : 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31][month - 1];
-  return (
-    days !== undefined && day >= 1 && day <= days && (hour ?? 24) < 24 && (minute ?? 60) < 60 && (second ?? 60) < 60
-  );
 }
 
 function keyMisfit(keyType: string, key: string): string | undefined {

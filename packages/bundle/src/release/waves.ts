@@ -1,4 +1,4 @@
-import { isCount, isHex, optional } from '../checks.ts';
+import { isCount, hexOf, optional } from '../checks.ts';
 import { type DocumentChecks, isProblem, readDocument } from '../documents.ts';
 import { compareText, type Problem, refusal } from '@sluice/netfilter';
 import { type JsonSchema, matches } from '../json-schema.ts';
@@ -42,7 +42,7 @@ const listSchema: JsonSchema = { type: 'array', minItems: 1, maxItems: releaseLi
 const isNumber = (value: unknown, least: number, most: number): boolean =>
   isCount(value) && value >= least && value <= most;
 const openingChecks: DocumentChecks<WavesOpening> = {
-  release: (value) => isHex(value, 64),
+  release: hexOf(64),
   closings: optional((value) => isNumber(value, 1, releaseLimits.closingsMax)),
   open: (value) => isNumber(value, 0, releaseLimits.wavesMax),
 };

@@ -1,5 +1,5 @@
 import { addAll, type BundleTool, type Problem } from '@sluice/netfilter';
-import { digestLine, type FileFormat, type ResolvedAll, type ScopeKeys } from '../file-cache.ts';
+import { digestLine, type FileFormat, readAgain, type ResolvedAll, type ScopeKeys } from '../file-cache.ts';
 import type { Asks } from '../resolve.ts';
 import { type BundleFiles, sourceOf, type TextSource } from '../source.ts';
 
@@ -75,9 +75,7 @@ export class LineCache<File extends object, Resolved extends object, Scope exten
     const { path, source, lines } = known;
     let file = known.file.deref();
     if (!file) {
-      const again = this.#format.read(path, source.text);
-      if ('problems' in again) throw new Error(`${path} changed while it was in use`);
-      file = again.value;
+      file = readAgain(this.#format, path, source);
       known.file = new WeakRef(file);
     }
     const made = this.#format.resolve(path, file, scope);

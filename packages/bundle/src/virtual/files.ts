@@ -1,6 +1,6 @@
 import { perObject, refusedLine, type ResolvedVirtualFile } from '@sluice/netfilter';
 import type { ProfileFile } from '../documents.ts';
-import type { FileFormat } from '../file-cache.ts';
+import { type FileFormat, scopeKeys } from '../file-cache.ts';
 import { asksOf, type Scope } from '../resolve.ts';
 import { readPath } from '../tree.ts';
 import { readVirtualFile, type VirtualFile } from './file.ts';
@@ -33,16 +33,9 @@ export const virtualFileFormat: FileFormat<VirtualFile, ResolvedVirtualFile, Vir
   refuse: () => [],
   // Of mode ipvs all files are read at each change.
   released: (resolved, again) => (resolved.path.endsWith('.nft') ? new ReleasedFile(resolved, again) : resolved),
-  keysOf: perObject(({ scope, profile }: VirtualScope) => {
-    const shared = JSON.stringify([profile.mode, scope.profileValues, profile.families]);
-    const zone = scope.zone ?? null;
-    return {
-      node: scope.node,
-      shared,
-      zone: JSON.stringify([zone, shared]),
-      own: JSON.stringify([scope.node, zone, scope.nodeValues, shared]),
-    };
-  }),
+  keysOf: perObject(({ scope, profile }: VirtualScope) =>
+    scopeKeys(scope, JSON.stringify([profile.mode, scope.profileValues, profile.families])),
+  ),
   digestOf: virtualDigest,
 };
 
