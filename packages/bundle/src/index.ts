@@ -12,6 +12,7 @@ export * from './file-scope.ts';
 export * from './resolve.ts';
 export * from './machine.ts';
 export * from './host-facts.ts';
+export { isOfIptables } from './observation/nft-objects.ts';
 export * from './observation/observation.ts';
 export * from './observation/connections.ts';
 export * from './observation/digest.ts';

@@ -1,7 +1,7 @@
-import { emptyProgram, type Family, type Outcome, trace, TraceError } from '@sluice/netfilter';
+import { addressOfEndpoint, emptyProgram, type Family, type Outcome, trace, TraceError } from '@sluice/netfilter';
 import type { DesiredFacts, Facts, Frontend, ListenerFacts, PodFacts } from './facts.ts';
 import type { HookPacket } from './meetings.ts';
-import { addressOfEndpoint, type FrontendPlace } from './target.ts';
+import { type FrontendPlace } from './target.ts';
 
 /** How many frontends, and endpoints of each, are followed; an even sample of more. */
 export const followedMax = { frontends: 24, endpoints: 4 } as const;

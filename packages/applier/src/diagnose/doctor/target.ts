@@ -54,7 +54,3 @@ export type FrontendPlace = Pick<Frontend, 'address' | 'port' | 'protocol'>;
 /** `10.96.0.10:80/tcp`, of a node port `node port 30080/tcp`. */
 export const printFrontendOf = ({ address, port, protocol }: FrontendPlace): string =>
   `${address === undefined ? `node port ${port}` : printEndpoint(address, port)}/${protocol}`;
-
-/** The address of `10.244.1.5:8080` or `[fd00::5]:8080`. */
-export const addressOfEndpoint = (endpoint: string): string =>
-  endpoint.slice(0, endpoint.lastIndexOf(':')).replaceAll(/^\[|\]$/g, '');

@@ -3,8 +3,8 @@ import { canonicalAddress, type Family, printEndpoint } from '@sluice/netfilter'
 import { LineSplitter } from '../../message.ts';
 import type { ConntrackFacts, EndpointConnections } from '../doctor/facts.ts';
 import type { Run } from '../../kernel/command.ts';
-import { findTool } from '../../kernel/tools.ts';
 import { bounds } from './bounds.ts';
+import { printedBy } from './printed.ts';
 
 type Counts = { -readonly [K in keyof EndpointConnections]: EndpointConnections[K] };
 
@@ -26,8 +26,6 @@ export async function countConnections(
 ): Promise<Pick<ConntrackFacts, 'endpoints' | 'untranslated'>> {
   const found = new Map<string, Counts>();
   const untranslated = new Set<string>();
-  const file = findTool('conntrack');
-  if (file === undefined) throw new Error('conntrack is not installed');
   for (const family of ['ipv4', 'ipv6'] as const) {
     let counted = 0;
     const lines = new LineSplitter((line) => {
@@ -37,8 +35,7 @@ export async function countConnections(
       if (asked !== undefined && untranslated.size < bounds.untranslated) untranslated.add(asked);
     });
     const onOutput = (part: string): void => lines.take(part);
-    const ran = await run({ file, args: ['-L', '-f', family], timeoutMs: bounds.toolMs, onOutput });
-    if (ran.exitCode !== 0) throw new Error(ran.why);
+    await printedBy('conntrack', ['-L', '-f', family], run, { onOutput });
     lines.end();
   }
   return { endpoints: found, untranslated };

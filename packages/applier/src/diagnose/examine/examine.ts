@@ -1,10 +1,10 @@
-import { compareText, type ExaminedTarget, families, type Unread } from '@sluice/netfilter';
+import { addressOfEndpoint, compareText, type ExaminedTarget, families, type Unread } from '@sluice/netfilter';
 import type { SluicedConfig } from '../../config.ts';
 import { decidingRules } from '../doctor/checks/diagnose-node.ts';
 import type { ConntrackFacts, Facts, Frontend, InterfaceFacts, RouteFacts, SluicedFacts } from '../doctor/facts.ts';
 import type { Meeting } from '../doctor/meetings.ts';
 import { followedMax, outsideClient, sample } from '../doctor/packets.ts';
-import { addressOfEndpoint, frontendsOf } from '../doctor/target.ts';
+import { frontendsOf } from '../doctor/target.ts';
 import type { Run } from '../../kernel/command.ts';
 import { readTrackedPaths } from '../../kernel/conntrack/conntrack.ts';
 import { processesNamed } from '../../kernel/facts.ts';
@@ -28,6 +28,7 @@ import {
 } from './network.ts';
 import { readNftTables, readUnprinted } from './nft-tables.ts';
 import { desiredFacts } from './node.ts';
+import { printedBy } from './printed.ts';
 import type { SavedTables } from './tables.ts';
 
 /** What is known of the node before it is examined. */
@@ -181,12 +182,10 @@ async function readRuleCounters(rules: readonly Meeting[], run: Run): Promise<Re
   for (const [command, [first]] of Map.groupBy(rules, ({ rule }) => rule.split(' ', 3).join(' '))) {
     // `iptables-nft -t filter`
     const [tool = ''] = command.split(' ');
-    const file = findTool(`${tool}-save`);
-    if (file === undefined || first?.table === undefined) continue;
+    if (findTool(`${tool}-save`) === undefined || first?.table === undefined) continue;
     const lines = new LineSplitter((line) => addCounted(line, command, wanted, found));
     const onOutput = (part: string): void => lines.take(part);
-    const ran = await run({ file, args: ['-c', '-t', first.table], timeoutMs: bounds.toolMs, onOutput });
-    if (ran.exitCode !== 0) throw new Error(ran.why);
+    await printedBy(`${tool}-save`, ['-c', '-t', first.table], run, { onOutput });
   }
   return found;
 }

@@ -2,12 +2,11 @@ import { createSocket } from 'node:dgram';
 import { closeSync, constants, openSync, readSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { printEndpoint, type TransportProtocol } from '@sluice/netfilter';
+import { addressOfEndpoint, printEndpoint, type TransportProtocol } from '@sluice/netfilter';
 import type { Run } from '../../kernel/command.ts';
 import { findTool } from '../../kernel/tools.ts';
 import type { Frontend, LiveAnswer, LiveFacts } from '../doctor/facts.ts';
 import { followedMax, sample } from '../doctor/packets.ts';
-import { addressOfEndpoint } from '../doctor/target.ts';
 import { bounds } from './bounds.ts';
 
 /** Where packets of the doctor go. */

@@ -13,16 +13,13 @@ import type { Run } from '../../kernel/command.ts';
 import { readText } from '../../kernel/open-file.ts';
 import { findTool } from '../../kernel/tools.ts';
 import { bounds } from './bounds.ts';
+import { printedBy } from './printed.ts';
 
 /** A question to `ip route get`. */
 type RouteQuestion = Pick<RouteFacts, 'to' | 'from' | 'iif'>;
 
 async function ipJson(args: readonly string[], run: Run): Promise<unknown> {
-  const file = findTool('ip');
-  if (file === undefined) throw new Error('ip is not installed');
-  const ran = await run({ file, args: ['-j', ...args], timeoutMs: bounds.toolMs, outputBytesMax: bounds.toolBytes });
-  if (ran.exitCode !== 0) throw new Error(ran.stderr.trim() === '' ? ran.why : ran.stderr.trim());
-  return JSON.parse(ran.stdout.trim() === '' ? '[]' : ran.stdout);
+  return JSON.parse((await printedBy('ip', ['-j', ...args], run)).trim() || '[]');
 }
 
 interface ListedInterface {
@@ -178,7 +175,7 @@ export function readSysctls(): ReadonlyMap<string, string> {
   return values;
 }
 
-function entriesOf(directory: string): readonly string[] {
+export function entriesOf(directory: string): readonly string[] {
   try {
     return readdirSync(directory);
   } catch {
@@ -239,11 +236,7 @@ export function readNeighbourTables(): readonly NeighbourFacts[] {
 
 /** Listening sockets of this network namespace, as `ss` prints them. @throws Error when it fails */
 export async function readListeners(run: Run): Promise<readonly ListenerFacts[]> {
-  const file = findTool('ss');
-  if (file === undefined) throw new Error('ss is not installed');
-  const ran = await run({ file, args: ['-Hlntup'], timeoutMs: bounds.toolMs, outputBytesMax: bounds.toolBytes });
-  if (ran.exitCode !== 0) throw new Error(ran.why);
-  return ran.stdout.split('\n').flatMap((line): ListenerFacts[] => {
+  return (await printedBy('ss', ['-Hlntup'], run)).split('\n').flatMap((line): ListenerFacts[] => {
     const [protocol = '', , , , local = '', , users = ''] = line.trim().split(/\s+/);
     if (protocol !== 'tcp' && protocol !== 'udp') return [];
     const at = local.lastIndexOf(':');

@@ -1,8 +1,10 @@
+import { isOfIptables } from '@sluice/bundle';
 import { addAll, type Family, objectOf, printStatements } from '@sluice/netfilter';
 import type { NftChainFacts, NftRuleFacts, NftTableFacts, UnprintedTable } from '../doctor/facts.ts';
 import type { Run } from '../../kernel/command.ts';
 import { findTool } from '../../kernel/tools.ts';
 import { bounds } from './bounds.ts';
+import { printedBy } from './printed.ts';
 
 interface ListedBaseChain {
   readonly family: string;
@@ -26,18 +28,17 @@ type Listed = readonly Record<string, unknown>[];
  * @throws Error when nft fails
  */
 export async function readNftTables(run: Run): Promise<readonly NftTableFacts[]> {
-  const nft = findTool('nft');
-  if (nft === undefined) return [];
+  if (findTool('nft') === undefined) return [];
   // `nft list tables` reads all rules of all tables, 2 s of a processor at 10,000 Services; and packets meet base chains first.
-  const listed = pick(await jsonOf(nft, ['list', 'chains'], run), 'chain') as readonly ListedBaseChain[];
+  const listed = pick(await jsonOf(['list', 'chains'], run), 'chain') as readonly ListedBaseChain[];
   const foreign = Map.groupBy(listed.filter(isForeign), ({ family, table }) => `${family} ${table}`);
   return Promise.all(
     [...foreign.values()].slice(0, bounds.nftTables).map(async (chains): Promise<NftTableFacts> => {
       const [{ family, table } = chains[0] as ListedBaseChain] = chains;
       const names = chains.map(({ name }) => name);
-      const objects = isOfIptables({ family, table })
-        ? await readChains(nft, [family, table], names, run)
-        : await jsonOf(nft, ['-a', 'list', 'table', family, table], run);
+      const objects = isOfIptables(family, table)
+        ? await readChains([family, table], names, run)
+        : await jsonOf(['-a', 'list', 'table', family, table], run);
       return {
         family: family as NftTableFacts['family'],
         name: table,
@@ -61,8 +62,7 @@ export async function readUnprinted(
   run: Run,
 ): Promise<UnprintedTable> {
   const ip = family === 'ipv4' ? 'ip' : 'ip6';
-  const nft = findTool('nft');
-  const objects = nft === undefined ? [] : await jsonOf(nft, ['-a', 'list', 'table', ip, table], run);
+  const objects = findTool('nft') === undefined ? [] : await jsonOf(['-a', 'list', 'table', ip, table], run);
   const foreign = (pick(objects, 'rule') as readonly ListedRule[]).filter(({ expr }) => !isOfTool(expr));
   const rules = foreign.slice(0, namedMax).map(({ chain, handle, expr }) => ({
     chain: `${ip} ${table} ${chain}`,
@@ -84,9 +84,6 @@ function isOfTool(expr: readonly unknown[]): boolean {
 /** What may be an argument. */
 const nameForm = /^[A-Za-z0-9_./-]+$/;
 
-const isOfIptables = ({ family, table }: Pick<ListedBaseChain, 'family' | 'table'>): boolean =>
-  family !== 'inet' && /^(?:filter|nat|mangle|raw|security)$/.test(table);
-
 function isForeign(chain: ListedBaseChain): boolean {
   const { family, table, name, hook } = chain;
   if (
@@ -95,22 +92,17 @@ function isForeign(chain: ListedBaseChain): boolean {
     ![table, name].every((one) => nameForm.test(one))
   )
     return false;
-  if (isOfIptables(chain)) return !/^(?:PREROUTING|INPUT|FORWARD|OUTPUT|POSTROUTING)$/.test(name);
+  if (isOfIptables(family, table)) return !/^(?:PREROUTING|INPUT|FORWARD|OUTPUT|POSTROUTING)$/.test(name);
   return family !== 'inet' || table !== 'sluice';
 }
 
 /** Chains of a table, which may have 60,000 rules of Services, and those that they call. */
-async function readChains(
-  nft: string,
-  table: readonly [string, string],
-  first: readonly string[],
-  run: Run,
-): Promise<Listed> {
+async function readChains(table: readonly [string, string], first: readonly string[], run: Run): Promise<Listed> {
   const objects: Record<string, unknown>[] = [];
   const names = new Set(first);
   // A set hands out what is added while it is read.
   for (const name of names) {
-    const own = await jsonOf(nft, ['-a', 'list', 'chain', ...table, name], run);
+    const own = await jsonOf(['-a', 'list', 'chain', ...table, name], run);
     addAll(objects, own);
     const called = (pick(own, 'rule') as readonly ListedRule[]).flatMap(({ expr }) => expr.flatMap(calleeOf));
     for (const callee of called) if (names.size < bounds.nftChains) names.add(callee);
@@ -144,16 +136,7 @@ function chainsOf(objects: Listed): readonly NftChainFacts[] {
 const pick = (objects: Listed, kind: string): readonly unknown[] =>
   objects.flatMap((one) => (kind in one ? [one[kind]] : []));
 
-async function jsonOf(nft: string, args: readonly string[], run: Run): Promise<Listed> {
-  const ran = await run({
-    file: nft,
-    args: ['-j', ...args],
-    timeoutMs: bounds.toolMs,
-    outputBytesMax: bounds.toolBytes,
-  });
-  if (ran.exitCode !== 0) throw new Error(ran.why);
-  const parsed = JSON.parse(ran.stdout === '' ? '{}' : ran.stdout) as {
-    readonly nftables?: Listed;
-  };
-  return parsed.nftables ?? [];
+async function jsonOf(args: readonly string[], run: Run): Promise<Listed> {
+  const printed = (await printedBy('nft', ['-j', ...args], run)) || '{}';
+  return (JSON.parse(printed) as { readonly nftables?: Listed }).nftables ?? [];
 }

@@ -1,8 +1,9 @@
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { get } from 'node:http';
 import {
   ConnectionCounter,
   type ConnectionSummary,
+  isOfIptables,
   type Observation,
   observationLimits,
   observationOf,
@@ -13,6 +14,7 @@ import type { Run } from '../../kernel/command.ts';
 import { readText } from '../../kernel/open-file.ts';
 import { findTool } from '../../kernel/tools.ts';
 import { messageOf } from '../../message.ts';
+import { entriesOf } from './network.ts';
 
 /** The text of a part, or why it could not be read. */
 type PartText = { readonly text: string } | { readonly why: string };
@@ -99,7 +101,7 @@ async function nftTables(run: Run): Promise<PartText> {
   if ('why' in listed) return listed;
   try {
     const { nftables: names = [] } = JSON.parse(listed.text || '{}') as { nftables?: readonly ListedTable[] };
-    const tables = names.flatMap(({ table }) => (table && !isOfIptables(table) ? [table] : []));
+    const tables = names.flatMap(({ table }) => (table && !isOfIptables(table.family, table.name) ? [table] : []));
     if (tables.length > observationLimits.nftTablesMax) return { why: `there are ${tables.length} tables of nftables` };
     const objects: unknown[] = [];
     for (const { family, name } of tables) {
@@ -114,9 +116,6 @@ async function nftTables(run: Run): Promise<PartText> {
     return { why: `nft -j list: ${messageOf(error)}` };
   }
 }
-
-const isOfIptables = ({ family, name }: { readonly family: string; readonly name: string }): boolean =>
-  (family === 'ip' || family === 'ip6') && /^(?:filter|nat|mangle|raw|security)$/.test(name);
 
 /** Folders of `/proc/sys` whose files decide about packets of Services; `canonicalSysctls` chooses among them. */
 const folders = [
@@ -140,17 +139,6 @@ function sysctls(): string {
     }),
   );
   return lines.join('\n');
-}
-
-function entriesOf(folder: string): readonly string[] {
-  try {
-    return readdirSync(folder, { withFileTypes: true })
-      .filter((entry) => entry.isFile())
-      .map(({ name }) => name)
-      .slice(0, observationLimits.namesMax);
-  } catch {
-    return [];
-  }
 }
 
 const versioned = ['iptables-nft-save', 'iptables-legacy-save', 'nft', 'ipset', 'ipvsadm', 'ip'] as const;

@@ -1,8 +1,8 @@
-import { type Finding, printEndpoint } from '@sluice/netfilter';
+import { addressOfEndpoint, type Finding, printEndpoint } from '@sluice/netfilter';
 import type { EndpointConnections, Facts, Frontend, LiveAnswer } from '../facts.ts';
 import { localAddresses } from '../packets.ts';
 import type { TrackedFlow } from '../../../ports/kernel.ts';
-import { addressOfEndpoint, printFrontendOf } from '../target.ts';
+import { printFrontendOf } from '../target.ts';
 
 /** A fuller table than this drops connections in bursts. */
 const fillMax = 0.95;

@@ -1,7 +1,14 @@
-import { canonicalAddress, type Family, type Finding, ipvsInterface, type ExaminedTarget } from '@sluice/netfilter';
+import {
+  addressOfEndpoint,
+  canonicalAddress,
+  type ExaminedTarget,
+  type Family,
+  type Finding,
+  ipvsInterface,
+} from '@sluice/netfilter';
 import type { DesiredFacts, Facts, Frontend, ListenerFacts, RouteFacts } from '../facts.ts';
 import { localAddresses } from '../packets.ts';
-import { addressOfEndpoint, atLoopback, printFrontendOf } from '../target.ts';
+import { atLoopback, printFrontendOf } from '../target.ts';
 
 /** IPv6 needs this much (RFC 8200, section 5), and so does IPv4 in practice. */
 const mtuMin = 1280;
