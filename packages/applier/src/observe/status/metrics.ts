@@ -14,6 +14,7 @@ import type { Outcome } from '../../ports/outcome.ts';
 import type { Generation } from '../../ports/journal.ts';
 import { familiesOf, type NodeState, tableOf } from '../../ports/node-state.ts';
 import type { ProxyView } from './kube-proxy-ports.ts';
+import { makersFor } from './make-metric.ts';
 
 const familyLabel = { ipv4: 'IPv4', ipv6: 'IPv6' } as const;
 
@@ -42,41 +43,39 @@ export class ProxyMetrics {
 
   /** @param nowMs the time of day */
   constructor(registry: Registry, nowMs: () => number) {
+    const { counter, gauge } = makersFor(registry);
     this.#nowMs = nowMs;
-    const registers = [registry];
     this.#duration = new Histogram({
       name: 'kubeproxy_sync_proxy_rules_duration_seconds',
       help: 'SyncProxyRules latency in seconds',
       labelNames: ['ip_family'],
       buckets: Array.from({ length: 15 }, (_, power) => 0.001 * 2 ** power),
-      registers,
+      registers: [registry],
     });
-    this.#last = new Gauge({
-      name: 'kubeproxy_sync_proxy_rules_last_timestamp_seconds',
-      help: 'The last time proxy rules were successfully synced',
-      labelNames: ['ip_family'],
-      registers,
-    });
-    this.#rules = new Gauge({
-      name: 'kubeproxy_sync_proxy_rules_iptables_total',
-      help: 'Total number of iptables rules owned by kube-proxy',
-      labelNames: ['ip_family', 'table'],
-      registers,
-    });
-    this.#written = new Gauge({
-      name: 'kubeproxy_sync_proxy_rules_iptables_last',
-      help: 'Number of iptables rules written by kube-proxy in last sync',
-      labelNames: ['ip_family', 'table'],
-      registers,
-    });
-    this.#queued = new Gauge({
-      name: 'kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds',
-      help: 'The last time a sync of proxy rules was queued',
-      labelNames: ['ip_family'],
-      registers,
-    });
+    this.#last = gauge(
+      'kubeproxy_sync_proxy_rules_last_timestamp_seconds',
+      'The last time proxy rules were successfully synced',
+      'ip_family',
+    );
+    this.#rules = gauge(
+      'kubeproxy_sync_proxy_rules_iptables_total',
+      'Total number of iptables rules owned by kube-proxy',
+      'ip_family',
+      'table',
+    );
+    this.#written = gauge(
+      'kubeproxy_sync_proxy_rules_iptables_last',
+      'Number of iptables rules written by kube-proxy in last sync',
+      'ip_family',
+      'table',
+    );
+    this.#queued = gauge(
+      'kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds',
+      'The last time a sync of proxy rules was queued',
+      'ip_family',
+    );
     const answers = (name: string, what: string): Counter<'code'> =>
-      new Counter({ name, help: `Cumulative proxy ${what} HTTP status`, labelNames: ['code'], registers });
+      counter(name, `Cumulative proxy ${what} HTTP status`, 'code');
     this.#healthz = answers('kubeproxy_proxy_healthz_total', 'healthz');
     this.#livez = answers('kubeproxy_proxy_livez_total', 'livez');
   }
@@ -142,17 +141,6 @@ function rulesOfChanged(
   return { more: has - had, written: has };
 }
 
-/** A gauge that is computed when it is asked for. */
-export const derived = (name: string, help: string, value: () => number, registers: Registry[] = []): Gauge =>
-  new Gauge({
-    name,
-    help,
-    registers,
-    collect() {
-      this.set(value());
-    },
-  });
-
 /** The node's memory that a scrape reads. */
 export interface NodeMemory {
   /** The number of quarantined versions. */
@@ -180,43 +168,40 @@ export class TransactionMetrics {
 
   /** @param nowMs the time of day */
   constructor(registry: Registry, monotonicMs: () => number, nowMs: () => number, memory: NodeMemory) {
+    const { counter, derived } = makersFor(registry);
     this.#monotonicMs = monotonicMs;
-    const registers = [registry];
     this.#phases = new Histogram({
       name: 'sluice_apply_phase_seconds',
       help: 'How long each phase of a change takes',
       labelNames: ['phase'],
       buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
-      registers,
+      registers: [registry],
     });
-    this.#rollbacks = new Counter({ name: 'sluice_rollbacks_total', help: 'Rollbacks', registers });
-    this.#updates = new Counter({
-      name: 'sluice_trial_updates_total',
-      help: 'Endpoint updates that went into both programs during probation',
-      registers,
-    });
-    this.#refused = new Counter({
-      name: 'sluice_kernel_refusals_total',
-      help: 'Changes that a tool or the kernel refused, which is what a failed restore is to kube-proxy: release or endpoints',
-      labelNames: ['kind'],
-      registers,
-    });
+    this.#rollbacks = counter('sluice_rollbacks_total', 'Rollbacks');
+    this.#updates = counter(
+      'sluice_trial_updates_total',
+      'Endpoint updates that went into both programs during probation',
+    );
+    this.#refused = counter(
+      'sluice_kernel_refusals_total',
+      'Changes that a tool or the kernel refused, which is what a failed restore is to kube-proxy: release or endpoints',
+      'kind',
+    );
     for (const kind of ['release', 'endpoints'] as const) this.#refused.inc({ kind }, 0);
-    const scraped = (name: string, help: string, value: () => number): Gauge => derived(name, help, value, registers);
-    scraped('sluice_quarantined_versions', 'Quarantined versions, which are not applied again automatically', () =>
+    derived('sluice_quarantined_versions', 'Quarantined versions, which are not applied again automatically', () =>
       memory.quarantined(),
     );
-    scraped(
+    derived(
       'sluice_quarantined_services',
       'Quarantined versions of Services, which later releases leave out automatically',
       () => memory.quarantinedServices(),
     );
-    scraped(
+    derived(
       'sluice_release_waits_until_timestamp_seconds',
       'When the back-off after failed releases ends; 0 without one',
       () => (memory.notBeforeMs() > nowMs() ? memory.notBeforeMs() / 1000 : 0),
     );
-    scraped(
+    derived(
       'sluice_bundle_age_seconds',
       'How long the active generation has been in the kernel; -1 before the first',
       () => {
@@ -224,10 +209,10 @@ export class TransactionMetrics {
         return sinceMs === undefined ? -1 : Math.max(0, (nowMs() - sinceMs) / 1000);
       },
     );
-    scraped('sluice_conntrack_entries', 'Entries of the connection tracking; -1 where the kernel does not tell', () => {
+    derived('sluice_conntrack_entries', 'Entries of the connection tracking; -1 where the kernel does not tell', () => {
       return memory.conntrack()?.entries ?? -1;
     });
-    scraped(
+    derived(
       'sluice_conntrack_entries_max',
       'How many the kernel tracks at most (nf_conntrack_max): it drops packets of further ones; -1 where it does not tell',
       () => memory.conntrack()?.limit ?? -1,

@@ -10,6 +10,7 @@ import {
 } from '@sluice/netfilter';
 import { Gauge, type Registry } from 'prom-client';
 import type { NodeState } from '../../ports/node-state.ts';
+import { makersFor } from './make-metric.ts';
 
 /** How many parts of a state choose among endpoints, and how many endpoints they choose among. */
 interface StateSize {
@@ -47,15 +48,16 @@ export class StateSizes {
   readonly #running = { ipv4: running('ipv4'), ipv6: running('ipv6') } as const satisfies Record<Family, Running>;
 
   constructor(registry: Registry) {
-    const gauge = (name: string, help: string): Gauge<'ip_family'> =>
-      new Gauge({ name, help, labelNames: ['ip_family'], registers: [registry] });
+    const { gauge } = makersFor(registry);
     this.#ports = gauge(
       'sluice_service_ports',
       'Service ports with endpoints, once more for the endpoints of this node alone; in modes ipvs and nftables frontends with endpoints',
+      'ip_family',
     );
     this.#endpoints = gauge(
       'sluice_endpoints',
       'Rules that translate to an endpoint; in modes ipvs and nftables the endpoints of each frontend',
+      'ip_family',
     );
   }
 

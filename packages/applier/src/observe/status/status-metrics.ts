@@ -1,14 +1,15 @@
 import type { Accepted } from '@sluice/bundle';
 import { version } from '@sluice/cli';
-import { Counter, Gauge, Histogram, type Metric, Registry } from 'prom-client';
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { byMost, type ServiceConnections } from '../../apply/counts/most.ts';
 import type { AffinityFill } from '../../ports/nftables/affinity.ts';
 import type { FrontendConnections } from '../../ports/nftables/counts.ts';
 import type { Generation } from '../../ports/journal.ts';
 import type { SourceStatus } from '../../fetch/status-file.ts';
 import { type Outcome, partialOf } from '../../ports/outcome.ts';
-import { derived, type NodeMemory, ProxyMetrics, TransactionMetrics } from './metrics.ts';
+import { type NodeMemory, ProxyMetrics, TransactionMetrics } from './metrics.ts';
 import { StateSizes } from './state-sizes.ts';
+import { makersFor } from './make-metric.ts';
 
 const when = {
   connections:
@@ -33,20 +34,20 @@ export class TrafficMetrics {
   }[];
 
   constructor(registry: Registry) {
+    const { gauge } = makersFor(registry);
     this.#gauges = figures.map(({ figure, name, what }) => ({
       figure,
-      services: new Gauge({
-        name: `sluice_service_${name}`,
-        help: `${what} of the Service ports that have most (countedServices), ${when[figure]}`,
-        labelNames: ['service'],
-        registers: [registry],
-      }),
-      endpoints: new Gauge({
-        name: `sluice_endpoint_${name}`,
-        help: 'The same of as many endpoints of these, those that have most',
-        labelNames: ['service', 'endpoint'],
-        registers: [registry],
-      }),
+      services: gauge(
+        `sluice_service_${name}`,
+        `${what} of the Service ports that have most (countedServices), ${when[figure]}`,
+        'service',
+      ),
+      endpoints: gauge(
+        `sluice_endpoint_${name}`,
+        'The same of as many endpoints of these, those that have most',
+        'service',
+        'endpoint',
+      ),
     }));
   }
 
@@ -72,20 +73,10 @@ export class StatusMetrics {
   transactions: TransactionMetrics | undefined;
   readonly #sizes: StateSizes;
   readonly traffic: TrafficMetrics;
-  readonly #outcomes = new Counter({
-    name: 'sluice_outcomes_total',
-    help: 'Bundles by outcome',
-    labelNames: ['outcome'],
-    registers: [],
-  });
-  readonly repairs = new Counter({ name: 'sluice_repairs_total', help: 'Drift repairs', registers: [] });
+  readonly #outcomes: Counter<'outcome'>;
+  readonly repairs: Counter;
   readonly gauges: ReturnType<typeof gauges>;
-  readonly #duration = new Histogram({
-    name: 'sluice_apply_duration_seconds',
-    help: 'Time from a complete bundle to its outcome',
-    buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
-    registers: [],
-  });
+  readonly #duration: Histogram;
 
   /**
    * @param report the present status
@@ -95,17 +86,16 @@ export class StatusMetrics {
     this.proxy = new ProxyMetrics(this.registry, nowMs);
     this.#sizes = new StateSizes(this.registry);
     this.traffic = new TrafficMetrics(this.registry);
-    this.gauges = gauges(report);
-    const { generation, alarm, ...later } = this.gauges;
-    const all: readonly Metric[] = [
-      this.#outcomes,
-      this.repairs,
-      generation,
-      alarm,
-      ...Object.values(later),
-      this.#duration,
-    ];
-    for (const metric of all) this.registry.registerMetric(metric);
+    const { counter } = makersFor(this.registry);
+    this.#outcomes = counter('sluice_outcomes_total', 'Bundles by outcome', 'outcome');
+    this.repairs = counter('sluice_repairs_total', 'Drift repairs');
+    this.gauges = gauges(this.registry, report);
+    this.#duration = new Histogram({
+      name: 'sluice_apply_duration_seconds',
+      help: 'Time from a complete bundle to its outcome',
+      buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
+      registers: [this.registry],
+    });
     this.gauges.build.set({ version }, 1);
   }
 
@@ -164,9 +154,6 @@ export class StatusMetrics {
   }
 }
 
-const familyGauge = (name: string, help: string): Gauge<'family'> =>
-  new Gauge({ name, help, labelNames: ['family'], registers: [] });
-
 /** What metrics tell of the status. */
 interface StatusFacts {
   readonly draining: object | null;
@@ -175,9 +162,11 @@ interface StatusFacts {
   readonly rulesSeenSeconds: number;
 }
 
-function gauges(report: () => StatusFacts) {
-  const gauge = (name: string, help: string): Gauge => new Gauge({ name, help, registers: [] });
+function gauges(registry: Registry, report: () => StatusFacts) {
+  const { derived, gauge } = makersFor(registry);
   return {
+    generation: gauge('sluice_generation', 'The active generation; -1 before the first'),
+    alarm: alarmGauge(registry, () => Object.keys(report().alarms)),
     draining: derived('sluice_draining', '1 while the node is drained: its ports for load balancers answer 503', () =>
       report().draining === null ? 0 : 1,
     ),
@@ -186,8 +175,6 @@ function gauges(report: () => StatusFacts) {
       '0 while the node is drained, or its Node is drained or to be deleted: the port of kube-proxy for load balancers answers 503',
       () => (report().draining === null && report().ineligible === null ? 1 : 0),
     ),
-    generation: gauge('sluice_generation', 'The active generation; -1 before the first'),
-    alarm: alarmGauge(() => Object.keys(report().alarms)),
     seen: derived(
       'sluice_rules_seen_seconds',
       'How many seconds ago the kernel was last known to hold the active generation; 0 during a change',
@@ -202,20 +189,14 @@ function gauges(report: () => StatusFacts) {
       'sluice_localhost_listener_failures',
       'How many times one of them could not be opened since sluiced started',
     ),
-    clients: familyGauge('sluice_affinity_clients', 'Clients of session affinity that mode nftables remembers'),
-    clientsMax: familyGauge('sluice_affinity_clients_max', 'How many of them it can remember'),
-    connections: new Gauge({
-      name: 'sluice_frontend_connections',
-      help: 'New connections of the frontends that have most (countedServices), since sluiced started or the kernel counts; only with nftables.endpointCounters',
-      labelNames: ['frontend'],
-      registers: [],
-    }),
-    build: new Gauge({
-      name: 'sluice_build_info',
-      help: 'Always 1; the version of sluiced is a label',
-      labelNames: ['version'],
-      registers: [],
-    }),
+    clients: gauge('sluice_affinity_clients', 'Clients of session affinity that mode nftables remembers', 'family'),
+    clientsMax: gauge('sluice_affinity_clients_max', 'How many of them it can remember', 'family'),
+    connections: gauge(
+      'sluice_frontend_connections',
+      'New connections of the frontends that have most (countedServices), since sluiced started or the kernel counts; only with nftables.endpointCounters',
+      'frontend',
+    ),
+    build: gauge('sluice_build_info', 'Always 1; the version of sluiced is a label', 'version'),
     pending: gauge(
       'sluice_bundle_pending',
       '1 while the kernel does not hold the bundle of the directory: it is being applied, waits, or was refused',
@@ -245,13 +226,13 @@ function gauges(report: () => StatusFacts) {
 }
 
 /** An alarm that is over stays as 0. */
-function alarmGauge(alarms: () => readonly string[]): Gauge<'code'> {
+function alarmGauge(registry: Registry, alarms: () => readonly string[]): Gauge<'code'> {
   const raised = new Set<string>();
   return new Gauge({
     name: 'sluice_alarm',
     help: '1 while an alarm is open, 0 when it is over',
     labelNames: ['code'],
-    registers: [],
+    registers: [registry],
     collect() {
       const now = new Set(alarms());
       for (const code of now) raised.add(code);
