@@ -1,3 +1,4 @@
+import type { Command } from 'commander';
 import type { CommonOptions, Terminal } from '../terminal/terminal.ts';
 
 /** What the process provides to its commands. */
@@ -10,3 +11,12 @@ export interface CommandContext {
   /** Runs `sluiced run`, which also needs the process's clock, signals and environment. */
   readonly runDaemon: (options: CommonOptions) => Promise<number>;
 }
+
+/** The action of a verb, whose code is loaded when it runs: it gets what the verb was called with, and the terminal. */
+export const verb =
+  <Given extends unknown[]>(
+    { terminal, finish }: CommandContext,
+    load: () => Promise<(...given: [...Given, Terminal]) => Promise<number>>,
+  ) =>
+  (...given: [...Given, Command]): Promise<void> =>
+    finish(async () => (await load())(...(given.slice(0, -1) as Given), terminal));

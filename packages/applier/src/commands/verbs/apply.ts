@@ -1,12 +1,12 @@
 import { examples, outputOption, withLog } from '@sluice/cli';
 import type { Command } from 'commander';
-import type { CommandContext } from '../options/context.ts';
+import { type CommandContext, verb } from '../options/context.ts';
 import { onNode, signaturesOption } from '../options/options.ts';
 
 /** The options and help of the verbs with which operators apply bundles. */
 
 /** Adds `sluiced preflight`. */
-export function addPreflight(program: Command, { terminal, finish }: CommandContext): void {
+export function addPreflight(program: Command, context: CommandContext): void {
   examples(onNode(program.command('preflight').argument('[DIR]', 'the bundle directory (default: from the config)')), [
     'sluiced preflight',
     'sluiced preflight /srv/rules --node node-a --signatures none',
@@ -17,13 +17,11 @@ export function addPreflight(program: Command, { terminal, finish }: CommandCont
     )
     .addOption(signaturesOption())
     .option('-v, --verbose', 'also list the checks that passed')
-    .action((dir: string | undefined, options) =>
-      finish(async () => (await import('../preflight/preflight.ts')).preflight(dir, options, terminal)),
-    );
+    .action(verb(context, async () => (await import('../preflight/preflight.ts')).preflight));
 }
 
 /** Adds `sluiced apply`. */
-export function addApply(program: Command, { terminal, finish }: CommandContext): void {
+export function addApply(program: Command, context: CommandContext): void {
   examples(onNode(program.command('apply').argument('<DIR>', 'the bundle directory')), [
     'sluiced apply /srv/release',
     'sluiced apply rendered --node node-a --signatures none --dry-run     # exit code 1 when something would change',
@@ -36,13 +34,11 @@ export function addApply(program: Command, { terminal, finish }: CommandContext)
     .option('--allow-partial', 'accept a bundle that was rendered from incomplete input')
     .option('--ignore-waves', "apply a release before this node's wave is open")
     .option('-v, --verbose', 'print each step')
-    .action((dir: string, options) =>
-      finish(async () => (await import('../apply/apply.ts')).apply(dir, options, terminal)),
-    );
+    .action(verb(context, async () => (await import('../apply/apply.ts')).apply));
 }
 
 /** Adds `sluiced import`. */
-export function addImport(program: Command, { terminal, finish }: CommandContext): void {
+export function addImport(program: Command, context: CommandContext): void {
   examples(onNode(program.command('import').argument('<FILE>', 'an archive that `sluice pack` wrote')), [
     'sluiced import /media/stick/node-a.tar.zst',
     'sluiced import node-a.tar.zst && sluiced apply /etc/sluice/rendered      # on a node without a daemon',
@@ -51,9 +47,7 @@ export function addImport(program: Command, { terminal, finish }: CommandContext
     .description(
       'Checks a release archive as the daemon checks releases, and replaces the bundle directory of the config with it atomically.',
     )
-    .action((file: string, options) =>
-      finish(async () => (await import('../import/import.ts')).importArchive(file, options, terminal)),
-    );
+    .action(verb(context, async () => (await import('../import/import.ts')).importArchive));
 }
 
 /** Adds `sluiced run`. */
@@ -72,17 +66,17 @@ export function addRun(program: Command, { finish, runDaemon }: CommandContext):
 }
 
 /** Adds `sluiced boot`. */
-export function addBoot(program: Command, { terminal, finish }: CommandContext): void {
+export function addBoot(program: Command, context: CommandContext): void {
   examples(withLog(onNode(program.command('boot'))), ['sluiced boot -c /etc/sluice/sluiced.yaml'])
     .summary('restore the confirmed rules after a boot')
     .description(
       'Loads the last confirmed generation, or the previous one when that fails. Needs no network. Exit code 4 when an older generation was loaded.',
     )
-    .action((options) => finish(async () => (await import('../boot/boot.ts')).boot(options, terminal)));
+    .action(verb(context, async () => (await import('../boot/boot.ts')).boot));
 }
 
 /** Adds `sluiced rehearse`. */
-export function addRehearse(program: Command, { terminal, finish }: CommandContext): void {
+export function addRehearse(program: Command, context: CommandContext): void {
   examples(
     program.command('rehearse').requiredOption('--stdin', 'read the request from standard input, and answer there'),
     ['systemctl start sluiced-rehearse.socket        # which runs `sluiced rehearse --stdin` for each connection'],
@@ -92,5 +86,5 @@ export function addRehearse(program: Command, { terminal, finish }: CommandConte
       'Serves one rehearsal: loads the rules of the request into the current network namespace, which must be isolated. Used by sluiced-rehearse@.service.',
     )
     .addOption(outputOption())
-    .action((options) => finish(async () => (await import('../rehearse/rehearse.ts')).rehearse(options, terminal)));
+    .action(verb(context, async () => (await import('../rehearse/rehearse.ts')).rehearse));
 }

@@ -1,7 +1,7 @@
 import { examples } from '@sluice/cli';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Decision } from '../../ports/operator.ts';
-import type { CommandContext } from '../options/context.ts';
+import { type CommandContext, verb } from '../options/context.ts';
 import { durationOption, onNode } from '../options/options.ts';
 import type { CommonOptions } from '../terminal/terminal.ts';
 
@@ -38,7 +38,7 @@ function wholeSeconds(text: string): number {
 }
 
 /** Adds `sluiced rollback`. */
-export function addRollback(program: Command, { terminal, finish }: CommandContext): void {
+export function addRollback(program: Command, context: CommandContext): void {
   examples(
     onNode(
       program
@@ -68,13 +68,11 @@ export function addRollback(program: Command, { terminal, finish }: CommandConte
     .option('--remove-all-services', 'allow generation 0 as target: the rules this node had before Sluice')
     .option('--dry-run', 'show the changes without making them')
     .option('--yes', 'do not ask for confirmation; required without a terminal')
-    .action((to: string | undefined, options) =>
-      finish(async () => (await import('../rollback/rollback.ts')).rollback(to, options, terminal)),
-    );
+    .action(verb(context, async () => (await import('../rollback/rollback.ts')).rollback));
 }
 
 /** Adds `sluiced checkpoint`. */
-export function addCheckpoint(program: Command, { terminal, finish }: CommandContext): void {
+export function addCheckpoint(program: Command, context: CommandContext): void {
   examples(onNode(program.command('checkpoint').argument('[NAME]', 'the name of a new checkpoint')), [
     'sluiced checkpoint before-1.31        # keeps the active generation',
     'sluiced checkpoint                    # lists them',
@@ -85,13 +83,11 @@ export function addCheckpoint(program: Command, { terminal, finish }: CommandCon
       'Keeps the active generation, with its current endpoints, until the checkpoint is removed. Without a name, lists checkpoints. The last 10 confirmed generations are always kept.',
     )
     .option('--remove <NAME>', 'remove a checkpoint')
-    .action((name: string | undefined, options) =>
-      finish(async () => (await import('../checkpoint/checkpoint.ts')).checkpoint(name, options, terminal)),
-    );
+    .action(verb(context, async () => (await import('../checkpoint/checkpoint.ts')).checkpoint));
 }
 
 /** Adds `sluiced quarantine`. */
-export function addQuarantine(program: Command, { terminal, finish }: CommandContext): void {
+export function addQuarantine(program: Command, context: CommandContext): void {
   examples(onNode(program.command('quarantine')), [
     'sluiced quarantine                     # lists versions and Services',
     'sluiced quarantine --lift shop/cart    # the daemon tries this Service again',
@@ -102,13 +98,11 @@ export function addQuarantine(program: Command, { terminal, finish }: CommandCon
       'Lists the versions of bundles, and of Services, that failed and are not tried again automatically. A bundle with a quarantined version of a Service goes in without that Service, which stays as before. With --lift a running daemon tries it again at once; a release on probation ends first.',
     )
     .option('--lift <NAME>', 'a version of a bundle, or a Service as NAMESPACE/NAME, all versions of it')
-    .action((options) =>
-      finish(async () => (await import('../quarantine/quarantine.ts')).quarantine(options, terminal)),
-    );
+    .action(verb(context, async () => (await import('../quarantine/quarantine.ts')).quarantine));
 }
 
 /** Adds `sluiced drain` and `sluiced undrain`. */
-export function addDrain(program: Command, { terminal, finish }: CommandContext): void {
+export function addDrain(program: Command, context: CommandContext): void {
   examples(onNode(program.command('drain')), ['sluiced drain --wait && systemctl reboot', 'sluiced drain --for 10m'])
     .summary('ask load balancers for no new connections')
     .description(
@@ -122,9 +116,9 @@ export function addDrain(program: Command, { terminal, finish }: CommandContext)
     )
     .option('--wait', 'wait until each client that asked within the last minute was told three times')
     .addOption(durationOption('--timeout <TIME>', 'how long --wait waits at most; then exit code 1 (default: 2m)'))
-    .action((options) => finish(async () => (await import('../drain/drain.ts')).drain(options, terminal)));
+    .action(verb(context, async () => (await import('../drain/drain.ts')).drain));
   examples(onNode(program.command('undrain')), ['sluiced undrain'])
     .summary('let load balancers send to this node again')
     .description('Ends `sluiced drain`: the ports for load balancers answer as the rules and endpoints are.')
-    .action((options) => finish(async () => (await import('../drain/drain.ts')).undrain(options, terminal)));
+    .action(verb(context, async () => (await import('../drain/drain.ts')).undrain));
 }

@@ -1,12 +1,12 @@
 import { examples, findingsOption, pathOption, reportOption } from '@sluice/cli';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import type { CommandContext } from '../options/context.ts';
+import { type CommandContext, verb } from '../options/context.ts';
 import { durationOption, onNode, orders } from '../options/options.ts';
 
 /** The options and help of the verbs with which operators look at this node. */
 
 /** Adds `sluiced status`. */
-export function addStatus(program: Command, { terminal, finish }: CommandContext): void {
+export function addStatus(program: Command, context: CommandContext): void {
   examples(onNode(program.command('status')), [
     'sluiced status',
     'sluiced status --watch',
@@ -25,11 +25,11 @@ export function addStatus(program: Command, { terminal, finish }: CommandContext
       ).choices(['confirmed', 'healthy', 'settled']),
     )
     .addOption(durationOption('--timeout <TIME>', 'how long --wait waits at most, such as 90s, 2m or 1h (default: 2m)'))
-    .action((options) => finish(async () => (await import('../status/status.ts')).status(options, terminal)));
+    .action(verb(context, async () => (await import('../status/status.ts')).status));
 }
 
 /** Adds `sluiced top`. */
-export function addTop(program: Command, { terminal, finish }: CommandContext): void {
+export function addTop(program: Command, context: CommandContext): void {
   examples(
     onNode(program.command('top')),
     [
@@ -49,7 +49,7 @@ export function addTop(program: Command, { terminal, finish }: CommandContext): 
     .option('--service <NS/NAME>', 'only this Service, with all its ports, or one port: shop/web:http')
     .addOption(new Option('--sort <ORDER>', 'what comes first').choices(orders).default('connections'))
     .option('-n, --number <COUNT>', 'at most this many Services', readCount)
-    .action((options) => finish(async () => (await import('../top/top.ts')).top(options, terminal)));
+    .action(verb(context, async () => (await import('../top/top.ts')).top));
 }
 
 function readCount(text: string): number {
@@ -58,7 +58,7 @@ function readCount(text: string): number {
 }
 
 /** Adds `sluiced show`. */
-export function addShow(program: Command, { terminal, finish }: CommandContext): void {
+export function addShow(program: Command, context: CommandContext): void {
   examples(
     onNode(program.command('show').argument('<SERVICE>', 'namespace/name')),
     ['sluiced show shop/web', "sluiced show shop/web -o json | jq -r '.rules[].lines[].text'"],
@@ -68,21 +68,19 @@ export function addShow(program: Command, { terminal, finish }: CommandContext):
     .description(
       "Prints a Service's files in the bundle directory, followed by its chains, rules and virtual servers in the kernel under the kernel's names. Lines only in the kernel begin with +, lines only in the active generation with -, draining real servers with ~.",
     )
-    .action((service: string, options) =>
-      finish(async () => (await import('../show/show.ts')).show(service, options, terminal)),
-    );
+    .action(verb(context, async () => (await import('../show/show.ts')).show));
 }
 
 /** Adds `sluiced history`. */
-export function addHistory(program: Command, { terminal, finish }: CommandContext): void {
+export function addHistory(program: Command, context: CommandContext): void {
   examples(onNode(program.command('history')), ['sluiced history', 'sluiced history | tail -n 5'])
     .summary('list the changes on this node')
     .description('Lists the changes on this node, newest last, each with the version before and after it.')
-    .action((options) => finish(async () => (await import('../history/history.ts')).history(options, terminal)));
+    .action(verb(context, async () => (await import('../history/history.ts')).history));
 }
 
 /** Adds `sluiced doctor`. */
-export function addDoctor(program: Command, { terminal, finish }: CommandContext): void {
+export function addDoctor(program: Command, context: CommandContext): void {
   examples(
     onNode(
       program
@@ -113,13 +111,11 @@ export function addDoctor(program: Command, { terminal, finish }: CommandContext
       '--bundle <FILE>',
       'also write the diagnosis and what it rests on into a new archive (.tar.gz), without names of Services and public addresses',
     )
-    .action((subject: string | undefined, options) =>
-      finish(async () => (await import('../doctor/doctor.ts')).doctor(subject, options, terminal)),
-    );
+    .action(verb(context, async () => (await import('../doctor/doctor.ts')).doctor));
 }
 
 /** Adds `sluiced observe`. */
-export function addObserve(program: Command, { terminal, finish }: CommandContext): void {
+export function addObserve(program: Command, context: CommandContext): void {
   examples(onNode(program.command('observe'), reportOption()), [
     'sluiced observe -o node-a.json',
     'ssh node-a sluiced observe --node node-a -o - > node-a.json && sluice parity node-a.json rendered',
@@ -134,5 +130,5 @@ export function addObserve(program: Command, { terminal, finish }: CommandContex
     )
     .addOption(pathOption('FILE', 'the file to write; - for standard output'))
     .option('--from <DIR>', 'read saved outputs of tools instead of this machine; needs no root')
-    .action((options) => finish(async () => (await import('../observe/observe.ts')).observe(options, terminal)));
+    .action(verb(context, async () => (await import('../observe/observe.ts')).observe));
 }

@@ -1,12 +1,12 @@
 import { examples, outputOption } from '@sluice/cli';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import type { CommandContext } from '../options/context.ts';
+import { type CommandContext, verb } from '../options/context.ts';
 import { onNode, signaturesOption } from '../options/options.ts';
 
 /** The options and help of the verbs with which operators move from kube-proxy, and repair. */
 
 /** Adds `sluiced adopt`. */
-export function addAdopt(program: Command, { terminal, finish }: CommandContext): void {
+export function addAdopt(program: Command, context: CommandContext): void {
   examples(onNode(program.command('adopt').argument('[DIR]', "the bundle directory; default: the config's")), [
     'sluiced adopt /etc/sluice/rendered --unit kube-proxy.service',
     'sluiced adopt --manifest /etc/kubernetes/manifests/kube-proxy.yaml',
@@ -43,9 +43,7 @@ export function addAdopt(program: Command, { terminal, finish }: CommandContext)
     .option('--wait <SECONDS>', 'how long kube-proxy may take to stop, or to write its rules', seconds, 120)
     .addOption(signaturesOption())
     .option('--allow-partial', 'accept a bundle that was rendered from incomplete input')
-    .action((dir: string | undefined, options) =>
-      finish(async () => (await import('../adopt/adopt.ts')).adoptCommand(dir, options, terminal)),
-    );
+    .action(verb(context, async () => (await import('../adopt/adopt.ts')).adoptCommand));
 }
 
 const collect = (value: string, list: readonly string[] = []): readonly string[] => [...list, value];
@@ -70,7 +68,7 @@ function seconds(text: string): number {
 }
 
 /** Adds `sluiced backend`. */
-export function addBackend(program: Command, { terminal, finish }: CommandContext): void {
+export function addBackend(program: Command, context: CommandContext): void {
   examples(onNode(program.command('backend').argument('[STORE]', 'nft or legacy')), [
     'sluiced backend               # shows the rule store in use, and foreign rules in both stores',
     'systemctl stop sluiced && sluiced backend nft && systemctl start sluiced',
@@ -79,23 +77,21 @@ export function addBackend(program: Command, { terminal, finish }: CommandContex
     .description(
       'Shows which rule store holds the rules, nf_tables or legacy, and the foreign rules in both; or moves the rules to the other store without interrupting traffic. Exit code 1 when the store in use looks wrong.',
     )
-    .action((wanted: string | undefined, options) =>
-      finish(async () => (await import('../backend/backend.ts')).backend(wanted, options, terminal)),
-    );
+    .action(verb(context, async () => (await import('../backend/backend.ts')).backend));
 }
 
 /** Adds `sluiced recover`. */
-export function addRecover(program: Command, { terminal, finish }: CommandContext): void {
+export function addRecover(program: Command, context: CommandContext): void {
   examples(onNode(program.command('recover')), ['sluiced recover && systemctl start sluiced'])
     .summary('take over the rules in the kernel after the state directory was lost')
     .description(
       'Takes over the rules in the kernel as the active generation, on a node whose state directory was lost. Changes no rule. Exit code 3 when that is not possible.',
     )
-    .action((options) => finish(async () => (await import('../recover/recover.ts')).recover(options, terminal)));
+    .action(verb(context, async () => (await import('../recover/recover.ts')).recover));
 }
 
 /** Adds `sluiced cleanup`. */
-export function addCleanup(program: Command, { terminal, finish }: CommandContext): void {
+export function addCleanup(program: Command, context: CommandContext): void {
   examples(onNode(program.command('cleanup')), [
     'sluiced cleanup',
     'sluiced cleanup --dry-run',
@@ -107,22 +103,22 @@ export function addCleanup(program: Command, { terminal, finish }: CommandContex
     )
     .option('--dry-run', 'say what would be removed, and remove nothing')
     .option('--yes', 'do not ask for confirmation')
-    .action((options) => finish(async () => (await import('../cleanup/cleanup.ts')).cleanup(options, terminal)));
+    .action(verb(context, async () => (await import('../cleanup/cleanup.ts')).cleanup));
 }
 
 /** Adds `sluiced keygen`. */
-export function addKeygen(program: Command, { terminal, finish }: CommandContext): void {
+export function addKeygen(program: Command, context: CommandContext): void {
   examples(onNode(program.command('keygen')), ['sluiced keygen', 'sluiced keygen --renew'])
     .summary('make the key that signs receipts')
     .description(
       'Creates the key that signs the receipts of this node, and prints its line for allowed_receipts. An existing key is kept.',
     )
     .option('--renew', 'replace an existing key')
-    .action((options) => finish(async () => (await import('../keygen/keygen.ts')).keygen(options, terminal)));
+    .action(verb(context, async () => (await import('../keygen/keygen.ts')).keygen));
 }
 
 /** Adds `sluiced init`. */
-export function addInit(program: Command, { terminal, finish }: CommandContext): void {
+export function addInit(program: Command, context: CommandContext): void {
   examples(program.command('init').argument('[FILE]', 'the config; - prints it', '/etc/sluice/sluiced.yaml'), [
     'sluiced init -',
     'sluiced init',
@@ -142,6 +138,6 @@ export function addInit(program: Command, { terminal, finish }: CommandContext):
     .option('--force', 'overwrite an existing file')
     .addOption(outputOption())
     .action((file: string, options) =>
-      finish(async () => (await import('../init/init.ts')).init(file, options, terminal)),
+      context.finish(async () => (await import('../init/init.ts')).init(file, options, context.terminal)),
     );
 }
