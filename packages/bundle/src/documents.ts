@@ -1,16 +1,19 @@
 import { type Document, LineCounter, parseDocument } from 'yaml';
-import { allOf, badKey, type Check, type Checks, isFlag, isMap, oneOf, optional, parsedJson, shape } from './checks.ts';
 import {
-  type Place,
-  type Problem,
-  type Family,
-  type Mode,
-  modes,
-  parseCidr,
-  refusal,
-  type Scheduler,
-  schedulers,
-} from '@sluice/netfilter';
+  allOf,
+  badKey,
+  type Checked,
+  type CheckedMap,
+  checkOf,
+  type Checks,
+  isFlag,
+  isMap,
+  oneOf,
+  optional,
+  parsedJson,
+  shape,
+} from './checks.ts';
+import { families, type Place, type Problem, modes, parseCidr, refusal, schedulers } from '@sluice/netfilter';
 import { areValues } from './variables.ts';
 
 type Value = string | number | readonly string[];
@@ -20,45 +23,8 @@ export type VariableValues = Readonly<Record<string, Value | Readonly<Record<str
 /** Versions of the bundle format that this code reads and writes. */
 export const bundleFormats = [1] as const;
 
-/** `cluster.yaml`. */
-export interface ClusterFile {
-  readonly format: (typeof bundleFormats)[number];
-  readonly name: string;
-  readonly complete: boolean;
-  readonly serviceCIDRs: readonly string[];
-}
-
-/** The options of a profile in mode ipvs. */
-export interface IpvsOptions {
-  /** The default of virtual servers. Informational: each line of the bundle names its own. */
-  readonly scheduler: Scheduler;
-  /** Virtual servers with addresses in one of these are foreign. */
-  readonly excludeCIDRs: readonly string[];
-  /** Informational: its sysctls are in `sysctl.conf`. */
-  readonly strictARP: boolean;
-}
-
 /** The item of `nodePortAddresses` for the node's own address. */
 export const ownAddress = 'primary';
-
-/** `profile.yaml`. */
-export interface ProfileFile {
-  readonly mode: Mode;
-  /** In mode ipvs. */
-  readonly ipvs?: IpvsOptions;
-  readonly families: readonly Family[];
-  readonly needs: readonly Need[];
-  /** CIDRs, optionally with `ownAddress`. */
-  readonly nodePortAddresses: readonly string[];
-  readonly values: VariableValues;
-}
-
-/** `node.yaml`. */
-export interface NodeFile {
-  readonly profile: string;
-  readonly zone?: string;
-  readonly values: VariableValues;
-}
 
 /** Capabilities that a profile requires of a node, with the option to change where one is missing. */
 export const needs = {
@@ -69,44 +35,60 @@ export const needs = {
 } as const;
 export type Need = keyof typeof needs;
 
-/** A check of each key's value. */
-export type DocumentChecks<T> = { readonly [K in keyof T]-?: Check };
+const text = checkOf<string>((value) => typeof value === 'string' && value !== '');
+const networks = checkOf<readonly string[]>(
+  (value) => Array.isArray(value) && value.every((item) => typeof item === 'string' && parseCidr(item) !== undefined),
+);
+const someFamilies = allOf(...families);
 
-const text = (value: unknown): boolean => typeof value === 'string' && value !== '';
-const networks = (value: unknown): boolean =>
-  Array.isArray(value) && value.every((item) => typeof item === 'string' && parseCidr(item) !== undefined);
-const oneOrMoreOf =
-  (...options: readonly unknown[]): Check =>
-  (value) =>
-    allOf(...options)(value) && (value as readonly unknown[]).length > 0;
-const isIpvs = shape({ scheduler: oneOf(...schedulers), excludeCIDRs: networks, strictARP: isFlag });
-
-const clusterChecks: DocumentChecks<ClusterFile> = {
+const clusterChecks = {
   format: oneOf(...bundleFormats),
   name: text,
   complete: isFlag,
   serviceCIDRs: networks,
 };
+/** `cluster.yaml`. */
+export type ClusterFile = CheckedMap<typeof clusterChecks>;
+
+const ipvsOptions = shape({
+  /** The default of virtual servers. Informational: each line of the bundle names its own. */
+  scheduler: oneOf(...schedulers),
+  /** Virtual servers with addresses in one of these are foreign. */
+  excludeCIDRs: networks,
+  /** Informational: its sysctls are in `sysctl.conf`. */
+  strictARP: isFlag,
+});
+/** The options of a profile in mode ipvs. */
+export type IpvsOptions = Checked<typeof ipvsOptions>;
+
 /** `primary` is valid only beside networks: alone, rules have `${node.address}`. */
-const isNodePortList = (value: unknown): boolean => {
+const nodePortList = checkOf<readonly string[]>((value) => {
   if (networks(value)) return true;
   const others = Array.isArray(value) ? value.filter((item) => item !== ownAddress) : [];
   return Array.isArray(value) && others.length > 0 && others.length === value.length - 1 && networks(others);
-};
-const profileChecks: DocumentChecks<ProfileFile> = {
+});
+
+const profileChecks = {
   mode: oneOf(...modes),
-  ipvs: optional(isIpvs),
+  /** In mode ipvs. */
+  ipvs: optional(ipvsOptions),
   // Without a family a node would lose all of its rules.
-  families: oneOrMoreOf('ipv4', 'ipv6'),
-  needs: allOf(...Object.keys(needs)),
-  nodePortAddresses: isNodePortList,
-  values: (value) => areValues('profile', value),
+  families: checkOf<Checked<typeof someFamilies>>((value) => someFamilies(value) && value.length > 0),
+  needs: allOf(...(Object.keys(needs) as Need[])),
+  /** CIDRs, optionally with `ownAddress`. */
+  nodePortAddresses: nodePortList,
+  values: checkOf<VariableValues>((value) => areValues('profile', value)),
 };
-const nodeChecks: DocumentChecks<NodeFile> = {
+/** `profile.yaml`. */
+export type ProfileFile = CheckedMap<typeof profileChecks>;
+
+const nodeChecks = {
   profile: text,
   zone: optional(text),
-  values: (value) => areValues('node', value),
+  values: checkOf<VariableValues>((value) => areValues('node', value)),
 };
+/** `node.yaml`. */
+export type NodeFile = CheckedMap<typeof nodeChecks>;
 
 /** Reads `cluster.yaml`. @param path for the problem's place; an unknown key or a wrong type is one (`BUNDLE_INVALID`) */
 export const readCluster = (path: string, body: string): ClusterFile | Problem =>
@@ -136,7 +118,12 @@ const apiVersion = 'sluice.dev/v1alpha1';
 const headChecks = (kind: string): Checks => ({ apiVersion: oneOf(apiVersion), kind: oneOf(kind) });
 
 /** Reads a YAML file of the format. Unknown keys, wrong types and other versions are a problem with line and column. */
-export function readDocument<T>(path: string, body: string, kind: string, checks: DocumentChecks<T>): T | Problem {
+export function readDocument<C extends Checks>(
+  path: string,
+  body: string,
+  kind: string,
+  checks: C,
+): CheckedMap<C> | Problem {
   const lineCounter = new LineCounter();
   const document = parseDocument(body, { lineCounter, prettyErrors: false });
   const place = (offset: number): Place => {
@@ -156,14 +143,14 @@ export function readDocument<T>(path: string, body: string, kind: string, checks
   if (bad !== undefined)
     return invalid(at(bad), `${bad} is ${Object.hasOwn(value, bad) ? JSON.stringify(value[bad]) : 'missing'}`);
   const { apiVersion: _apiVersion, kind: _kind, ...rest } = value;
-  return rest as T;
+  return rest as unknown as CheckedMap<C>;
 }
 
 /**
  * Reads a text of JSON that has `apiVersion`, `kind`, and these keys.
  * @returns its keys without `apiVersion` and `kind`, or why it is none, in words that quote no value of it
  */
-export function readJson<T>(json: string, kind: string, checks: DocumentChecks<T>): T | string {
+export function readJson<C extends Checks>(json: string, kind: string, checks: C): CheckedMap<C> | string {
   const value = parsedJson(json);
   if (!isMap(value)) return 'it is not a JSON object';
   const all: Checks = { ...headChecks(kind), ...checks };
@@ -172,7 +159,7 @@ export function readJson<T>(json: string, kind: string, checks: DocumentChecks<T
     return `${kind} has no key "${bad.slice(0, 60).replaceAll(/[^\w-]/g, '?')}" in this format`;
   if (bad !== undefined) return `${bad} is ${Object.hasOwn(value, bad) ? 'not valid' : 'missing'}`;
   const { apiVersion: _apiVersion, kind: _kind, ...rest } = value;
-  return rest as T;
+  return rest as unknown as CheckedMap<C>;
 }
 
 /**

@@ -1,20 +1,7 @@
-import { isFlag, isKernelRelease, isNodeName } from './checks.ts';
-import { type DocumentChecks, isProblem, readDocument } from './documents.ts';
+import { type CheckedMap, checkOf, isFlag, isKernelRelease, isMap, isNodeName, oneOf } from './checks.ts';
+import { isProblem, readDocument } from './documents.ts';
 import type { Machine } from './machine.ts';
 import { type Problem, type Family, parseAddress } from '@sluice/netfilter';
-
-/**
- * The facts of a machine that its program depends on, as one file: `sluice show --host` reads it, as it reads an
- * observation. README.md, "Host facts".
- */
-export interface HostFacts extends Machine {
-  /** The node's name in the bundle. */
-  readonly node: string;
-  /** For layout `tree`: whether the kernel has `-m bpf`. */
-  readonly knowsBpf: boolean;
-  /** For layout `tree`: whether Sluice provides KUBE-MARK-MASQ and KUBE-POSTROUTING, because no other program does. */
-  readonly providesKubeChains: boolean;
-}
 
 /** Bounds of a file of host facts. */
 export const hostFactsLimits = { bytesMax: 1024 * 1024 } as const;
@@ -28,19 +15,25 @@ const isAddress = (value: unknown, family: Family): boolean => {
   return address?.family === family && address.text === value;
 };
 
-const checks: DocumentChecks<HostFacts & { readonly format: number }> = {
-  format: (value) => value === format,
+const checks = {
+  /** The node's name in the bundle. */
   node: isNodeName,
   kernelRelease: isKernelRelease,
-  addresses: (value) => {
-    if (typeof value !== 'object' || value === null || Object.keys(value).join() !== 'ipv4,ipv6') return false;
-    const { ipv4, ipv6 } = value as Record<Family, unknown>;
-    return areAddresses(ipv4, 'ipv4') && areAddresses(ipv6, 'ipv6');
-  },
+  addresses: checkOf<Machine['addresses']>((value) => {
+    if (!isMap(value) || Object.keys(value).join() !== 'ipv4,ipv6') return false;
+    return areAddresses(value['ipv4'], 'ipv4') && areAddresses(value['ipv6'], 'ipv6');
+  }),
   tcpBeLiberal: isFlag,
+  /** For layout `tree`: whether the kernel has `-m bpf`. */
   knowsBpf: isFlag,
+  /** For layout `tree`: whether Sluice provides KUBE-MARK-MASQ and KUBE-POSTROUTING, because no other program does. */
   providesKubeChains: isFlag,
 };
+/**
+ * The facts of a machine that its program depends on, as one file: `sluice show --host` reads it, as it reads an
+ * observation. README.md, "Host facts".
+ */
+export type HostFacts = CheckedMap<typeof checks> & Machine;
 
 /**
  * Reads the file; unknown keys and other formats are refused.
@@ -50,7 +43,7 @@ const checks: DocumentChecks<HostFacts & { readonly format: number }> = {
 export function readHostFacts(file: string, text: string): HostFacts | Problem {
   if (text.length > hostFactsLimits.bytesMax)
     return hostFactsProblem(`Cannot read ${file}: it is larger than ${hostFactsLimits.bytesMax} bytes`);
-  const read = readDocument<HostFacts & { readonly format: number }>(file, text, 'HostFacts', checks);
+  const read = readDocument(file, text, 'HostFacts', { format: oneOf(format), ...checks });
   if (isProblem(read)) return { ...hostFactsProblem(read.message), ...(read.at ? { at: read.at } : {}) };
   const { format: _format, ...facts } = read;
   return facts;

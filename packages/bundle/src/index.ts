@@ -20,7 +20,6 @@ export * from './observation/print.ts';
 export * from './observation/read.ts';
 export * from './observation/saved-files.ts';
 export * from './parity/report.ts';
-export * from './parity/read.ts';
 export * from './seal/recent-changes.ts';
 export * from './seal/running-seal.ts';
 export * from './seal/seal.ts';

@@ -1,45 +1,19 @@
 import { compareText } from '@sluice/netfilter';
-import { hexOf, isCount, isInstant, isNodeName, isText, listOf, oneOf, plainOf, shape } from '../checks.ts';
-import { type DocumentChecks, printJson, readJson } from '../documents.ts';
+import {
+  type CheckedMap,
+  checkOf,
+  hexOf,
+  isCount,
+  isInstant,
+  isNodeName,
+  listOf,
+  oneOf,
+  plainOf,
+  shape,
+  textOf,
+} from '../checks.ts';
+import { printJson, readJson } from '../documents.ts';
 import type { ParityReport } from '../parity/report.ts';
-
-/**
- * A signed statement that a bundle serves a node as what the node runs now: README.md, "Parity certificates". It is about one boot, one
- * observed state and one version, and is valid for a day at most.
- */
-export interface ParityCertificate {
-  readonly node: string;
-  readonly bootId: string;
-  /** The digest of what was observed. */
-  readonly observed: string;
-  /** Of the node's rules in the bundle. */
-  readonly version: string;
-  /** `YYYY-MM-DDTHH:MM:SSZ`. */
-  readonly issued: string;
-  /** At most `certificateLimits.secondsMax` after `issued`. */
-  readonly expires: string;
-  /** `different`: each difference is an exception, but for documented ones of modes. */
-  readonly result: 'equivalent' | 'different';
-  readonly coverage: CertifiedCoverage;
-  /** Accepted differences; sorted by id. */
-  readonly exceptions: readonly ParityException[];
-}
-
-/** What was compared. */
-interface CertifiedCoverage {
-  readonly frontends: number;
-  readonly sources: number;
-  readonly cases: number;
-  /** What was not compared, and does not matter. */
-  readonly notCovered: readonly string[];
-}
-
-interface ParityException {
-  /** Of the difference. */
-  readonly id: string;
-  /** Who accepted it: the signer's word. */
-  readonly by: string;
-}
 
 /** Bounds of a parity certificate, which a node reads from a file of others. */
 export const certificateLimits = {
@@ -109,26 +83,40 @@ interface CertificateTerms {
 }
 
 /** Of an operator: more than blanks. */
-export const isOperatorName = (value: unknown): value is string =>
-  plainOf(certificateLimits.byCharactersMax)(value) && (value as string).trim() !== '';
+export const isOperatorName = checkOf<string>(
+  (value) => plainOf(certificateLimits.byCharactersMax)(value) && value.trim() !== '',
+);
 
-const checks: DocumentChecks<ParityCertificate> = {
+const checks = {
   node: isNodeName,
-  // As the kernel prints it.
-  bootId: (value) => isText(value, /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, 36),
+  /** As the kernel prints it. */
+  bootId: textOf(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, 36),
+  /** The digest of what was observed. */
   observed: hexOf(64),
+  /** Of the node's rules in the bundle. */
   version: hexOf(16),
   issued: isInstant,
+  /** At most `certificateLimits.secondsMax` after `issued`. */
   expires: isInstant,
+  /** `different`: each difference is an exception, but for documented ones of modes. */
   result: oneOf('equivalent', 'different'),
+  /** What was compared. */
   coverage: shape({
     frontends: isCount,
     sources: isCount,
     cases: isCount,
+    /** What was not compared, and does not matter. */
     notCovered: listOf(plainOf(certificateLimits.textCharactersMax), certificateLimits.notCoveredMax),
   }),
+  /** Accepted differences, by their ids, sorted, and who accepted each: the signer's word. */
   exceptions: listOf(shape({ id: hexOf(16), by: isOperatorName }), certificateLimits.exceptionsMax),
 };
+
+/**
+ * A signed statement that a bundle serves a node as what the node runs now: README.md, "Parity certificates". It is about one boot, one
+ * observed state and one version, and is valid for a day at most.
+ */
+export type ParityCertificate = CheckedMap<typeof checks>;
 
 /** Prints a certificate: JSON, keys in the order of README.md, so that equal certificates give equal bytes. */
 export const printCertificate = (certificate: ParityCertificate): string =>
@@ -148,7 +136,7 @@ export const printCertificate = (certificate: ParityCertificate): string =>
  */
 export function readCertificate(text: string): ParityCertificate | string {
   if (text.length > certificateLimits.bytesMax) return `it is larger than ${certificateLimits.bytesMax} bytes`;
-  const certificate = readJson<ParityCertificate>(text, 'ParityCertificate', checks);
+  const certificate = readJson(text, 'ParityCertificate', checks);
   if (typeof certificate === 'string') return certificate;
   const { issued, expires, result, exceptions } = certificate;
   const seconds = secondsOf(expires) - secondsOf(issued);

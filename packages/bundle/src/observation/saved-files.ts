@@ -4,6 +4,7 @@ import { tablesOf } from './nft-objects.ts';
 import { serverLines, setLines } from './listings.ts';
 import { readNftText } from './nft-tables.ts';
 import {
+  isShallow,
   type MissingPart,
   type NftObject,
   type Observation,
@@ -16,7 +17,6 @@ import {
 import { readRuleText, savedRuleText } from './rule-lines.ts';
 import { type PartText, type RuleFile, type RulePart, sortRules } from './saved-rules.ts';
 import { doubtfulParts } from './saved-doubts.ts';
-import { isShallow } from './shallow.ts';
 import { UnreadText } from './nft-text/unread-text.ts';
 
 /** File names that are read with `--from DIR`, by part; the first that exists counts. README.md, "Saved outputs". */

@@ -1,5 +1,4 @@
-import { resultOf } from './read.ts';
-import type { ParityDifference, ParityReport } from './report.ts';
+import { type ParityDifference, type ParityReport, resultOf } from './report.ts';
 
 /** A frontend that a bundle treats otherwise than the node. @param change what a test is about */
 export const differenceWith = (change: Partial<ParityDifference> = {}): ParityDifference => ({

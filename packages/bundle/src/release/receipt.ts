@@ -1,19 +1,22 @@
-import { problemCodes } from '@sluice/netfilter';
+import { modes, problemCodes } from '@sluice/netfilter';
 import {
+  type Checked,
+  type CheckedMap,
+  checkOf,
   hexOf,
   isCount,
   isFlag,
   isInstant,
   isNodeName,
-  isText,
   listOf,
   oneOf,
   optional,
   orNull,
   plainOf,
   shape,
+  textOf,
 } from '../checks.ts';
-import { type DocumentChecks, printJson, readJson } from '../documents.ts';
+import { printJson, readJson } from '../documents.ts';
 import { isSerial } from './release.ts';
 
 /** The outcome of a change on a node. README.md, "Receipts", has the table. */
@@ -29,52 +32,6 @@ export const receiptOutcomes = [
 ] as const;
 export type ReceiptOutcome = (typeof receiptOutcomes)[number];
 
-/** What became of the kube-proxy of a node: `kept-away` by `sluiced adopt`, so that it does not return. */
-const kubeProxyStates = ['runs', 'kept-away', 'absent'] as const;
-type KubeProxyState = (typeof kubeProxyStates)[number];
-const drainers = ['operator', 'shutdown'] as const;
-const servingModes = ['iptables', 'ipvs', 'nftables'] as const;
-
-/** Which programs serve the Services of a node. */
-export interface Serving {
-  /** Of Sluice's rules; null without any. */
-  readonly mode: (typeof servingModes)[number] | null;
-  readonly kubeProxy: KubeProxyState;
-}
-
-/** A node's report of one change: enough to decide about the next wave, and no data that must not leave the node. */
-export interface Receipt {
-  readonly node: string;
-  /** Greater than that of every receipt of the node before. */
-  readonly number: number;
-  /** `YYYY-MM-DDTHH:MM:SSZ`, by the clock of the node. */
-  readonly at: string;
-  readonly outcome: ReceiptOutcome;
-  /** The release that was to be applied; null without a release, or without a trusted one. */
-  readonly release: {
-    readonly cluster: string;
-    readonly serial: number;
-    /** Of its `SHA256SUMS`. */
-    readonly digest: string;
-    /** Of the node's rules in it. */
-    readonly version: string;
-  } | null;
-  /** The active generation; null before the first one. */
-  readonly standing: { readonly generation: number; readonly version: string } | null;
-  /** Who serves; left out by a `sluiced` that did not say it yet. */
-  readonly serving?: Serving;
-  /** Who drains the node; left out where it is not drained. */
-  readonly draining?: (typeof drainers)[number];
-  /** Codes of problems, sorted. */
-  readonly codes: readonly string[];
-  /** The reason in words; null after success. */
-  readonly because: string | null;
-  /** The last answer of each probe during probation, sorted by name. */
-  readonly probes: readonly { readonly name: string; readonly healthy: boolean }[];
-  /** The version of `sluiced`. */
-  readonly sluiced: string;
-}
-
 /** Bounds of a receipt, which `sluice fleet` reads from files of others. */
 export const receiptLimits = {
   bytesMax: 16 * 1024,
@@ -83,31 +40,57 @@ export const receiptLimits = {
   codesMax: 50,
 } as const;
 
-const isLabel = (value: unknown): boolean => isText(value, /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/, 63);
-const isCode = (value: unknown): boolean => typeof value === 'string' && Object.hasOwn(problemCodes, value);
-
-const isRelease = shape({
-  cluster: plainOf(253),
-  serial: isSerial,
-  digest: hexOf(64),
-  version: hexOf(16),
+const serving = shape({
+  /** Of Sluice's rules; null without any. */
+  mode: oneOf(null, ...modes),
+  /** `kept-away`: by `sluiced adopt`, so that it does not return. */
+  kubeProxy: oneOf('runs', 'kept-away', 'absent'),
 });
-// Generation 0, the rules before Sluice, has a version of another form.
-const isStanding = shape({ generation: isCount, version: plainOf(64) });
-const checks: DocumentChecks<Receipt> = {
+/** Which programs serve the Services of a node. */
+export type Serving = Checked<typeof serving>;
+
+const checks = {
   node: isNodeName,
-  number: (value) => isCount(value) && value !== 0,
+  /** Greater than that of every receipt of the node before. */
+  number: checkOf<number>((value) => isCount(value) && value !== 0),
+  /** By the clock of the node. */
   at: isInstant,
   outcome: oneOf(...receiptOutcomes),
-  release: orNull(isRelease),
-  standing: orNull(isStanding),
-  serving: optional(shape({ mode: oneOf(null, ...servingModes), kubeProxy: oneOf(...kubeProxyStates) })),
-  draining: optional(oneOf(...drainers)),
-  codes: listOf(isCode, receiptLimits.codesMax),
+  /** The release that was to be applied; null without a release, or without a trusted one. */
+  release: orNull(
+    shape({
+      cluster: plainOf(253),
+      serial: isSerial,
+      /** Of its `SHA256SUMS`. */
+      digest: hexOf(64),
+      /** Of the node's rules in it. */
+      version: hexOf(16),
+    }),
+  ),
+  /** The active generation; null before the first one. Generation 0, the rules before Sluice, has a version of another form. */
+  standing: orNull(shape({ generation: isCount, version: plainOf(64) })),
+  /** Who serves; left out by a `sluiced` that did not say it yet. */
+  serving: optional(serving),
+  /** Who drains the node; left out where it is not drained. */
+  draining: optional(oneOf('operator', 'shutdown')),
+  /** Codes of problems, sorted. */
+  codes: listOf(
+    checkOf<string>((value) => typeof value === 'string' && Object.hasOwn(problemCodes, value)),
+    receiptLimits.codesMax,
+  ),
+  /** The reason in words; null after success. */
   because: orNull(plainOf(receiptLimits.becauseCharactersMax)),
-  probes: listOf(shape({ name: isLabel, healthy: isFlag }), receiptLimits.probesMax),
+  /** The last answer of each probe during probation, sorted by name. */
+  probes: listOf(
+    shape({ name: textOf(/^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/, 63), healthy: isFlag }),
+    receiptLimits.probesMax,
+  ),
+  /** The version of `sluiced`. */
   sluiced: plainOf(64),
 };
+
+/** A node's report of one change: enough to decide about the next wave, and no data that must not leave the node. */
+export type Receipt = CheckedMap<typeof checks>;
 
 /** Prints a receipt: JSON, keys in the order of README.md, so that equal receipts give equal bytes. */
 export const printReceipt = (receipt: Receipt): string =>
@@ -130,7 +113,7 @@ export const printReceipt = (receipt: Receipt): string =>
  */
 export function readReceipt(text: string): Receipt | string {
   if (text.length > receiptLimits.bytesMax) return `it is larger than ${receiptLimits.bytesMax} bytes`;
-  const receipt = readJson<Receipt>(text, 'Receipt', checks);
+  const receipt = readJson(text, 'Receipt', checks);
   if (typeof receipt === 'string') return receipt;
   return printReceipt(receipt) === text ? receipt : 'it is not in canonical form';
 }

@@ -1,6 +1,19 @@
-import { allOf, hexOf, isInstant, oneOf, optional, recordOf, shape } from '../checks.ts';
-import { type DocumentChecks, isProblem, type Need, needs, readDocument } from '../documents.ts';
-import { type Mode, modes, compareText, type Problem, type Family, refusal } from '@sluice/netfilter';
+import {
+  allOf,
+  type Checked,
+  type CheckedMap,
+  checkOf,
+  hexOf,
+  isCount,
+  isInstant,
+  oneOf,
+  optional,
+  recordOf,
+  shape,
+  textOf,
+} from '../checks.ts';
+import { isProblem, type Need, needs, readDocument } from '../documents.ts';
+import { modes, compareText, type Problem, families, refusal } from '@sluice/netfilter';
 import { releaseFile, releaseLimits } from '../names.ts';
 
 /** Features that a reader of a release must support. README.md has the table. */
@@ -29,51 +42,32 @@ const features010: ReadonlySet<ReleaseFeature> = new Set([
   'waves',
 ]);
 
-export interface ReleaseProfile {
-  readonly mode: Mode;
-  readonly families: readonly Family[];
-  readonly needs: readonly Need[];
-}
-
-/** `release.yaml`. */
-export interface Release {
-  readonly format: 1;
-  readonly requires: readonly ReleaseFeature[];
-  readonly cluster: string;
-  readonly serial: number;
-  /** Of an endpoint update: from 1 for each serial. The release itself has none. */
-  readonly revision?: number;
-  /** The commit that it was made from. */
-  readonly source: string;
-  /** `YYYY-MM-DDTHH:MM:SSZ`. */
-  readonly expires?: string;
-  readonly profiles: Readonly<Record<string, ReleaseProfile>>;
-  readonly nodes: Readonly<Record<string, { readonly profile: string; readonly version: string }>>;
-}
-
 /** True for a valid serial. */
-export function isSerial(value: unknown): value is number {
-  return Number.isSafeInteger(value) && (value as number) >= 1 && (value as number) <= releaseLimits.serialMax;
-}
+export const isSerial = checkOf<number>((value) => isCount(value) && value >= 1 && value <= releaseLimits.serialMax);
 
-/** True for the name of a commit, SHA-1 or SHA-256. */
-function isCommit(value: unknown): value is string {
-  return typeof value === 'string' && /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(value);
-}
+const releaseProfile = shape({
+  mode: oneOf(...modes),
+  families: allOf(...families),
+  needs: allOf(...(Object.keys(needs) as Need[])),
+});
+export type ReleaseProfile = Checked<typeof releaseProfile>;
 
-const checks: DocumentChecks<Release> = {
+const anyText = checkOf<string>((value) => typeof value === 'string');
+const checks = {
   format: oneOf(1),
   requires: allOf(...releaseFeatures),
-  cluster: (value) => typeof value === 'string' && value !== '',
+  cluster: checkOf<string>((value) => typeof value === 'string' && value !== ''),
   serial: isSerial,
+  /** Of an endpoint update: from 1 for each serial. The release itself has none. */
   revision: optional(isSerial),
-  source: isCommit,
+  /** The commit that it was made from: its name, SHA-1 or SHA-256. */
+  source: textOf(/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/, 64),
   expires: optional(isInstant),
-  profiles: recordOf(
-    shape({ mode: oneOf(...modes), families: allOf('ipv4', 'ipv6'), needs: allOf(...Object.keys(needs)) }),
-  ),
-  nodes: recordOf(shape({ profile: (value) => typeof value === 'string', version: hexOf(16) })),
+  profiles: recordOf(releaseProfile),
+  nodes: recordOf(shape({ profile: anyText, version: hexOf(16) })),
 };
+/** `release.yaml`. */
+export type Release = CheckedMap<typeof checks>;
 
 /**
  * Reads `release.yaml`. Call it only after its digest and signatures are verified.
@@ -82,7 +76,7 @@ const checks: DocumentChecks<Release> = {
 export function readRelease(text: string): Release | Problem {
   const printed = readPrinted(text);
   if (printed) return printed;
-  const read = readDocument<Release>(releaseFile, text, 'Release', checks);
+  const read = readDocument(releaseFile, text, 'Release', checks);
   if (!isProblem(read)) return read;
   const newer = featuresBeyond(text);
   if (newer.length > 0) return tooNew(newer);
@@ -99,7 +93,7 @@ const nodeLine = /^ {2}"([-.a-z0-9]{1,253})": \{ profile: "([-.\w]{1,253})", ver
 function readPrinted(text: string): Release | undefined {
   const [start = '', list] = text.split('\nnodes:\n', 2);
   if (list === undefined) return undefined;
-  const head = readDocument<Release>(releaseFile, `${start}\nnodes: {}\n`, 'Release', checks);
+  const head = readDocument(releaseFile, `${start}\nnodes: {}\n`, 'Release', checks);
   if (isProblem(head)) return undefined;
   const nodes = list
     .split('\n')
@@ -139,8 +133,8 @@ export function newlyRequired(
 export function printRelease(release: Release): string {
   const { requires, cluster, serial, revision, source, expires } = release;
   const profiles = sorted(release.profiles).map(
-    ([name, { mode, families, needs: wanted }]) =>
-      `  ${quoted(name)}: { mode: ${mode}, families: [${families.join(', ')}], needs: [${wanted.join(', ')}] }`,
+    ([name, { mode, families: used, needs: wanted }]) =>
+      `  ${quoted(name)}: { mode: ${mode}, families: [${used.join(', ')}], needs: [${wanted.join(', ')}] }`,
   );
   const nodes = sorted(release.nodes).map(
     ([name, { profile, version }]) => `  ${quoted(name)}: { profile: ${quoted(profile)}, version: ${quoted(version)} }`,

@@ -1,4 +1,5 @@
 import { compareText, type Problem } from '@sluice/netfilter';
+import { checkOf } from '../checks.ts';
 import { isProblem, readDocument } from '../documents.ts';
 import { type JsonSchema, matches } from '../json-schema.ts';
 import { releaseLimits } from '../names.ts';
@@ -104,8 +105,8 @@ export const wavesSchema = {
  * @returns the waves as they are chosen, or `WAVES_INVALID`
  */
 export function readWaveSpecs(file: string, text: string): readonly WaveSpec[] | Problem {
-  const read = readDocument<{ waves: readonly WaveSpec[] }>(file, text, 'Waves', {
-    waves: (value) => matches(wavesSchema.properties.waves, value),
+  const read = readDocument(file, text, 'Waves', {
+    waves: checkOf<readonly WaveSpec[]>((value) => matches(wavesSchema.properties.waves, value)),
   });
   return isProblem(read) ? { ...read, code: 'WAVES_INVALID', hint: waveHint } : read.waves;
 }

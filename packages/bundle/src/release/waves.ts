@@ -1,5 +1,5 @@
-import { isCount, hexOf, optional } from '../checks.ts';
-import { type DocumentChecks, isProblem, readDocument } from '../documents.ts';
+import { type Check, type CheckedMap, checkOf, hexOf, isCount, optional } from '../checks.ts';
+import { isProblem, readDocument } from '../documents.ts';
 import { compareText, type Problem, refusal } from '@sluice/netfilter';
 import { type JsonSchema, matches } from '../json-schema.ts';
 import { openingFile, releaseLimits, wavesFile } from '../names.ts';
@@ -9,16 +9,6 @@ export interface Wave {
   readonly name: string;
   /** Sorted. */
   readonly nodes: readonly string[];
-}
-
-/** The progress of a release through its waves. */
-export interface WavesOpening {
-  /** The digest of the release's `SHA256SUMS`; without effect on other releases. */
-  readonly release: string;
-  /** How often waves of the release were closed again; left out before the first time. An opening with fewer does not count any more. */
-  readonly closings?: number;
-  /** The number of open waves, from the first. */
-  readonly open: number;
 }
 
 const label = '^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$';
@@ -39,21 +29,26 @@ const waveSchema: JsonSchema = {
 };
 const listSchema: JsonSchema = { type: 'array', minItems: 1, maxItems: releaseLimits.wavesMax, items: waveSchema };
 
-const isNumber = (value: unknown, least: number, most: number): boolean =>
-  isCount(value) && value >= least && value <= most;
-const openingChecks: DocumentChecks<WavesOpening> = {
+const numberOf = (least: number, most: number): Check<number> =>
+  checkOf((value) => isCount(value) && value >= least && value <= most);
+const openingChecks = {
+  /** The digest of the release's `SHA256SUMS`; without effect on other releases. */
   release: hexOf(64),
-  closings: optional((value) => isNumber(value, 1, releaseLimits.closingsMax)),
-  open: (value) => isNumber(value, 0, releaseLimits.wavesMax),
+  /** How often waves of the release were closed again; left out before the first time. An opening with fewer does not count any more. */
+  closings: optional(numberOf(1, releaseLimits.closingsMax)),
+  /** The number of open waves, from the first. */
+  open: numberOf(0, releaseLimits.wavesMax),
 };
+/** The progress of a release through its waves. */
+export type WavesOpening = CheckedMap<typeof openingChecks>;
 
 /**
  * Reads `waves.yaml` of a release: every wave lists its nodes.
  * @returns the waves in order, or `WAVES_INVALID`
  */
 export function readWaves(text: string): readonly Wave[] | Problem {
-  const read = readDocument<{ waves: readonly Wave[] }>(wavesFile, text, 'Waves', {
-    waves: (value) => matches(listSchema, value),
+  const read = readDocument(wavesFile, text, 'Waves', {
+    waves: checkOf<readonly Wave[]>((value) => matches(listSchema, value)),
   });
   if (isProblem(read)) return { ...read, code: 'WAVES_INVALID', hint: 'In a release each wave is a list of nodes' };
   const wrong = firstDuplicate(read.waves);
@@ -99,7 +94,7 @@ export function printWaves(waves: readonly Wave[]): string {
  * @returns the number of open waves and their release, or `WAVES_INVALID`
  */
 export function readOpening(text: string): WavesOpening | Problem {
-  const read = readDocument<WavesOpening>(openingFile, text, 'WavesOpen', openingChecks);
+  const read = readDocument(openingFile, text, 'WavesOpen', openingChecks);
   const hint = '`sluice promote` writes it; change only the number after `open:`';
   return isProblem(read) ? { ...read, code: 'WAVES_INVALID', hint } : read;
 }

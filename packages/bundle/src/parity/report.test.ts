@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { printParityReport, readParityReport } from './read.ts';
+import { printParityReport, readParityReport } from './report.ts';
 import { differenceWith, gap, reportWith } from './report.fixture.ts';
 import type { ParityReport } from './report.ts';
 
@@ -23,7 +23,7 @@ test.each<[string, ParityReport]>([
   expect(readParityReport('p.json', printParityReport(given))).toEqual(given);
 });
 
-test.each<[string, Partial<ParityReport> & Record<string, unknown>, string]>([
+test.each<[string, Readonly<Record<string, unknown>>, string]>([
   ['calls a difference equivalent', { result: 'equivalent' }, 'its content does not mean equivalent'],
   ['has no difference and is called different', { differences: [] }, 'its content does not mean different'],
   [
