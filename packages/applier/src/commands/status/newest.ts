@@ -1,6 +1,6 @@
 import { isProblemAlarm } from '../../observe/status/alarms.ts';
 import type { HistoryEntry, NodeRecord } from '../../state/record.ts';
-import type { AwaitedWave } from '../../observe/status/status.ts';
+import type { StatusReport } from '../../observe/status/status.ts';
 
 /** The newest release that this node knows, and what became of it. */
 export interface NewestRelease {
@@ -15,12 +15,6 @@ export interface NewestRelease {
   readonly at: string | null;
 }
 
-/** What is read of the daemon's report. */
-interface DaemonReport {
-  readonly waits?: AwaitedWave | null;
-  readonly alarms?: Readonly<Record<string, string>>;
-}
-
 /**
  * @param record of the journal
  * @param onProbation whether the open change is a release on probation
@@ -30,7 +24,7 @@ interface DaemonReport {
 export function newestRelease(
   record: Pick<NodeRecord, 'open' | 'held' | 'history' | 'current'>,
   onProbation: boolean,
-  report: DaemonReport | null,
+  report: Partial<Pick<StatusReport, 'waits' | 'alarms'>> | null,
 ): NewestRelease | null {
   const { open, held, history, current } = record;
   if (open?.lane === 'release') {

@@ -17,7 +17,7 @@ type Row = readonly [label: string, text: string | undefined];
 
 /** The text of `sluiced status`: what the node runs, what its daemon reports, what is open or out of service. */
 export function printStatus(summary: StatusSummary): string {
-  const rows = [...nodeRows(summary), ...daemonRows(summary.daemon as DaemonStatus | null), ...openRows(summary)];
+  const rows = [...nodeRows(summary), ...daemonRows(summary.daemon), ...openRows(summary)];
   // A reason may have the output of a tool or a server in it: no line of it is another row.
   return rows
     .flatMap(([label, text]) =>
@@ -36,7 +36,7 @@ function nodeRows(summary: StatusSummary): readonly Row[] {
     ['partial', partial ? describePartial(partial) : undefined],
     ['adoption', adoption ? describeAdoption(adoption) : undefined],
     ['kernel', describeKernel(summary.kernel)],
-    ['daemon', describeDaemon(daemon as DaemonStatus | null, summary.missing)],
+    ['daemon', describeDaemon(daemon, summary.missing)],
     ['signatures', summary.signatures === 'none' ? 'NOT REQUIRED: any bundle is accepted' : 'required'],
     ['rehearsals', summary.rehearse === 'off' ? 'OFF: new rules are applied without a rehearsal' : undefined],
     ['release', release ? describeRelease(release) : undefined],

@@ -172,7 +172,7 @@ export async function status(options: StatusOptions, terminal: Terminal): Promis
 async function read(config: SluicedConfig, comparing: boolean): Promise<StatusSummary> {
   const record = peek(config.state);
   const running = await controlStatus(config.state);
-  const daemon = running ? running.report : await askDaemon(config.listen);
+  const daemon = running ? running.report : ((await askDaemon(config.listen)) as DaemonStatus | null);
   const kernel = comparing
     ? await compareKernel(config, record)
     : { holds: null, differences: [], because: 'sluiced does that by itself' };
@@ -187,9 +187,7 @@ async function read(config: SluicedConfig, comparing: boolean): Promise<StatusSu
 }
 
 function isWell({ kernel, daemon, partial, missing }: StatusSummary): boolean {
-  const daemonStatus = daemon as DaemonStatus | null;
-  const isHealthy =
-    daemonStatus === null || (daemonStatus.healthy !== false && Object.keys(daemonStatus.alarms ?? {}).length === 0);
+  const isHealthy = daemon === null || (daemon.healthy !== false && Object.keys(daemon.alarms ?? {}).length === 0);
   return kernel.holds !== false && isHealthy && partial === null && missing === null;
 }
 
@@ -201,7 +199,6 @@ function summarise(
   const nowMs = Date.now();
   const held = record?.held ?? null;
   const waits = record ? backOffEnd(record, nowMs) : null;
-  const daemon = seen.daemon as DaemonStatus | null;
   const { number = null, version = null } = record?.current ?? {};
   return {
     apiVersion: 'sluice.dev/v1alpha1',
@@ -211,7 +208,7 @@ function summarise(
     generation: number,
     version,
     serial: number === null ? null : (new GenerationNotes(config.state).serialOf(number) ?? null),
-    newest: record ? newestRelease(record, seen.probation !== null, daemon) : null,
+    newest: record ? newestRelease(record, seen.probation !== null, seen.daemon) : null,
     partial: record?.current?.partial ?? null,
     backend: record?.backend ?? null,
     signatures: config.signatures.policy,
@@ -224,7 +221,7 @@ function summarise(
     quarantinedServices: record?.quarantinedServices ?? [],
     damagedFiles: new Damage(config.state, () => new Date(), true).files,
     waitsUntil: waits,
-    next: nextEvents({ probation: seen.probation, held, waitsUntil: waits, daemon }),
+    next: nextEvents({ ...seen, held, waitsUntil: waits }),
     ...seen,
   };
 }

@@ -1,32 +1,15 @@
 import type { Accepted } from '@sluice/bundle';
 import type { SluicedConfig } from '../../config.ts';
 import type { ProbationStatus } from '../../daemon/control/protocol.ts';
-import type { NftProtection } from '../../ports/nftables/ports.ts';
 import type { Adoption } from '../../ports/adoption.ts';
-import type { SourceStatus } from '../../fetch/status-file.ts';
 import type { PartialRelease, QuarantinedService } from '../../ports/journal.ts';
 import type { DamagedFile } from '../../state/damage.ts';
-import type { RepairAt } from '../../observe/status/repairs.ts';
-import type { AwaitedWave } from '../../observe/status/status.ts';
-import type { DrainState } from '../../ports/drain.ts';
+import type { StatusReport } from '../../observe/status/status.ts';
 import type { KernelView } from './compare.ts';
 import type { NewestRelease } from './newest.ts';
 
-/** The fields that are read of the daemon's status. A daemon of another version may leave some out. */
-export interface DaemonStatus {
-  readonly healthy?: boolean;
-  readonly waits?: AwaitedWave | null;
-  readonly source?: SourceStatus | null;
-  readonly draining?: DrainState | null;
-  readonly ineligible?: string | null;
-  readonly looked?: string | null;
-  readonly nextLook?: string | null;
-  readonly rulesSeenSeconds?: number;
-  readonly lastRepair?: RepairAt | null;
-  readonly protection?: NftProtection | null;
-  readonly notes?: Readonly<Record<string, string>>;
-  readonly alarms?: Readonly<Record<string, string>>;
-}
+/** The daemon's status. A daemon of another version may leave fields out. */
+export type DaemonStatus = Partial<StatusReport>;
 
 /** The document of `status -o json`. */
 export interface StatusSummary {
@@ -65,7 +48,7 @@ export interface StatusSummary {
   /** When this was read, RFC 3339. */
   readonly at: string;
   readonly kernel: KernelView;
-  readonly daemon: unknown;
+  readonly daemon: DaemonStatus | null;
 }
 
 /** What happens without an order. */
