@@ -18,7 +18,6 @@ import {
   type ResolvedVirtual,
   type ResolvedVirtualFile,
 } from '@sluice/netfilter';
-import type { ClusterFile, NodeFile, ProfileFile } from './documents.ts';
 import { fileDigest } from './seal/seal.ts';
 import { type Head, ResolveCache } from './resolve-cache.ts';
 import type { RuleScope } from './rule-files.ts';
@@ -29,12 +28,8 @@ import { unknownVariable } from './variables.ts';
 import type { VirtualScope } from './virtual/files.ts';
 
 /** What one node runs, with `${host.*}` as written. */
-export interface ResolvedNode {
+export interface ResolvedNode extends Head {
   readonly node: string;
-  readonly profileName: string;
-  readonly cluster: ClusterFile;
-  readonly profile: ProfileFile;
-  readonly nodeFile: NodeFile;
   /** 16 hex digits; equal wherever the rules are equal. README.md, "Digests". */
   readonly version: string;
   /** Per family of the profile. */

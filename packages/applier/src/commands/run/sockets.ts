@@ -7,7 +7,7 @@ import { makeControl, type StateHolder } from '../../daemon/control/serve.ts';
 import { ControlSocket } from '../../daemon/control/socket.ts';
 import { ActiveHealth } from '../../observe/health/active.ts';
 import { Drain } from '../../observe/health/drain.ts';
-import { HealthMemory } from '../../observe/health/memory.ts';
+import { healthFile } from '../../observe/health/declared.ts';
 import { HealthPorts } from '../../observe/health/ports.ts';
 import { LocalhostPorts } from '../../observe/health/localhost-ports.ts';
 import { StatusPort } from '../../observe/health/status-port.ts';
@@ -77,7 +77,7 @@ export async function openSockets(node: RunningNode, repairs: Repairs, orders: O
   const health = new ActiveHealth({
     node: config.node,
     ports: healthPorts,
-    memory: new HealthMemory(config.state),
+    memory: healthFile(config.state),
     unwritten: (error) =>
       log.warn({ because: messageOf(error) }, 'cannot save the health-check node ports for the next start'),
   });

@@ -5,7 +5,7 @@ import { compareText } from '@sluice/netfilter';
 import { CommandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
 import { connectToDaemon } from '../../daemon/control/ask.ts';
-import type { ControlStatus, ProbationStatus } from '../../daemon/control/protocol.ts';
+import type { ControlStatus } from '../../daemon/control/protocol.ts';
 import { ReleaseFloor } from '../../inbox/release-floor.ts';
 import type { Run } from '../../kernel/command.ts';
 import { runChildren } from '../../kernel/run.ts';
@@ -95,17 +95,13 @@ export function judge(goal: Goal, seen: ControlStatus | undefined, beganMs: numb
 const printEnding = ({ goal, isReached, because }: WaitEnding): string =>
   `${'waited'.padEnd(11)} ${isReached ? `until ${goal}` : `in vain for ${goal}: ${(because ?? '').replaceAll(/\s*\n\s*/g, ' ')}`}\n`;
 
-/** What the next events follow from. */
-interface Sources {
-  readonly probation: ProbationStatus | null;
-  readonly held: string | null;
-  readonly waitsUntil: string | null;
-  /** The daemon's report; null where none answers. */
-  readonly daemon: DaemonStatus | null;
-}
-
 /** What happens by itself: the earliest first, then what waits for something without a time. */
-function nextEvents({ probation, held, waitsUntil, daemon }: Sources): readonly NextEvent[] {
+function nextEvents({
+  probation,
+  held,
+  waitsUntil,
+  daemon,
+}: Pick<StatusSummary, 'probation' | 'held' | 'waitsUntil' | 'daemon'>): readonly NextEvent[] {
   const found: NextEvent[] = [];
   const { progress = null, decision = null } = probation ?? {};
   if (decision !== null) found.push({ what: `the operator's ${decision} is carried out`, at: null });

@@ -4,7 +4,7 @@ import type { ForwardingState } from '@sluice/netfilter';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { sampleBundle, sampleNode } from '../../testing/bundle.fixture.ts';
 import type { DeclaredHealth } from './declared.ts';
-import { HealthMemory } from './memory.ts';
+import { healthFile } from './declared.ts';
 import { ActiveHealth } from './active.ts';
 
 let state: string;
@@ -34,7 +34,7 @@ const start = (): ActiveHealth =>
       follow: async (declared) => void said.push(`follow ${spell(declared)}`),
       count: (declared) => void said.push(`count ${spell(declared)}`),
     },
-    memory: new HealthMemory(state),
+    memory: healthFile(state),
     unwritten: (error) => void said.push(String(error)),
   });
 

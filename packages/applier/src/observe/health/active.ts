@@ -8,14 +8,14 @@ import {
   modeFacts,
 } from '@sluice/netfilter';
 import { type DeclaredHealth, HealthReader, type HealthService, profileOf, withCounts } from './declared.ts';
-import type { HealthMemory } from './memory.ts';
+import type { StateFile } from '../../state/state-file.ts';
 import type { HealthPorts } from './ports.ts';
 
 /** What it works with. */
 interface ActiveHealthDependencies {
   readonly node: string;
   readonly ports: Pick<HealthPorts, 'follow' | 'count'>;
-  readonly memory: HealthMemory;
+  readonly memory: StateFile<DeclaredHealth>;
   /** Called with why the state could not be saved. */
   readonly unwritten: (error: unknown) => void;
 }

@@ -22,22 +22,33 @@ import {
   opensOwnAddressAlone,
   parseCidr,
 } from '@sluice/netfilter';
+import * as v from 'valibot';
+import { StateFile } from '../../state/state-file.ts';
 
-/** A Service with a health-check node port: its load balancer checks each node for a local endpoint. */
-export interface HealthService {
-  readonly namespace: string;
-  readonly name: string;
-  readonly port: number;
+const healthService = v.strictObject({
+  namespace: v.string(),
+  name: v.string(),
+  port: v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(65_535)),
   /** The number of distinct addresses of ready endpoints on the node. */
-  readonly localEndpoints: number;
-}
+  localEndpoints: v.pipe(v.number(), v.integer(), v.minValue(0)),
+});
+/** A Service with a health-check node port: its load balancer checks each node for a local endpoint. */
+export type HealthService = Readonly<v.InferOutput<typeof healthService>>;
 
-/** The health-check node ports that a bundle declares for one node. */
-export interface DeclaredHealth {
-  readonly services: readonly HealthService[];
+const declaration = v.strictObject({
+  services: v.pipe(v.array(healthService), v.readonly()),
   /** CIDRs that choose the addresses to listen on; empty: every address. A family without one is not listened on. */
-  readonly nodePortAddresses: readonly string[];
-}
+  nodePortAddresses: v.pipe(v.array(v.string()), v.readonly()),
+});
+/** The health-check node ports that a bundle declares for one node. */
+export type DeclaredHealth = Readonly<v.InferOutput<typeof declaration>>;
+
+/**
+ * `health.json` in the state directory: those of the active generation, for a process that starts while the bundle directory has other
+ * content, or none. Rules do not tell which Services have a load balancer.
+ */
+export const healthFile = (state: string): StateFile<DeclaredHealth> =>
+  new StateFile(`${state}/health.json`, declaration);
 
 /**
  * The active health-check node ports with newer endpoint counts, for early endpoint sync.
