@@ -1,4 +1,4 @@
-import type { DescribedFrontend, Family, Json, Problem, Unread } from '@sluice/netfilter';
+import type { DescribedFrontend, Family, ListedTable, Problem, Unread } from '@sluice/netfilter';
 import type { TrackedFlow } from '../../ports/kernel.ts';
 import type { NodeState } from '../../ports/node-state.ts';
 
@@ -130,31 +130,10 @@ interface SavedChain {
   readonly isCut?: true;
 }
 
-/** A table as `nft -j list table` prints it, with the parts that decide about packets. */
-export interface NftTableFacts {
-  readonly family: 'ip' | 'ip6' | 'inet';
-  readonly name: string;
-  readonly chains: readonly NftChainFacts[];
-  /** The objects of its sets and maps; left out where single chains were listed. */
-  readonly sets?: readonly Json[];
-}
-
-export interface NftChainFacts {
-  readonly name: string;
-  /** Of base chains: `filter`, `nat`, `route`. */
-  readonly type?: string;
-  readonly hook?: string;
-  readonly priority?: number;
-  readonly policy?: string;
-  readonly rules: readonly NftRuleFacts[];
-  /** It has further rules, which were not read. */
-  readonly isCut?: true;
-}
-
-export interface NftRuleFacts {
-  readonly handle: number;
-  /** The statements, as JSON values. */
-  readonly statements: readonly unknown[];
+/** A table as `nft -j list table` prints it, with its chains, rules, sets and maps. Where single chains were listed, it has no sets. */
+export interface NftTableFacts extends ListedTable {
+  /** Chains that have further rules, which were not read. */
+  readonly cut?: readonly string[];
 }
 
 export interface InterfaceFacts {

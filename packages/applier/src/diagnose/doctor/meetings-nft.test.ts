@@ -1,6 +1,6 @@
 import { nftDnatPriority } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
-import type { NftChainFacts, NftTableFacts } from './facts.ts';
+import type { NftTableFacts } from './facts.ts';
 import { type HookName, meetNft } from './meetings.ts';
 import { forwardedPacket } from './packet.fixture.ts';
 
@@ -9,21 +9,20 @@ const payload = (protocol: string, field: string): object => ({ payload: { proto
 const fib = (...flags: readonly string[]): object => ({ fib: { result: 'type', flags } });
 const drop = { drop: null };
 
-function table(
+const chain = (name: string, base: object, rules: readonly (readonly object[])[]): NftTableFacts['objects'] => [
+  { chain: { name, ...base } },
+  ...rules.map((expr, index) => ({ rule: { chain: name, handle: index + 1, expr } })),
+];
+
+const table = (
   rules: readonly (readonly object[])[],
-  base: Partial<NftChainFacts> = {},
-  more: readonly NftChainFacts[] = [],
-): NftTableFacts {
-  const listed = rules.map((statements, index) => ({ handle: index + 1, statements }));
-  return {
-    family: 'inet',
-    name: 'fw',
-    chains: [
-      { name: 'f', type: 'filter', hook: 'forward', priority: 0, policy: 'accept', ...base, rules: listed },
-      ...more,
-    ],
-  };
-}
+  base: object = {},
+  more: NftTableFacts['objects'] = [],
+): NftTableFacts => ({
+  family: 'inet',
+  name: 'fw',
+  objects: [...chain('f', { type: 'filter', hook: 'forward', prio: 0, policy: 'accept', ...base }, rules), ...more],
+});
 
 const met = (of: NftTableFacts, hook: HookName = 'FORWARD', servicesAt?: number): readonly string[] =>
   meetNft([of], hook, forwardedPacket, { left: 1_000 }, servicesAt).map(
@@ -60,7 +59,7 @@ test.each<[string, NftTableFacts, readonly string[]]>([
   ['an interface with a wildcard', table([[match({ meta: { key: 'iifname' } }, 'cali*'), drop]]), ['drop']],
   [
     'a packet that is not tracked, and goes on',
-    table([[{ notrack: null }], [drop]], { priority: -300 }),
+    table([[{ notrack: null }], [drop]], { prio: -300 }),
     ['notrack', 'drop'],
   ],
   ['notrack behind connection tracking', table([[{ notrack: null }]]), []],
@@ -110,18 +109,16 @@ test.each<[string, NftTableFacts, readonly string[]]>([
   ],
   [
     'a named set that was read',
-    {
-      ...table([[match(payload('ip', 'daddr'), '@blocked'), drop]]),
-      sets: [{ set: { name: 'blocked', elem: ['10.244.2.6'] } }],
-    },
+    table([[match(payload('ip', 'daddr'), '@blocked'), drop]], {}, [
+      { set: { name: 'blocked', elem: ['10.244.2.6'] } },
+    ]),
     ['drop'],
   ],
   [
     'a named set that packets fill',
-    {
-      ...table([[match(payload('ip', 'daddr'), '@seen'), drop]]),
-      sets: [{ set: { name: 'seen', elem: ['10.244.2.6'], flags: ['dynamic'] } }],
-    },
+    table([[match(payload('ip', 'daddr'), '@seen'), drop]], {}, [
+      { set: { name: 'seen', elem: ['10.244.2.6'], flags: ['dynamic'] } },
+    ]),
     ['perhaps drop'],
   ],
   ['a mark, which is not known', table([[match({ meta: { key: 'mark' } }, 1), drop]]), ['perhaps drop']],
@@ -133,9 +130,7 @@ test.each<[string, NftTableFacts, readonly string[]]>([
   ['a queue, behind which nothing is known', table([[{ queue: null }], [drop]]), ['perhaps drop']],
   [
     'a chain that accepts',
-    table([[{ jump: { target: 'ok' } }]], { policy: 'drop' }, [
-      { name: 'ok', rules: [{ handle: 9, statements: [{ accept: null }] }] },
-    ]),
+    table([[{ jump: { target: 'ok' } }]], { policy: 'drop' }, chain('ok', {}, [[{ accept: null }]])),
     [],
   ],
 ])('judges %s', (_title, given, expected) => {
@@ -150,7 +145,7 @@ test.each([
   [-101, nftDnatPriority, ['perhaps translate']],
   [-100, nftDnatPriority, []],
 ])('a translation at priority %i comes before that of Services (at %s) or not', (priority, servicesAt, expected) => {
-  const of = table([[{ dnat: { addr: '192.0.2.1' } }]], { type: 'nat', hook: 'prerouting', priority });
+  const of = table([[{ dnat: { addr: '192.0.2.1' } }]], { type: 'nat', hook: 'prerouting', prio: priority });
   expect(met(of, 'PREROUTING', servicesAt)).toEqual(expected);
 });
 
@@ -161,15 +156,14 @@ test('a rule with a large set is charged by its elements, and a chain with furth
   expect(meetNft([of], 'FORWARD', forwardedPacket, effort)).toMatchObject([{ kind: 'drop', isCertain: true }]);
   expect(effort.left).toBe(499);
   expect(meetNft([of], 'FORWARD', forwardedPacket, { left: 400 })).toMatchObject([{ kind: 'drop', isCertain: false }]);
-  const [base] = of.chains as [NftChainFacts];
-  const cut = { ...of, chains: [{ ...base, isCut: true as const }] };
+  const cut = { ...of, cut: ['f'] };
   expect(meetNft([cut], 'FORWARD', forwardedPacket, { left: 1_000 })).toMatchObject([
     { kind: 'drop', isCertain: false },
   ]);
 });
 
 test('a redirect translates, though its target is not read', () => {
-  const of = table([[{ redirect: { port: 3128 } }]], { type: 'nat', hook: 'prerouting', priority: -110 });
+  const of = table([[{ redirect: { port: 3128 } }]], { type: 'nat', hook: 'prerouting', prio: -110 });
   expect(met(of, 'PREROUTING')).toEqual(['translate']);
 });
 

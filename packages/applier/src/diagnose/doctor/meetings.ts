@@ -211,14 +211,7 @@ const liveOf = (table: SavedTable, isOwn: IsOwn): LiveTable =>
   });
 
 const liveTable = (table: NftTableFacts): LiveTable =>
-  once(table, ({ family, name, chains, sets }) => {
-    const objects = chains.flatMap(({ name: chain, priority: prio, rules, ...rest }) => [
-      { chain: { ...rest, name: chain, prio } },
-      ...rules.map(({ handle, statements }) => ({ rule: { chain, handle, expr: statements } })),
-    ]);
-    const live = readLiveTable({ family, name, objects: [...(sets ?? []), ...objects] });
-    return cutAt(live, (chain) => chains.find((one) => one.name === chain)?.isCut);
-  });
+  once(table, (listed) => cutAt(readLiveTable(listed), (chain) => listed.cut?.includes(chain)));
 
 const cutAt = (table: LiveTable, isCut: (chain: string) => boolean | undefined): LiveTable => ({
   ...table,

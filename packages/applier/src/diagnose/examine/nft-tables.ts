@@ -1,6 +1,6 @@
 import { isOfIptables } from '@sluice/bundle';
 import { addAll, type Family, objectOf, printStatements } from '@sluice/netfilter';
-import type { NftChainFacts, NftRuleFacts, NftTableFacts, UnprintedTable } from '../doctor/facts.ts';
+import type { NftTableFacts, UnprintedTable } from '../doctor/facts.ts';
 import type { Run } from '../../kernel/command.ts';
 import { findTool } from '../../kernel/tools.ts';
 import { bounds } from './bounds.ts';
@@ -11,9 +11,6 @@ interface ListedBaseChain {
   readonly table: string;
   readonly name: string;
   readonly hook?: string;
-}
-interface ListedChain extends Omit<NftChainFacts, 'rules' | 'priority'> {
-  readonly prio?: number;
 }
 interface ListedRule {
   readonly chain: string;
@@ -39,12 +36,7 @@ export async function readNftTables(run: Run): Promise<readonly NftTableFacts[]>
       const objects = isOfIptables(family, table)
         ? await readChains([family, table], names, run)
         : await jsonOf(['-a', 'list', 'table', family, table], run);
-      return {
-        family: family as NftTableFacts['family'],
-        name: table,
-        chains: chainsOf(objects),
-        sets: objects.filter(isSet),
-      };
+      return { family: family as NftTableFacts['family'], name: table, ...withinBounds(objects) };
     }),
   );
 }
@@ -115,21 +107,18 @@ function calleeOf(statement: unknown): readonly string[] {
   return goto && nameForm.test(goto.target) ? [goto.target] : [];
 }
 
-const isSet = (object: Listed[number]): boolean => 'set' in object || 'map' in object;
-
-function chainsOf(objects: Listed): readonly NftChainFacts[] {
-  const rules = Map.groupBy(pick(objects, 'rule') as readonly ListedRule[], ({ chain }) => chain);
-  return (pick(objects, 'chain') as readonly ListedChain[]).map(({ name, type, hook, prio, policy }) => ({
-    name,
-    ...((rules.get(name)?.length ?? 0) > bounds.rulesPerChain ? { isCut: true as const } : {}),
-    ...(type === undefined ? {} : { type }),
-    ...(hook === undefined ? {} : { hook }),
-    ...(prio === undefined ? {} : { priority: prio }),
-    ...(policy === undefined ? {} : { policy }),
-    rules: (rules.get(name) ?? [])
-      .slice(0, bounds.rulesPerChain)
-      .map(({ handle, expr }): NftRuleFacts => ({ handle, statements: expr })),
-  }));
+/** Chains, sets and maps, and the first rules of each chain. */
+function withinBounds(objects: Listed): Pick<NftTableFacts, 'objects' | 'cut'> {
+  const counts = new Map<string, number>();
+  const kept = objects.filter((object) => {
+    if (!('rule' in object)) return 'chain' in object || 'set' in object || 'map' in object;
+    const { chain } = object['rule'] as ListedRule;
+    const count = (counts.get(chain) ?? 0) + 1;
+    counts.set(chain, count);
+    return count <= bounds.rulesPerChain;
+  });
+  const cut = [...counts].flatMap(([chain, count]) => (count > bounds.rulesPerChain ? [chain] : []));
+  return { objects: kept, ...(cut.length > 0 ? { cut } : {}) };
 }
 
 /** The objects of one kind; nft is trusted with their form. */

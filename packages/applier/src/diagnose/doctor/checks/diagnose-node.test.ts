@@ -55,7 +55,7 @@ const legacyOutput = (...rules: readonly string[]): Partial<Facts> => ({
 const hiddenFilter: Partial<Facts> = {
   desired: { ...(healthy.desired as NonNullable<Facts['desired']>), mode: 'iptables', store: 'nft' },
   differences: ['ipv4 filter: 21 lines (filter changes, nat stays)'],
-  nftTables: [{ family: 'ip', name: 'filter', chains: [{ name: 'forward', hook: 'forward', priority: 5, rules: [] }] }],
+  nftTables: [{ family: 'ip', name: 'filter', objects: [{ chain: { name: 'forward', hook: 'forward', prio: 5 } }] }],
 };
 /** Another Service with the cluster IP and port. */
 const shared = (service: string): Partial<Facts> => {
@@ -266,7 +266,7 @@ test('without a Service in question, common settings are notes', () => {
 });
 
 test.each<[string, Partial<Facts>, string]>([
-  ['a table', { nftTables: [{ family: 'ip', name: 'kube-proxy', chains: [] }] }, 'nft delete table ip kube-proxy'],
+  ['a table', { nftTables: [{ family: 'ip', name: 'kube-proxy', objects: [] }] }, 'nft delete table ip kube-proxy'],
   [
     'an interface',
     { interfaces: [{ name: 'kube-ipvs0', isUp: false, mtu: 1500, kind: '', addresses: [] }] },

@@ -96,9 +96,7 @@ test('names chains whose rules are too many to be read', () => {
   const desired = { mode: 'iptables', store: 'nft', state: { families: {} } } as unknown as DesiredFacts;
   const cut = { policy: 'DROP', rules: [], isCut: true as const };
   const tables = [{ ...filter('FORWARD', '-d 192.0.2.0/24'), chains: new Map([['FORWARD', cut]]) }];
-  const nftTables = [
-    { family: 'inet', name: 'fw', chains: ['a', 'b', 'c'].map((name) => ({ name, rules: [], isCut: true })) },
-  ];
+  const nftTables = [{ family: 'inet', name: 'fw', objects: [], cut: ['a', 'b', 'c'] }];
   const facts = { tables, nftTables } as unknown as Facts;
   expect(foreignRules([followed('iptables', 'pod')], desired, facts)).toEqual({
     findings: [],

@@ -56,13 +56,11 @@ function cutChains({ tables = [], nftTables = [] }: Facts): readonly Unread[] {
   const inStores = tables.flatMap((table) =>
     [...table.chains].flatMap(([name, { isCut }]) => (isCut ? [`${tool(table)} ${name}`] : [])),
   );
-  const inNft = nftTables.flatMap(({ family, name, chains }) =>
-    chains.flatMap((chain) => (chain.isCut ? [`nft ${family} ${name} ${chain.name}`] : [])),
-  );
-  const cut = [...inStores, ...inNft];
-  const more = cut.length > 3 ? ` and ${cut.length - 3} more` : '';
-  if (cut.length === 0) return [];
-  return [{ what: 'all foreign rules', because: `there are too many in ${cut.slice(0, 3).join(', ')}${more}` }];
+  const inNft = nftTables.flatMap(({ family, name, cut = [] }) => cut.map((chain) => `nft ${family} ${name} ${chain}`));
+  const all = [...inStores, ...inNft];
+  const more = all.length > 3 ? ` and ${all.length - 3} more` : '';
+  if (all.length === 0) return [];
+  return [{ what: 'all foreign rules', because: `there are too many in ${all.slice(0, 3).join(', ')}${more}` }];
 }
 
 /** A foreign rule that decides, and the packets that meet it. */

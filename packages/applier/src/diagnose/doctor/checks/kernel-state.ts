@@ -1,4 +1,4 @@
-import { type Finding, isTreeChain, servicesChain, targetOf } from '@sluice/netfilter';
+import { type Finding, isTreeChain, objectOf, servicesChain, targetOf } from '@sluice/netfilter';
 import { isTree } from '../../../ports/node-state.ts';
 import type { DesiredFacts, Facts, SavedTable } from '../facts.ts';
 import { removal } from '../meetings.ts';
@@ -63,13 +63,13 @@ const unprintedTables = ({ unprinted = [] }: Facts): readonly HiddenTable[] =>
  */
 function hiddenTables({ mode, store }: DesiredFacts, { tables = [], nftTables = [] }: Facts): readonly HiddenTable[] {
   if (mode === 'nftables' || store !== 'nft') return [];
-  return nftTables.flatMap(({ family, name, chains }) => {
+  return nftTables.flatMap(({ family, name, objects }) => {
     const own = family === 'ip' ? 'ipv4' : 'ipv6';
-    const base = chains.find(({ hook }) => hook !== undefined);
+    const base = objects.map((object) => objectOf(object['chain'])).find(({ hook }) => hook !== undefined);
     const isOfIptables = family !== 'inet' && (name === 'filter' || name === 'nat');
     const isPrinted = tables.some((one) => one.store === 'nft' && one.family === own && one.table === name);
     if (!isOfIptables || base === undefined || isPrinted) return [];
-    return [{ table: `${own} ${name}`, chain: `${family} ${name} ${base.name}` }];
+    return [{ table: `${own} ${name}`, chain: `${family} ${name} ${String(base['name'])}` }];
   });
 }
 
