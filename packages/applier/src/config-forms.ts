@@ -8,6 +8,9 @@ import * as v from 'valibot';
 export const seconds = v.pipe(v.number(), v.minValue(0.05), v.maxValue(3600));
 export const wholeNumber = (least: number, most: number) =>
   v.pipe(v.number(), v.integer(), v.minValue(least), v.maxValue(most));
+/** A part of a whole, from 0 to 1. */
+export const share = v.pipe(v.number(), v.minValue(0), v.maxValue(1));
+
 /** Whole seconds, from 0. */
 export const secondsUpTo = (most: number) => wholeNumber(0, most);
 /** A network in CIDR notation, and not all addresses. */

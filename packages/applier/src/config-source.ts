@@ -2,14 +2,12 @@ import { bundleLimits } from '@sluice/bundle';
 import { isLoopback } from '@sluice/transport/http/addresses.ts';
 import { readReference } from '@sluice/transport/registry/reference.ts';
 import * as v from 'valibot';
-import { absolutePath } from './config-forms.ts';
+import { absolutePath, wholeNumber } from './config-forms.ts';
 
 /**
  * `source` and `receipts.push` of `sluiced.yaml`: where the fetch process reads releases and sends receipts. docs/fetch.md explains every
  * field.
  */
-
-const count = (least: number, most: number) => v.pipe(v.number(), v.integer(), v.minValue(least), v.maxValue(most));
 
 /** @param protocols with colon; `http:` counts for this machine alone: the source could be read and changed on its way elsewhere */
 const url = (...protocols: readonly string[]) =>
@@ -119,12 +117,12 @@ export const sourceSchema = v.pipe(
     git: v.optional(kinds.git),
     dir: v.optional(kinds.dir),
     directory: v.optional(absolutePath, '/var/lib/sluice-fetch'),
-    intervalSeconds: v.optional(count(1, 86_400), 60),
+    intervalSeconds: v.optional(wholeNumber(1, 86_400), 60),
     ...connection,
-    bytesMax: v.optional(count(1024, 4 * bundleLimits.treeBytesMax), bundleLimits.treeBytesMax),
-    secondsMax: v.optional(count(1, 3600), 300),
-    bytesPerSecondMax: v.optional(count(10_000, 2 ** 40)),
-    lateSeconds: v.optional(count(0, 30 * 86_400), 3600),
+    bytesMax: v.optional(wholeNumber(1024, 4 * bundleLimits.treeBytesMax), bundleLimits.treeBytesMax),
+    secondsMax: v.optional(wholeNumber(1, 3600), 300),
+    bytesPerSecondMax: v.optional(wholeNumber(10_000, 2 ** 40)),
+    lateSeconds: v.optional(wholeNumber(0, 30 * 86_400), 3600),
   }),
   v.check((given) => hasOneKind(given), needsOneKind),
   v.check((given) => hasKeyInFile(given), needsKeyInFile),
@@ -137,7 +135,7 @@ export const pushSchema = v.pipe(
     https: v.optional(v.strictObject({ url: url('https:') })),
     git: v.optional(v.strictObject({ url: url('https:', 'ssh:'), knownHosts })),
     dir: v.optional(kinds.dir),
-    intervalSeconds: v.optional(count(1, 86_400), 30),
+    intervalSeconds: v.optional(wholeNumber(1, 86_400), 30),
     ...connection,
   }),
   v.check((given) => hasOneKind(given), needsOneKind),

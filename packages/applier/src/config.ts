@@ -12,6 +12,7 @@ import {
   seconds,
   secondsUpTo,
   serviceName,
+  share,
   subdomain,
   vipName,
   wholeNumber,
@@ -107,11 +108,11 @@ export const configSchema = v.strictObject({
     v.strictObject({
       ranges: v.optional(v.array(network), []),
       lastAfterSeconds: v.optional(secondsUpTo(300), limits.lastEndpointAfterMs / 1000),
-      alarmShare: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(1)), 0.5),
+      alarmShare: v.optional(share, 0.5),
       live: v.optional(
         v.strictObject({
           directory: absolutePath,
-          owner: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(2 ** 32 - 2))),
+          owner: v.optional(wholeNumber(0, 2 ** 32 - 2)),
         }),
       ),
     }),
@@ -119,7 +120,7 @@ export const configSchema = v.strictObject({
   ),
   removals: v.optional(
     v.strictObject({
-      share: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(1)), removalDefaults.share),
+      share: v.optional(share, removalDefaults.share),
       least: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1)), removalDefaults.least),
       holdSeconds: v.optional(secondsUpTo(86_400), removalDefaults.holdMs / 1000),
     }),

@@ -145,14 +145,8 @@ export function readCertificate(text: string): ParityCertificate | string {
   return printCertificate(certificate) === text ? certificate : 'it is not in canonical form';
 }
 
-/** What a node knows of itself when it judges a certificate. */
-export interface CertificateFacts {
-  readonly node: string;
-  readonly bootId: string;
-  /** The digest of what it observes now. */
-  readonly observed: string;
-  /** Of its rules in the bundle that is to be applied. */
-  readonly version: string;
+/** What a node knows of itself when it judges a certificate: what it observes now, and its version in the bundle that is to be applied. */
+export interface CertificateFacts extends Pick<ParityCertificate, 'node' | 'bootId' | 'observed' | 'version'> {
   /** The time of day. */
   readonly nowMs: number;
 }

@@ -10,12 +10,7 @@ import type { Release, ReleaseFeature, ReleaseProfile } from './release.ts';
 import { releaseSums } from './sums.ts';
 
 /** The properties of a release that its files do not determine. */
-export interface ReleaseTerms {
-  readonly serial: number;
-  /** Of an endpoint update. */
-  readonly revision?: number;
-  readonly source: string;
-  readonly expires?: string;
+export interface ReleaseTerms extends Pick<Release, 'serial' | 'revision' | 'source' | 'expires'> {
   /** Whether nodes try it at once, regardless of failed releases before. */
   readonly isUrgent?: boolean;
   /** Whether nodes apply it at once, although it may take away most Services. */
@@ -103,7 +98,7 @@ function versionsOf(
   files: BundleFiles,
   cache: ResolveCache,
 ): {
-  readonly nodes: Record<string, { profile: string; version: string }>;
+  readonly nodes: Release['nodes'];
   readonly problems: Problem[];
 } {
   const nodes: Record<string, { profile: string; version: string }> = {};

@@ -10,6 +10,7 @@ import { readIfThere, replaceFile, writing } from '../../state/files.ts';
 import { StateError } from '../../state/state-error.ts';
 import type { ReceiptContent } from './account.ts';
 import { hasKey, keyFile, signReceipt } from './key.ts';
+import { StateFile } from '../../state/state-file.ts';
 
 /** The node's config for receipts. */
 interface ReceiptRules {
@@ -128,14 +129,9 @@ export class Receipts {
     return join(this.#rules.state, 'receipt.json');
   }
 
-  /** A damaged record counts as none: the clock keeps numbers growing. */
+  /** A damaged record counts as none: the clock keeps numbers growing. Read each time: commands write receipts, too. */
   #last(): v.InferOutput<typeof lastSchema> | undefined {
-    try {
-      const text = readIfThere(this.#path);
-      return text === undefined ? undefined : v.parse(lastSchema, JSON.parse(text));
-    } catch {
-      return undefined;
-    }
+    return new StateFile(this.#path, lastSchema).read();
   }
 
   #remember(number: number, content: string, told: ReportedRelease | undefined): void {
