@@ -3,9 +3,8 @@ import { join } from 'node:path';
 import { examples, exitLine, newProgram, shellCommands, versionCommand } from '@sluice/cli';
 import type { Command } from 'commander';
 import type { CommandContext } from './commands/options/context.ts';
-import { addApply, addBoot, addImport, addPreflight, addRehearse, addRun } from './commands/verbs/apply.ts';
+import { addApply, addBoot, addFetch, addImport, addPreflight, addRehearse, addRun } from './commands/verbs/apply.ts';
 import { addCheckpoint, addDecisions, addDrain, addQuarantine, addRollback } from './commands/verbs/decide.ts';
-import { addFetch } from './commands/verbs/fetch.ts';
 import { addDoctor, addHistory, addObserve, addShow, addStatus, addTop } from './commands/verbs/look.ts';
 import { addAdopt, addBackend, addCleanup, addInit, addKeygen, addRecover } from './commands/verbs/move.ts';
 

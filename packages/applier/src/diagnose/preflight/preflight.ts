@@ -1,6 +1,6 @@
 import { RehearsalError } from '../../ports/failure.ts';
 import { type BundleFiles, type ResolvedNode, resolveNode } from '@sluice/bundle';
-import { type Family, type Problem, onKernel, parseKernelRelease, plural, readSysctlLine } from '@sluice/netfilter';
+import { type Family, onKernel, parseKernelRelease, plural, type Problem, readSysctlLine, tableLine } from '@sluice/netfilter';
 import type { SluicedConfig } from '../../config.ts';
 import { readFacts } from '../../kernel/facts.ts';
 import { findSwitch } from '../../kernel/linux/find-switch.ts';
@@ -11,27 +11,19 @@ import { placeOf, rehearser } from '../../kernel/scratch/rehearse.ts';
 import type { Run } from '../../kernel/command.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { procTunables } from '../../kernel/sysctl.ts';
-import {
-  detectTools,
-  judgeStore,
-  findTool,
-  otherBackend,
-  realTool,
-  chooseStore,
-  type Tools,
-  readStoreUse,
-} from '../../kernel/tools.ts';
+import { chooseStore, detectTools, findTool, judgeStore, otherBackend, readStoreUse, realTool, type Tools } from '../../kernel/tools.ts';
 import { peek, pinnedStore } from '../../state/peek.ts';
 import { admit, AdmitMemory } from '../../apply/admission/admit.ts';
-import { countNames, foreignSluiceChains, foreignProxyChains } from '../../apply/plan/ownership.ts';
+import { countNames, foreignProxyChains, foreignSluiceChains } from '../../apply/plan/ownership.ts';
 import type { NodeFacts } from '../../ports/node-facts.ts';
 import { findProxy, recoverHint } from '../../apply/admission/start-state.ts';
 import { bad, good, note, type PreflightFinding } from './finding.ts';
-import { nftFindings } from './nftables.ts';
 import { addressClashes } from './address-clashes.ts';
 import { probeServiceFindings } from './probe-services.ts';
 import { messageOf } from '../../message.ts';
 import { familyNames, type NodeState, type Observed } from '../../ports/node-state.ts';
+import { nftProblem } from '../../apply/admission/kernel-context.ts';
+import { knowsOwnership } from '../../kernel/nft/nft-owner.ts';
 
 /**
  * Checks everything that an apply needs, and changes nothing.
@@ -363,4 +355,29 @@ function bundleFindings(config: SluicedConfig, files: BundleFiles, facts: NodeFa
     return note(what, seen, "correct for an external IP that is the node's own; else remove it from the interface");
   });
   return clash.length === 0 ? [good('bundle', 'this node can run it')] : clash;
+}
+
+/**
+ * Mode nftables needs no other tool, and its switch is part of the table.
+ * @param rehearse loads a state where no packet meets it
+ */
+async function nftFindings(
+  tools: Tools,
+  run: Run,
+  rehearse: (state: NodeState) => Promise<readonly PreflightFinding[]>,
+): Promise<readonly PreflightFinding[]> {
+  const what = 'mode nftables';
+  const problem = await nftProblem(new LinuxKernel(tools, run, procTunables));
+  if (problem) return [bad(what, problem.message, problem.hint)];
+  const { stdout } = await run({ file: findTool('nft') ?? 'nft', args: ['--version'] });
+  const settings = [tableLine({ detector: 'address', masqueradeAll: false })];
+  const empty: NodeState = { families: {}, sysctls: new Map(), nft: { settings, frontends: new Map() } };
+  return [good(what, stdout.trim()), await protectionFinding(run), ...(await rehearse(empty))];
+}
+
+/** Without the flags of the table `sluiced` repairs what other programs change, and cannot prevent it. */
+async function protectionFinding(run: Run): Promise<PreflightFinding> {
+  const what = "protection of mode nftables' table";
+  if (await knowsOwnership(findTool('nft') ?? 'nft', run)) return good(what, 'only sluiced can change it');
+  return note(what, 'none: repaired after changes', 'install nft 1.1.0 and Linux 6.9 or newer, to prevent them');
 }
