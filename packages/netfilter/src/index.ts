@@ -123,5 +123,4 @@ export { inOnePiece } from './in-one-piece.ts';
 export { disjoint, networkText } from './nftables/networks.ts';
 export * from './diagnosis/causes.ts';
 export * from './diagnosis/diagnosis.ts';
-export { diagnosisFindings } from './diagnosis/findings.ts';
 export * from './diagnosis/target.ts';

@@ -4,7 +4,7 @@ import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { Fetcher } from '../testing/fetch.fixture.ts';
 import { GateScene } from '../testing/gate.fixture.ts';
-import { DirectorySource } from './directory.ts';
+import { DirectorySource } from './open.ts';
 import type { Source } from './source.ts';
 
 const scene = new GateScene();

@@ -1,4 +1,17 @@
-import { type Accepted, clusterFile, fileDigest, filesOfNode, isProblem, isReleaseFile, isSealedFile, readRelease, readSums, type Release, releaseFile, sumsFile } from '@sluice/bundle';
+import {
+  type Accepted,
+  clusterFile,
+  fileDigest,
+  filesOfNode,
+  isProblem,
+  isReleaseFile,
+  isSealedFile,
+  readRelease,
+  readSums,
+  type Release,
+  releaseFile,
+  sumsFile,
+} from '@sluice/bundle';
 import { reasonOf } from '@sluice/cli';
 import { type Problem, refusal } from '@sluice/netfilter';
 import { RegistryFailure } from '@sluice/transport/http/failure.ts';

@@ -12,15 +12,19 @@ import type { ReceiptSpec } from '@sluice/transport/receipts/spec.ts';
 import type { ReceiptStore } from '@sluice/transport/receipts/store.ts';
 import { RegistryClient } from '@sluice/transport/registry/client.ts';
 import { readReference } from '@sluice/transport/registry/reference.ts';
-import type { RemoteAccess } from '@sluice/cli';
+import { reasonOf, type RemoteAccess } from '@sluice/cli';
 import type { ConnectionConfig, PushConfig, SourceConfig } from '../config-source.ts';
 import { findTool } from '../kernel/tools.ts';
 import { ContentSource, type PlacedParts } from './content.ts';
 import { type CredentialsParts, readAuthorities, readCredentials, readIdentity, secretPath } from './credentials.ts';
-import { DirectorySource } from './directory.ts';
 import { GitSource } from './git.ts';
 import { ListedSource, Servers } from './servers.ts';
-import type { Source } from './source.ts';
+import { type FoundRelease, type Source, SourceFailure, type SourceFiles } from './source.ts';
+import { fileDigest, isReleaseFile } from '@sluice/bundle';
+import { compareText } from '@sluice/netfilter';
+import { InboxError } from '../inbox/trust.ts';
+import { descend } from '../inbox/descend.ts';
+import { walk } from '../inbox/walk.ts';
 
 /**
  * The source of the config, for one attempt each.
@@ -148,4 +152,41 @@ async function gitAccess(config: ConnectionConfig, parts: CredentialsParts): Pro
   const given = await readCredentials(credentials, parts);
   if (given === undefined) return access;
   return { ...access, header: { url: `${url.origin}/`, line: `Authorization: ${authorization(given)}` } };
+}
+
+/** A release in a directory that others write: a stick, a shared file system. Who wrote it does not matter: its signatures decide. */
+export class DirectorySource implements Source {
+  readonly name: string;
+  readonly bytes = 0;
+
+  constructor(path: string) {
+    this.name = path;
+  }
+
+  /** The files that tell releases apart: the sums of all others, and what may be added to it later. */
+  async look(): Promise<string> {
+    const own = [...this.#files(isReleaseFile)].map(([path, text]) => `${path} ${fileDigest(text)}\n`);
+    return fileDigest(own.toSorted(compareText).join(''));
+  }
+
+  async open(check: (top: SourceFiles) => Promise<string>): Promise<FoundRelease> {
+    const top = this.#files(isReleaseFile);
+    await check(top);
+    return { top, read: (wanted) => [this.#files((path) => wanted.has(path))] };
+  }
+
+  #files(isNeeded: (path: string) => boolean): SourceFiles {
+    try {
+      using top = descend(this.name, undefined);
+      const files = new Map<string, string>();
+      walk(top, undefined, (file) => {
+        if (isNeeded(file.path)) files.set(file.path, file.read().bytes.toString('utf8'));
+      });
+      return files;
+    } catch (error) {
+      if (!(error instanceof InboxError) && (error as NodeJS.ErrnoException).code === undefined) throw error;
+      const hint = 'Check that it is mounted, and readable for user sluice-fetch';
+      throw new SourceFailure('SOURCE_UNREACHABLE', `Cannot read ${this.name}: ${reasonOf(error)}`, hint);
+    }
+  }
 }

@@ -23,7 +23,7 @@ import type { SaidByRelease } from '../../apply/reconcile/parts.ts';
 import type { Reconciler } from '../../apply/reconcile/reconciler.ts';
 import { findings } from '../../diagnose/preflight/preflight.ts';
 import { pinnedStore } from '../../state/peek.ts';
-import { commandControl } from '../session/command-control.ts';
+import { commandControl } from '../session/control.ts';
 import { makeReleaseGate, mustBeBundle, makeWaveGate, withLive } from '../session/gate.ts';
 import { failedReceipt, makeReceiptWriter, reportEnding } from '../session/receipts.ts';
 import { type NodeSession, openSession } from '../session/session.ts';

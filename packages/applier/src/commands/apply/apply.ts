@@ -9,7 +9,7 @@ import { describeFlip } from '../../apply/transaction/transaction.ts';
 import { stepsOf } from '../../apply/plan/transaction-plan.ts';
 import { makeReleaseGate, mustBeBundle, makeWaveGate, withLive } from '../session/gate.ts';
 import { failedReceipt, makeReceiptWriter, reportEnding } from '../session/receipts.ts';
-import { commandControl } from '../session/command-control.ts';
+import { commandControl } from '../session/control.ts';
 import { openSession, type NodeSession } from '../session/session.ts';
 import {
   answer,

@@ -2,7 +2,7 @@ import { type Checkpoint, GenerationNotes } from '../../state/generation-notes.t
 import { checkReadable } from '../../state/peek.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { stateError } from '../../command-error.ts';
-import { withControl } from '../session/with-control.ts';
+import { withControl } from '../session/control.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
 
 interface CheckpointOptions extends CommonOptions {

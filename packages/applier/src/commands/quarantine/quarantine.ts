@@ -2,7 +2,7 @@ import { exitCodes } from '../../ports/outcome.ts';
 import { checkReadable, peek } from '../../state/peek.ts';
 import type { NodeRecord } from '../../state/record.ts';
 import { controlStatus } from '../session/daemon-status.ts';
-import { withControl } from '../session/with-control.ts';
+import { withControl } from '../session/control.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
 
 interface QuarantineOptions extends CommonOptions {

@@ -3,7 +3,7 @@ import { commandError } from '../../command-error.ts';
 import type { RollbackEnding, RollbackPlan, RollbackTarget } from '../../daemon/control/protocol.ts';
 import { printEndpointChanges } from '../../apply/endpoints/endpoint-changes.ts';
 import { describe, exitCodes, rateOutcome } from '../../ports/outcome.ts';
-import { withControl } from '../session/with-control.ts';
+import { withControl } from '../session/control.ts';
 import { answer, type CommonOptions, linesOf, loadConfig, type Terminal } from '../terminal/terminal.ts';
 
 interface RollbackOptions extends CommonOptions {

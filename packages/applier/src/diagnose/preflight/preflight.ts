@@ -1,6 +1,14 @@
 import { RehearsalError } from '../../ports/failure.ts';
 import { type BundleFiles, type ResolvedNode, resolveNode } from '@sluice/bundle';
-import { type Family, onKernel, parseKernelRelease, plural, type Problem, readSysctlLine, tableLine } from '@sluice/netfilter';
+import {
+  type Family,
+  onKernel,
+  parseKernelRelease,
+  plural,
+  type Problem,
+  readSysctlLine,
+  tableLine,
+} from '@sluice/netfilter';
 import type { SluicedConfig } from '../../config.ts';
 import { readFacts } from '../../kernel/facts.ts';
 import { findSwitch } from '../../kernel/linux/find-switch.ts';
@@ -11,7 +19,16 @@ import { placeOf, rehearser } from '../../kernel/scratch/rehearse.ts';
 import type { Run } from '../../kernel/command.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { procTunables } from '../../kernel/sysctl.ts';
-import { chooseStore, detectTools, findTool, judgeStore, otherBackend, readStoreUse, realTool, type Tools } from '../../kernel/tools.ts';
+import {
+  chooseStore,
+  detectTools,
+  findTool,
+  judgeStore,
+  otherBackend,
+  readStoreUse,
+  realTool,
+  type Tools,
+} from '../../kernel/tools.ts';
 import { peek, pinnedStore } from '../../state/peek.ts';
 import { admit, AdmitMemory } from '../../apply/admission/admit.ts';
 import { countNames, foreignProxyChains, foreignSluiceChains } from '../../apply/plan/ownership.ts';

@@ -12,7 +12,7 @@ import {
 import { tmpdir } from 'node:os';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { hasListener, removeDropIn } from './kube-proxy.ts';
-import { heldPath, holdManifest, refuseManifest, releaseManifest } from './manifest.ts';
+import { heldPath, holdManifest, refuseManifest, releaseManifest } from './kube-proxy.ts';
 
 describe('the manifest of a static pod', () => {
   let folder: string;

@@ -1,13 +1,12 @@
-import { mkdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { lstatSync, mkdirSync, readFileSync, renameSync, rmdirSync, rmSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import type { Run } from '../../kernel/command.ts';
 import { processesNamed } from '../../kernel/facts.ts';
 import { readText } from '../../kernel/open-file.ts';
 import { findTool } from '../../kernel/tools.ts';
 import type { Hold, KubeProxy } from '../../ports/adoption.ts';
 import { KernelError } from '../../ports/failure.ts';
-import { replaceFile } from '../../state/files.ts';
-import { holdManifest, refuseManifest, releaseManifest } from './manifest.ts';
+import { replaceFile, syncPath } from '../../state/files.ts';
 
 /** Where the administrator of a machine adds to units: systemd.unit(5). */
 const unitFolder = '/etc/systemd/system';
@@ -152,4 +151,52 @@ export function hasListener(text: string, port: number): boolean {
     const [, local = '', , state] = line.trim().split(/ +/);
     return state === listen && local.endsWith(suffix);
   });
+}
+
+/**
+ * Where the manifest of a static pod waits: the kubelet ignores names that begin with a dot (`pkg/kubelet/config/file.go`, `file_linux.go`),
+ * and stops a pod whose manifest is gone. In the same folder it is one rename, there and back, which no crash can tear.
+ */
+export const heldPath = (manifest: string): string => join(dirname(manifest), `.sluiced-adopt.${basename(manifest)}`);
+
+/** Why there is no manifest to hide; undefined: there is one, or it is hidden already. */
+export function refuseManifest(manifest: string): string | undefined {
+  const stats =
+    lstatSync(manifest, { throwIfNoEntry: false }) ?? lstatSync(heldPath(manifest), { throwIfNoEntry: false });
+  if (!stats) return `there is no ${manifest}`;
+  return stats.isFile() || stats.isSymbolicLink() ? undefined : `${manifest} is no file`;
+}
+
+/**
+ * Hides the manifest from the kubelet; also one that was written again after an earlier call, such as by RKE2 when it starts.
+ * @throws KernelError where there is none
+ */
+export function holdManifest(manifest: string): void {
+  if (exists(manifest) || !exists(heldPath(manifest))) move(manifest, heldPath(manifest));
+}
+
+/**
+ * Gives the manifest back to the kubelet. One that was written again meanwhile stays, and the hidden one is removed.
+ * @throws KernelError
+ */
+export function releaseManifest(manifest: string): void {
+  const held = heldPath(manifest);
+  if (!exists(held)) return;
+  if (!exists(manifest)) return move(held, manifest);
+  try {
+    rmSync(held, { force: true });
+  } catch (error) {
+    throw new KernelError(`removal of ${held}`, (error as Error).message, 'short');
+  }
+}
+
+const exists = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+
+function move(from: string, to: string): void {
+  try {
+    renameSync(from, to);
+    syncPath(dirname(to));
+  } catch (error) {
+    throw new KernelError(`rename of ${from}`, (error as Error).message, 'short');
+  }
 }

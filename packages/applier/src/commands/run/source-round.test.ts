@@ -6,7 +6,7 @@ import { afterAll, beforeEach, expect, test } from 'vitest';
 import { sourceSchema } from '../../config-source.ts';
 import { statusAfter, tellReceipts, writeSourceStatus } from '../../fetch/status-file.ts';
 import { Status } from '../../observe/status/status.ts';
-import { sourceRound } from './source.ts';
+import { sourceRound } from './rounds.ts';
 
 const scratch = mkdtempSync(join(tmpdir(), 'sluiced-source-'));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
