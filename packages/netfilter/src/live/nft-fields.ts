@@ -8,12 +8,13 @@ import { hasOwner, portAt, routeBack, sourceOf, stateOf } from './tests.ts';
 export interface Field {
   /** Its values, one for most; several for the state of a connection. Undefined: not known. */
   readonly of: (flow: TraceFlow, hook: LiveHook) => readonly string[] | undefined;
-  readonly asks: 'address-of-source' | 'interface-of-source' | 'else';
+  /** What it asks of the source; left out: nothing. */
+  readonly asks?: 'address-of-source' | 'interface-of-source' | undefined;
   /** Its values are compared as decimal numbers alone. */
   readonly isNumber?: true;
 }
 
-const one = (of: (flow: TraceFlow, hook: LiveHook) => string | undefined, asks: Field['asks'] = 'else'): Field => ({
+const one = (of: (flow: TraceFlow, hook: LiveHook) => string | undefined, asks?: Field['asks']): Field => ({
   of: (flow, hook) => {
     const value = of(flow, hook);
     return value === undefined ? undefined : [value];
@@ -47,7 +48,7 @@ const fieldIn = (fields: Readonly<Record<string, Field>>, key: unknown): Field |
 function zeroOf([of, mask]: readonly unknown[]): Field | undefined {
   const field = fieldOf(of);
   if (!field || (mask !== '0.0.0.0' && mask !== '::')) return undefined;
-  return { of: (flow, hook) => field.of(flow, hook)?.map(() => mask), asks: 'else' };
+  return { of: (flow, hook) => field.of(flow, hook)?.map(() => mask) };
 }
 
 function payloadOf(protocol: string, field: string): Field | undefined {
@@ -64,18 +65,16 @@ function payloadOf(protocol: string, field: string): Field | undefined {
         const port = portAt(field === 'dport' ? 'destination' : 'source', flow, hook);
         return port === undefined ? undefined : [String(port)];
       },
-      asks: 'else',
       isNumber: true,
     };
   if ((protocol === 'ip' && field === 'protocol') || (protocol === 'ip6' && field === 'nexthdr'))
     return {
       of: (_flow, hook) =>
         hook.family === (protocol === 'ip' ? 'ipv4' : 'ipv6') ? [hook.protocol, numbers[hook.protocol]] : [],
-      asks: 'else',
     };
   if ((protocol === 'ip' || protocol === 'ip6') && field === 'version') {
     const [family, version] = protocol === 'ip' ? ['ipv4', '4'] : ['ipv6', '6'];
-    return { of: (_flow, hook) => (hook.family === family ? [version] : []), asks: 'else' };
+    return { of: (_flow, hook) => (hook.family === family ? [version] : []) };
   }
   // A test of a header that no packet of a Service has matches none, and neither does its negation.
   if (foreignHeaders.has(protocol)) return absent;
@@ -94,13 +93,13 @@ const foreignHeaders: ReadonlySet<string> = new Set([
   'udplite',
   'arp',
 ]);
-const absent: Field = { of: () => [], asks: 'else' };
+const absent: Field = { of: () => [] };
 
 /** Of the socket that sends a packet. */
-const owner: Field = { of: (_flow, hook) => (hasOwner(hook) === false ? [] : undefined), asks: 'else' };
+const owner: Field = { of: (_flow, hook) => (hasOwner(hook) === false ? [] : undefined) };
 
 const metas: Readonly<Record<string, Field>> = {
-  l4proto: { of: (_flow, hook) => [hook.protocol, numbers[hook.protocol]], asks: 'else' },
+  l4proto: { of: (_flow, hook) => [hook.protocol, numbers[hook.protocol]] },
   nfproto: one((_flow, { family }) => family),
   protocol: one((_flow, { family }) => (family === 'ipv4' ? 'ip' : 'ip6')),
   iifname: one((_flow, hook) => hook.in, 'interface-of-source'),
@@ -121,7 +120,6 @@ const metas: Readonly<Record<string, Field>> = {
 
 const originalOf = (family: Family): Field => ({
   of: (_flow, hook) => (hook.family === family ? [hook.original.destination.text] : []),
-  asks: 'else',
 });
 
 /** The other end of a reply began its connection. */
@@ -140,7 +138,7 @@ const connections: Readonly<Record<string, Field>> = {
   'ip daddr': originalOf('ipv4'),
   'ip6 daddr': originalOf('ipv6'),
   'proto-dst': { ...one((_flow, { original }) => String(original.port)), isNumber: true },
-  protocol: { of: (_flow, hook) => [hook.protocol, numbers[hook.protocol]], asks: 'else' },
+  protocol: { of: (_flow, hook) => [hook.protocol, numbers[hook.protocol]] },
   state: one((flow, hook) => stateOf(flow, hook).toLowerCase()),
   direction: one((_flow, { isReply }) => (isReply ? 'reply' : 'original')),
 };
@@ -166,7 +164,6 @@ function routeOf(flags: readonly string[]): Field | undefined {
       const found = routeBack(flow, hook, isStrict);
       return found === undefined ? undefined : found === false ? ['false', '0'] : ['true', found];
     },
-    asks: 'else',
   };
 }
 

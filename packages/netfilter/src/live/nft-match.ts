@@ -127,7 +127,7 @@ export function sourcesNamed(
   elements: Elements,
   test: LiveTest,
 ): SourceTest | undefined {
-  const at = fields.findIndex((field) => 'asks' in field && field.asks !== 'else');
+  const at = fields.findIndex((field) => 'of' in field && field.asks !== undefined);
   const asked = fields[at];
   if (!asked || 'count' in asked) return undefined;
   const others = fields.flatMap((field, index) => (index === at || 'count' in field ? [] : [{ field, index }]));

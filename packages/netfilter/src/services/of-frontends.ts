@@ -129,33 +129,22 @@ export class ServicesOfFrontends implements Services {
 
   /** The endpoints of both lists, each once. */
   *served(protocol: TransportProtocol, unlike: ForwardingState): Generator<ServedFrontend> {
-    const [own, other] = [linesOf(this.#state), linesOf(unlike)];
-    for (const key of differing(own, other)) {
-      if (!isOf(protocol, key)) continue;
-      const parts = readFrontendKey(key);
-      const lines = own.get(key);
-      if (!lines) continue;
-      const { family, port } = parts;
-      const { endpoints, local } = readFrontend(key, lines);
-      const address = isNodePort(parts) ? undefined : parts.address;
+    for (const { endpoints, local, ...frontend } of this.#unlike(protocol, unlike))
       for (const one of new Set([...endpoints, ...local]))
-        yield { family, protocol, address, port, endpoint: printNftEndpoint(one) };
-    }
+        yield { ...placeFor(frontend), endpoint: printNftEndpoint(one) };
   }
 
   *refused(protocol: TransportProtocol, unlike: ForwardingState): Generator<Omit<ServedFrontend, 'endpoint'>> {
+    for (const frontend of this.#unlike(protocol, unlike))
+      if (frontend.endpoints.length === 0) yield placeFor(frontend);
+  }
+
+  /** The frontends of a protocol that another state has not, or not with the same lines. */
+  *#unlike(protocol: TransportProtocol, other: ForwardingState): Generator<NftFrontend> {
     const own = linesOf(this.#state);
-    for (const key of differing(own, linesOf(unlike))) {
-      if (!isOf(protocol, key)) continue;
-      const parts = readFrontendKey(key);
-      const lines = own.get(key);
-      if (!lines || readFrontend(key, lines).endpoints.length > 0) continue;
-      yield {
-        family: parts.family,
-        protocol,
-        address: isNodePort(parts) ? undefined : parts.address,
-        port: parts.port,
-      };
+    for (const key of differing(own, linesOf(other))) {
+      const lines = isOf(protocol, key) ? own.get(key) : undefined;
+      if (lines) yield readFrontend(key, lines);
     }
   }
 
@@ -163,6 +152,13 @@ export class ServicesOfFrontends implements Services {
     for (const [key, lines] of linesOf(this.#state)) yield readFrontend(key, lines);
   }
 }
+
+const placeFor = (frontend: Parts & Pick<NftFrontend, 'family'>): Omit<ServedFrontend, 'endpoint'> => ({
+  family: frontend.family,
+  protocol: frontend.protocol,
+  address: isNodePort(frontend) ? undefined : frontend.address,
+  port: frontend.port,
+});
 
 /** Whether the key of a frontend has a protocol: most keys need not be split to be passed over. */
 const isOf = (protocol: TransportProtocol, key: string): boolean => key.includes(` . ${protocol} . `);
