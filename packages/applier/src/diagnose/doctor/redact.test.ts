@@ -55,6 +55,17 @@ test('names of Services are not left where only rules of another program, or the
       alarms: { RELEASE_PARTIAL: 'bank/vault was left out' },
     },
     tables: { nft: { ipv4: { nat: [rule, '-A KUBE-SEP-Y -m comment --comment bank/clerk -j KUBE-MARK-MASQ'] } } },
+    nftTables: [
+      {
+        family: 'ip',
+        name: 'fw',
+        objects: [
+          { chain: { name: 'f', comment: 'for bank' } },
+          { rule: { chain: 'f', handle: 1, comment: 'bank/teller', expr: [{ drop: null }] } },
+          { set: { name: 's', elem: [{ elem: { val: '10.0.0.1', comment: 'bank/clerk' } }] } },
+        ],
+      },
+    ],
     unread: [],
   } as unknown as Facts;
   const all = [...archiveFiles(diagnose('all Services', [], []), facts).values()].join('');

@@ -91,7 +91,7 @@ export function archiveFiles(diagnosis: Diagnosis, facts: Facts): ReadonlyMap<st
   const files = {
     'diagnosis.txt': printDiagnosis(diagnosis),
     'diagnosis.json': `${JSON.stringify(diagnosis, undefined, 2)}\n`,
-    'facts.json': `${JSON.stringify({ ...others, desired: plain }, mapsAsObjects, 2)}\n`,
+    'facts.json': `${JSON.stringify({ ...others, desired: plain }, archived, 2)}\n`,
   };
   const redaction = new Redaction(facts.node, [
     ...(desired?.frontends ?? []).flatMap(({ service }) => service ?? []),
@@ -103,5 +103,8 @@ export function archiveFiles(diagnosis: Diagnosis, facts: Facts): ReadonlyMap<st
   return new Map(Object.entries(files).map(([path, text]) => [`doctor/${path}`, redaction.apply(text)]));
 }
 
-const mapsAsObjects = (_key: string, value: unknown): unknown =>
-  value instanceof Map ? Object.fromEntries(value as ReadonlyMap<string, unknown>) : value;
+/** Maps as objects. Comments of nftables are free text, and not judged. */
+function archived(key: string, value: unknown): unknown {
+  if (key === 'comment') return undefined;
+  return value instanceof Map ? Object.fromEntries(value as ReadonlyMap<string, unknown>) : value;
+}
