@@ -12,6 +12,10 @@ test.each([
   ['[::ffff:8.8.8.8]:443 and 10.0.0.1:80', '[::ffff:address-1]:443 and 10.0.0.1:80'],
   ['kubectl -n shop describe service web', 'kubectl -n namespace-1 describe service service-1'],
   ['shop/web-2 and my-shop/web stay apart', 'namespace-1/service-2 and my-shop/web stay apart'],
+  [
+    'goto service-ULMVA6XW-shop/web/tcp/http or endpoint-GTK6MW7G-shop/web-2/tcp/http__10.244.1.5/80',
+    'goto service-ULMVA6XW-namespace-1/service-1/tcp/http or endpoint-GTK6MW7G-namespace-1/service-2/tcp/http__10.244.1.5/80',
+  ],
   ['version 1.8.9, at 12:30:45, 127.0.0.1', 'version 1.8.9, at 12:30:45, 127.0.0.1'],
   [
     'kubectl -n shop get endpointslices -l kubernetes.io/service-name=web',
@@ -62,6 +66,8 @@ test('names of Services are not left where only rules of another program, or the
         objects: [
           { chain: { name: 'f', comment: 'for bank' } },
           { rule: { chain: 'f', handle: 1, comment: 'bank/teller', expr: [{ drop: null }] } },
+          { chain: { name: 'service-ULMVA6XW-bank/desk/tcp/api' } },
+          { rule: { chain: 'f', handle: 2, expr: [{ jump: { target: 'external-ULMVA6XW-bank/desk/tcp/api' } }] } },
           { set: { name: 's', elem: [{ elem: { val: '10.0.0.1', comment: 'bank/clerk' } }] } },
         ],
       },
@@ -69,5 +75,5 @@ test('names of Services are not left where only rules of another program, or the
     unread: [],
   } as unknown as Facts;
   const all = [...archiveFiles(diagnose('all Services', [], []), facts).values()].join('');
-  expect(all).not.toMatch(/bank|ledger|teller|clerk|vault/);
+  expect(all).not.toMatch(/bank|ledger|teller|clerk|vault|desk/);
 });

@@ -33,6 +33,10 @@ const serviceForm = /(?<![\w./-])[a-z0-9](?:[-a-z0-9.]{0,252}[a-z0-9])?\/[a-z][-
 /** The same without a port, where a rule's comment begins with it. */
 const commentForm = /--comment \\*"?([a-z0-9][-a-z0-9.]*\/[a-z][-a-z0-9]{0,62})/g;
 
+/** The same in the name of a chain of kube-proxy in mode nftables: `service-ULMVA6XW-shop/web/tcp/http`. */
+const chainStart = '(?:service|endpoint|external|firewall)-[A-Z0-9]{8}-';
+const chainForm = new RegExp(String.raw`\b${chainStart}([a-z0-9][-a-z0-9.]*\/[a-z][-a-z0-9]{0,62})\/`, 'g');
+
 /** Replaces names of the node, of namespaces and Services, and public addresses, each by the same pseudonym everywhere. */
 export class Redaction {
   readonly #addresses = new Map<string, string>();
@@ -57,7 +61,10 @@ export class Redaction {
     }
     const known = [...this.#names.keys()].filter((name) => name !== '').toSorted((a, b) => b.length - a.length);
     const escaped = known.map((name) => name.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`));
-    this.#form = known.length === 0 ? undefined : new RegExp(`(?<![-\\w/.])(?:${escaped.join('|')})(?![-\\w])`, 'g');
+    this.#form =
+      known.length === 0
+        ? undefined
+        : new RegExp(`(?:(?<![-\\w/.])|(?<=\\b${chainStart}))(?:${escaped.join('|')})(?![-\\w])`, 'g');
   }
 
   apply(text: string): string {
@@ -76,7 +83,7 @@ export class Redaction {
 function namedIn(text: string): readonly string[] {
   return [...text.matchAll(serviceForm)]
     .map(([name]) => name)
-    .concat([...text.matchAll(commentForm)].map(([, name = '']) => name));
+    .concat([commentForm, chainForm].flatMap((form) => [...text.matchAll(form)].map(([, name = '']) => name)));
 }
 
 /** The files of a redacted archive: the diagnosis and the facts that it rests on. Chains of single Services and keys are never in it. */
