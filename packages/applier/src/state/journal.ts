@@ -233,11 +233,14 @@ export class DiskJournal implements Journal {
     const isUpdate = intent.changeKind === 'endpoints';
     const id = isUpdate ? { number: from.number, revision: from.revision + 1 } : { number: next, revision: 0 };
     const generation: Generation = { ...id, version: intent.version, state, ...partialOf(intent.partial) };
-    const to = this.#stored(generation, isUpdate || sharesObjects(state) ? from : undefined, !isUpdate);
-    const flows = this.#generations.writeFlows(intent.flows, !isUpdate);
+    const to = this.#stored(generation, isUpdate || sharesObjects(state) ? from : undefined, false);
+    const flows = this.#generations.writeFlows(intent.flows, false);
     const opened = transitions.opened(this.record, { ...intent, from, to, flows }, timeouts, this.#file.time);
     if (isUpdate) this.#file.saveSoon(opened, () => this.#generations.sync());
-    else this.#file.save(opened);
+    else {
+      this.#generations.sync();
+      this.#file.save(opened);
+    }
     this.#inFlight = { ...this.#inFlight, next: generation, flows: intent.flows };
   }
 
