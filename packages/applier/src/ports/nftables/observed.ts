@@ -1,4 +1,12 @@
-import { listChain, nftTableName, printNftTable, readListName, tableEditions, tableOptions } from '@sluice/netfilter';
+import {
+  listChain,
+  nftTableName,
+  perKey,
+  printNftTable,
+  readListName,
+  tableEditions,
+  tableOptions,
+} from '@sluice/netfilter';
 
 /** The table as `nft -n list table inet sluice` prints it. */
 export interface ObservedNft {
@@ -125,10 +133,19 @@ export function withHexadecimal(text: string): string {
 /** A copy of the string: a substring keeps the whole text in memory. */
 const detached = (text: string): string => Buffer.from(text).toString();
 
+const tables = perKey<readonly string[], ObservedNft>();
+
+/** The table of a state without elements, its rules in the one spelling. Each comparison asks for it, and few states have other settings. */
+const tableOf = (settings: readonly string[], edition?: (typeof tableEditions)[number]): ObservedNft =>
+  tables(settings, String(edition), () => {
+    const { chains, ...others } = readTableText(printNftTable(tableOptions(settings), edition));
+    return { ...others, chains: new Map([...chains].map(([name, rules]) => [name, rules.map(canonical)])) };
+  });
+
 /** Whether the kernel has the table of a state, of any edition: its sets, maps and chains, except those of lists. */
 export function hasTable({ parts, chains }: ObservedNft, settings: readonly string[]): boolean {
   return tableEditions.toReversed().some((edition) => {
-    const table = readTableText(printNftTable(tableOptions(settings), edition));
+    const table = tableOf(settings, edition);
     return (
       [...table.parts].every((part) => parts.has(part)) &&
       [...table.chains].every(([name, rules]) => sameRules(chains.get(name), rules))
@@ -138,14 +155,13 @@ export function hasTable({ parts, chains }: ObservedNft, settings: readonly stri
 
 /** What another program added to the table of a state, as nft names it: `chain x`, `map y`. */
 export function foreignObjects({ parts }: ObservedNft, settings: readonly string[]): readonly string[] {
-  const own = readTableText(printNftTable(tableOptions(settings))).parts;
+  const own = tableOf(settings).parts;
   const isList = (part: string): boolean => listOf(part.replace(/^chain /, '')) !== undefined;
   return [...parts].filter((part) => !own.has(part) && !isList(part));
 }
 
 /** The names of the sets and maps that the table of a state has. */
-export const ownSets = (settings: readonly string[]): ReadonlySet<string> =>
-  new Set(readTableText(printNftTable(tableOptions(settings))).elements.keys());
+export const ownSets = (settings: readonly string[]): ReadonlySet<string> => new Set(tableOf(settings).elements.keys());
 
 /** The list to which a chain belongs: `s3t600` of `s3t600-known`. @returns undefined for another chain */
 function listOf(name: string): string | undefined {
@@ -175,22 +191,20 @@ export function damagedLists({ chains }: ObservedNft): ReadonlySet<string> {
   return damaged;
 }
 
-/** The rules that `listChain` adds, by chain. */
+/** The rules that `listChain` adds, by chain, in the one spelling. */
 function rulesOfList(name: string): ReadonlyMap<string, readonly string[]> {
   const rules = new Map<string, string[]>();
   for (const command of listChain(name)) {
     const [, verb, chain = '', rule = ''] = /^add (chain|rule) inet sluice (\S+) ?(.*)$/.exec(command) ?? [];
     if (verb === 'chain') rules.set(chain, []);
-    else rules.get(chain)?.push(rule);
+    else rules.get(chain)?.push(canonical(rule));
   }
   return rules;
 }
 
-function sameRules(actual: readonly string[] | undefined, expected: readonly string[]): boolean {
-  return (
-    actual?.length === expected.length && actual.every((rule, at) => canonical(rule) === canonical(expected[at] ?? ''))
-  );
-}
+/** @param expected in the one spelling */
+const sameRules = (actual: readonly string[] | undefined, expected: readonly string[]): boolean =>
+  actual?.length === expected.length && actual.every((rule, at) => canonical(rule) === expected[at]);
 
 /** A rule in one spelling: with `-n` nft prints numbers where rules are written with words, and versions differ in some defaults. */
 function canonical(rule: string): string {
