@@ -1,12 +1,4 @@
-import {
-  listChain,
-  nftTableName,
-  perKey,
-  printNftTable,
-  readListName,
-  tableEditions,
-  tableOptions,
-} from '@sluice/netfilter';
+import { listChain, nftTableName, printNftTable, readListName, tableEditions, tableOptions } from '@sluice/netfilter';
 
 /** The table as `nft -n list table inet sluice` prints it. */
 export interface ObservedNft {
@@ -133,14 +125,22 @@ export function withHexadecimal(text: string): string {
 /** A copy of the string: a substring keeps the whole text in memory. */
 const detached = (text: string): string => Buffer.from(text).toString();
 
-const tables = perKey<readonly string[], ObservedNft>();
+/** The tables that were asked for last, by edition and settings. Each comparison asks, and a node has few settings in its life. */
+const tables = new Map<string, ObservedNft>();
+const tablesMax = 8;
 
-/** The table of a state without elements, its rules in the one spelling. Each comparison asks for it, and few states have other settings. */
-const tableOf = (settings: readonly string[], edition?: (typeof tableEditions)[number]): ObservedNft =>
-  tables(settings, String(edition), () => {
-    const { chains, ...others } = readTableText(printNftTable(tableOptions(settings), edition));
-    return { ...others, chains: new Map([...chains].map(([name, rules]) => [name, rules.map(canonical)])) };
-  });
+/** The table of a state without elements, its rules in the one spelling. */
+function tableOf(settings: readonly string[], edition?: (typeof tableEditions)[number]): ObservedNft {
+  const key = [edition, ...settings].join('\n');
+  const known = tables.get(key);
+  if (known) return known;
+  const { chains, ...others } = readTableText(printNftTable(tableOptions(settings), edition));
+  const table = { ...others, chains: new Map([...chains].map(([name, rules]) => [name, rules.map(canonical)])) };
+  const [oldest] = tables.keys();
+  if (oldest !== undefined && tables.size >= tablesMax) tables.delete(oldest);
+  tables.set(key, table);
+  return table;
+}
 
 /** Whether the kernel has the table of a state, of any edition: its sets, maps and chains, except those of lists. */
 export function hasTable({ parts, chains }: ObservedNft, settings: readonly string[]): boolean {
