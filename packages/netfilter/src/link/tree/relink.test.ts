@@ -107,3 +107,15 @@ test('after random histories a relinked program equals one linked from all files
   // Otherwise both programs would be linked from all files.
   expect(again).toBeGreaterThan(atTier({ quick: 0, test: 10 }));
 });
+
+test('keeps the order of two Services with one address when another file comes where one of them was', () => {
+  const at = (cluster: string): ServiceSpec => ({ protocol: 'tcp', port: 80, cluster, endpoints: 1, local: false });
+  const [goes, old, stays, fresh, comes, end] = [1, 7, 7, 7, 2, 3].map((host, number) =>
+    serviceFile(number, at(`10.96.0.${host}`), 'ipv4'),
+  ) as [File, File, File, File, File, File];
+  const linker = new TreeLinker();
+  linker.link([first, goes, old, stays, end, last], { family: 'ipv4' });
+  const after = [first, stays, fresh, comes, end, last];
+  const made = linker.relink(after, { family: 'ipv4' });
+  expect(made && spell(made)).toEqual(spell(settledProgram(linkTree(after, { family: 'ipv4' }).program)));
+});

@@ -66,8 +66,10 @@ export function relink(
   const units = found.kept.map((at) => (at === undefined ? noUnits : (last.units[at] as FileUnits)));
   const gone = new Set(found.removed);
   const replaced: Replaced[] = [];
+  // Otherwise a file could take the place of another one with files that stay between both, and rules for one key change their order.
+  const isSteady = found.kept.every((before, at) => before === undefined || before === at);
   for (const at of found.added) {
-    const isInPlace = files.length === last.files.length && gone.delete(at);
+    const isInPlace = isSteady && gone.delete(at);
     const relinked = placeUnits(files[at] as FileSections, scope, namers, memory);
     units[at] = relinked;
     replaced.push({ old: isInPlace ? (last.units[at] as FileUnits) : noUnits, relinked });
