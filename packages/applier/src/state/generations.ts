@@ -11,7 +11,7 @@ export class Generations {
   readonly #store: Store;
   readonly #memory: ManifestMemory = new Map();
   readonly #named: NamedMemory = new Map();
-  /** The manifests of states that were read from the store: rolling back to one needs no disk space. */
+  /** The manifests of states that were read or written: storing one again needs no disk space. */
   readonly #manifests = new WeakMap<NodeState, string>();
 
   /** @param onDamage as of a store */
@@ -40,6 +40,10 @@ export class Generations {
     return this.#store.get(digest) !== undefined;
   }
 
+  #hasAll(manifest: string): boolean {
+    return [...this.#needed([manifest])].every((digest) => this.#store.has(digest));
+  }
+
   #needed(manifests: Iterable<string>): ReadonlySet<string> {
     return neededObjects(manifests, this.#store, this.#named);
   }
@@ -58,7 +62,10 @@ export class Generations {
   /** @param known generations that this process has in memory */
   read(record: GenerationRecord, known: readonly (Generation | undefined)[] = []): Generation | undefined {
     const { number, revision, version, manifest, partial } = record;
-    const found = known.find((one) => one?.number === number && one.revision === revision && one.version === version);
+    const isSame = (one: Generation): boolean =>
+      one.number === number && one.revision === revision && one.version === version;
+    // After a rollback, another state may have had this revision.
+    const found = known.find((one) => one && isSame(one) && this.#manifests.get(one.state) === manifest);
     if (found) return found;
     const state = getState(manifest, this.#store);
     if (state) this.#manifests.set(state, manifest);
@@ -79,11 +86,16 @@ export class Generations {
       ...(state.nft ? { mode: 'nftables' as const } : {}),
       ...(partial ? { partial: { ...partial, services: [...partial.services] } } : {}),
     };
-    if (manifest !== undefined && this.#store.has(manifest)) return { number, revision, version, manifest, ...only };
+    if (manifest !== undefined && this.#hasAll(manifest)) {
+      if (isSynced) this.#store.sync();
+      return { number, revision, version, manifest, ...only };
+    }
     const known = base?.read();
     const stored = base && known && { digest: base.record.manifest, state: known };
     const texts: Texts = isSynced ? this.#store : unsynced(this.#store);
-    return { number, revision, version, manifest: putState(state, texts, this.#memory, stored), ...only };
+    const written = putState(state, texts, this.#memory, stored);
+    this.#manifests.set(state, written);
+    return { number, revision, version, manifest: written, ...only };
   }
 
   /**

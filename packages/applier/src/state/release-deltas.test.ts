@@ -2,8 +2,9 @@ import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { emptyTable } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { limits } from '../limits.ts';
+import type { Generation } from '../ports/journal.ts';
 import type { NodeState } from '../ports/node-state.ts';
-import { confirm, here, inOwnDirectory, nothing, open } from './journal.fixture.ts';
+import { confirm, here, inOwnDirectory, nothing, open, opening } from './journal.fixture.ts';
 
 /** Releases of a state with many chains: each is stored as what it changes. */
 
@@ -111,6 +112,21 @@ test.each(Object.entries(planes))(
     }
   },
 );
+
+test('a state that had the same revision, but that the disk had no room for, is not taken for the stored one', async () => {
+  const journal = open();
+  const of = planes.iptables;
+  await confirm(journal, 'v0', of(0));
+  const stored = journal.active as Generation;
+  journal.chooseUnwritten({ ...stored, revision: 1, state: withOne(of(0), of(0), 1) }, stored);
+  const update = withOne(of(0), of(0), 2);
+  await journal.begin({ ...opening('v0', update), changeKind: 'endpoints' });
+  await journal.commit();
+  expect(whole((await journal.finish()).state)).toEqual(whole(update));
+  const release = withOne(update, update, 3);
+  await confirm(journal, 'v1', release);
+  expect(whole(open().active?.state ?? nothing)).toEqual(whole(release));
+});
 
 test('names of Services that changed where sets did not have no delta in mode ipvs, which an older sluiced reads', async () => {
   const journal = open();
