@@ -25,13 +25,13 @@ export type Step =
   | IpvsStep
   | NftStep;
 
-/** The kernel. kernel/linux and kernel/fake pass the same contract suite. */
 /** Names of chains by table. */
 export type ChainNames = { readonly [T in TableName]?: readonly string[] };
 
 /** Rules by table and chain. */
 export type ChainRules = Readonly<Record<TableName, ReadonlyMap<string, readonly string[]>>>;
 
+/** The kernel. kernel/linux and kernel/fake pass the same contract suite. */
 export interface Kernel {
   /** True if one payload must not create many chains (`limits.chainsPerPayloadMax`). */
   readonly slowWithManyChains: boolean;
