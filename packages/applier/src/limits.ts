@@ -340,11 +340,11 @@ export const limits = {
   generationsKept: 10,
   /** Each checkpoint keeps its programs, 3 to 25 MB at 10,000 Services. */
   checkpointsMax: 16,
-  /** Endpoint updates that are stored as a difference from the one before; the next one is merged with all of them. */
+  /** Endpoint updates and releases that are stored as a difference from the one before; the next one is merged with all of them. */
   deltasMax: 32,
   /** A state with more changed chains is stored whole. */
   deltaChainsMax: 1024,
-  /** … and with more than this for merged updates: 1 MB, where 60,000 chains are 25 MB in 256 files. */
+  /** … and with more than this where differences are merged: 1 MB, where 60,000 chains are 25 MB in 256 files. */
   mergedChainsMax: 4096,
   /** Unused programs are removed from the disk after this many updates, when idle; and after the second number in any case. */
   updatesPerSweep: 32,

@@ -71,7 +71,7 @@ export function sharesObjects({ families, nft }: NodeState): boolean {
 }
 
 /**
- * Stores a state. When it returns, all of it is on the disk.
+ * Stores a state, all of which is on the disk when it returns, unless the texts wait for `sync`.
  * @param base a stored state to store the difference from, if that is small
  * @returns the digest of its manifest
  */
