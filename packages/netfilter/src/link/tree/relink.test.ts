@@ -19,7 +19,7 @@ const spell = ({ filter, nat }: FamilyProgram): unknown =>
 /** A change of one Service. */
 const edits = fc.record({
   service: fc.nat(40),
-  kind: fc.constantFrom('endpoints', 'endpoints', 'endpoints', 'port', 'comes or goes'),
+  kind: fc.constantFrom('endpoints', 'endpoints', 'endpoints', 'port', 'comes or goes', 'address of the next'),
   endpoints: fc.oneof({ weight: 9, arbitrary: fc.integer({ min: 1, max: 5 }) }, fc.constantFrom(0, 33, 60)),
 });
 type Edit = typeof edits extends fc.Arbitrary<infer T> ? T : never;
@@ -60,8 +60,10 @@ class History {
     const at = service % Math.max(1, this.#specs.length);
     const spec = this.#specs[at];
     if (!spec) return;
-    const port = kind === 'port' ? (spec.port % 65_000) + 1 : spec.port;
-    const edited = { ...spec, port, endpoints };
+    const other = kind === 'address of the next' ? (this.#specs[(at + 1) % this.#specs.length] ?? spec) : spec;
+    const { protocol, cluster } = other;
+    const port = kind === 'port' ? (spec.port % 65_000) + 1 : other.port;
+    const edited = { ...spec, protocol, cluster, port, endpoints };
     this.#specs[at] = edited;
     const isThere = kind !== 'comes or goes' || this.#files[at] === undefined;
     this.#files[at] = isThere ? serviceFile(at, edited, 'ipv4') : undefined;
