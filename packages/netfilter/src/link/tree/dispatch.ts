@@ -81,27 +81,36 @@ export function redispatch(
   const { swap, removed, added } = changes;
   const { tops, errors } = before;
   const rest = swapped(before.rest, swap);
+  const isAlone = tops.length === 1;
   const swappedTop = (top: Top): Top => ({
     ...top,
-    stops: swappedStops(top.stops, swap),
+    stops: swappedStops(top.stops, swap, isAlone),
     tree: regrow(top.tree, swap, namer),
   });
   if (removed.length + added.length === 0) return rooted({ tops: tops.map(swappedTop), rest, errors }, namer, roots);
   // With more trees than one, rules of one may be repeated in another one.
   const [top] = tops;
   const isPlain = ({ place, calls }: LinkedRule): boolean => place.kind === top?.kind && calls === undefined;
-  if (!top || tops.length > 1 || errors.length > 0 || ![...removed, ...added].every(isPlain)) return undefined;
-  const stops = changedStops(swappedStops(top.stops, swap), removed, added);
+  if (!top || !isAlone || errors.length > 0 || ![...removed, ...added].every(isPlain)) return undefined;
+  const stops = changedStops(swappedStops(top.stops, swap, isAlone), removed, added);
   if (!stops || stops.length === 0) return undefined;
   return rooted({ tops: [topOf(top.kind, stops, namer, top.tree)], rest, errors }, namer, roots);
 }
 
-function swappedStops(stops: readonly Stop[], swap: Swap): readonly Stop[] {
-  if (swap.size === 0) return stops;
-  return stops.map((stop) => {
+/** @param isAlone whether no other tree of the chain has rules, which may be repeated in this one: then a rule is under its own key alone */
+function swappedStops(stops: readonly Stop[], swap: Swap, isAlone: boolean): readonly Stop[] {
+  const swappedStop = (stop: Stop): Stop => {
     const rules = swapped(stop.rules, swap);
     return rules === stop.rules ? stop : { ...stop, rules };
-  });
+  };
+  if (!isAlone) return stops.map(swappedStop);
+  const next = [...stops];
+  for (const rule of swap.keys()) {
+    const at = firstFrom(next, keyOf(rule));
+    const stop = next[at];
+    if (stop) next[at] = swappedStop(stop);
+  }
+  return next;
 }
 
 /** @returns undefined where one key has rules that stay and rules that come: their order is that of all files */
