@@ -165,8 +165,8 @@ export const mutants: readonly Mutant[] = [
   },
   {
     file: 'packages/netfilter/src/link/tree/dispatch.ts',
-    from: '${condition}-j ${tree.chain.name}',
-    to: '${condition}-g ${tree.chain.name}',
+    from: '${conditions[kind]}-j ${tree.chain.name}',
+    to: '${conditions[kind]}-g ${tree.chain.name}',
     harm: 'packets to unknown addresses never reach node ports',
     tests: ['packages/netfilter/src/link/'],
   },
