@@ -1,6 +1,9 @@
+import { mkdtempDisposableSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { execaSync } from 'execa';
 import { expect, test } from 'vitest';
-import { processorMs, WorkCost } from './processor-time.ts';
+import { processorMs, threadMs, WorkCost } from './processor-time.ts';
 import { runChildren } from './run.ts';
 
 const shell = (script: string) => ({ file: '/bin/sh', args: ['-c', script] });
@@ -8,7 +11,7 @@ const shell = (script: string) => ({ file: '/bin/sh', args: ['-c', script] });
 const busy = 'i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done';
 /** Works for so many milliseconds of processor time. */
 function work(ms: number): void {
-  for (const begin = processorMs(); processorMs() - begin < ms; );
+  for (const begin = threadMs(); threadMs() - begin < ms; );
 }
 
 test('counts the time of ended children, and no waiting', () => {
@@ -24,11 +27,17 @@ test('counts the tools of one activity, and what takes their output, beside othe
   const [mine, others] = [new WorkCost(), new WorkCost()];
   const run = runChildren();
   const beginMs = processorMs();
-  await Promise.all([
-    mine.of(run)({ ...shell(`echo first; ${busy}; sleep 0.3`), onOutput: () => work(100) }),
-    others.of(run)(shell(`${busy}; ${busy}; ${busy}`)),
-    run(shell(busy)),
-  ]);
+  using scratch = mkdtempDisposableSync(join(tmpdir(), 'sluiced-cost-'));
+  const goOn = join(scratch.path, 'go-on');
+  // Children that end in the same moment count for the first of them: this one ends after the others.
+  const last = mine.of(run)({
+    ...shell(`echo first; ${busy}; while [ ! -e ${goOn} ]; do sleep 0.05; done`),
+    onOutput: () => work(100),
+  });
+  await run(shell(busy));
+  await others.of(run)(shell(`${busy}; ${busy}; ${busy}`));
+  writeFileSync(goOn, '');
+  await last;
   mine.own(() => work(50));
   const usedMs = processorMs() - beginMs;
   expect(mine.usedMs).toBeGreaterThan(150 + 0.05 * usedMs);

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { processorMs } from '../../kernel/processor-time.ts';
+import { threadMs } from '../../kernel/processor-time.ts';
 import { retries } from '../../limits.ts';
 import type { NftLack } from '../../ports/nftables/ports.ts';
 import { Status } from '../../observe/status/status.ts';
@@ -54,7 +54,7 @@ class Rounds {
 
 /** Works for so many milliseconds of processor time. */
 function work(ms: number): void {
-  for (const begin = processorMs(); processorMs() - begin < ms; );
+  for (const begin = threadMs(); threadMs() - begin < ms; );
 }
 
 test('an nft that cannot write any more raises an alarm with the way out, once, until it can again', async () => {
