@@ -134,7 +134,8 @@ function changedStops(
   return next;
 }
 
-const keyOf = ({ place }: LinkedRule): string => (place.kind === 'rest' ? '' : place.key);
+/** Where a rule is in the tree of its kind; empty in the tail. */
+export const keyOf = ({ place }: LinkedRule): string => (place.kind === 'rest' ? '' : place.key);
 
 /** The place of the first stop whose key is not before a key. */
 function firstFrom(stops: readonly Stop[], key: string): number {

@@ -3,7 +3,7 @@ import { commonEnds } from '../../common-ends.ts';
 import type { TableName } from '../../family.ts';
 import { differing, Layered } from '../../layered.ts';
 import { type FamilyProgram, tableNames, type TableProgram } from '../program.ts';
-import { type Dispatch, dispatch, dispatchedChains, redispatch } from './dispatch.ts';
+import { type Dispatch, dispatch, dispatchedChains, keyOf, redispatch } from './dispatch.ts';
 import { settledEntries } from './entries.ts';
 import { entryChains, baseChainNames, baseChainName } from './base-chains.ts';
 import type { Swap } from './grow.ts';
@@ -163,8 +163,7 @@ function sameDispatch(table: TableName, a: LinkedRule, b: LinkedRule): boolean {
   if (a.chain !== b.chain || a.calls !== b.calls || a.isTerminal !== b.isTerminal) return false;
   if ((baseChainNames[table] as readonly string[]).includes(a.chain) || matchesMark(a) || matchesMark(b))
     return a.body.text === b.body.text;
-  const key = ({ place }: LinkedRule): string => (place.kind === 'rest' ? '' : place.key);
-  return a.place.kind === b.place.kind && key(a) === key(b);
+  return a.place.kind === b.place.kind && keyOf(a) === keyOf(b);
 }
 
 /** Whether all that the rules of a unit do is to lead to Services: then trees have them, and nothing else depends on them. */
