@@ -38,11 +38,14 @@ export class Deadman {
 
   /** Renews the time-out once a third of it is over. @throws Expired when it may be too late */
   async renew(): Promise<void> {
+    await this.#renewAfter(this.restMs);
+  }
+
+  async #renewAfter(ms: number): Promise<void> {
     await this.#serialised(async () => {
       if (this.#renewedMs === undefined) return;
       this.#check();
-      if (this.#ports.clock.bootMs() - this.#renewedMs < (this.#seconds * 1000) / 3) return;
-      await this.#turnOn();
+      if (this.#ports.clock.bootMs() - this.#renewedMs >= ms) await this.#turnOn();
     });
   }
 
@@ -59,13 +62,9 @@ export class Deadman {
     }
   }
 
-  /** Renews at once, whenever the last renewal was: right before the commit record. @throws Expired when it may be too late */
+  /** Renews once a tenth of the time-out is over: right before the commit record. @throws Expired when it may be too late */
   async renewLate(): Promise<void> {
-    await this.#serialised(async () => {
-      if (this.#renewedMs === undefined) return;
-      this.#check();
-      await this.#turnOn();
-    });
+    await this.#renewAfter((this.#seconds * 1000) / 10);
   }
 
   async #serialised(work: () => Promise<void>): Promise<void> {

@@ -45,7 +45,7 @@ async function asPlanned(change: PlannedChange, ports: Ports): Promise<void> {
   await removeOld(change, ports);
   const left = await ipvsLeft(change, ports);
   if (left !== undefined) throw new Error(`mode ipvs is not gone: ${left}`);
-  if (plan.flip === 'switch') await kernel.switch?.remove();
+  if (needsPin) await kernel.switch?.remove();
 }
 
 /**

@@ -95,7 +95,7 @@ describe.each(dataPlanes.filter(({ layout }) => layout === 'tree'))('in mode $mo
   test('does not count a process that cannot read the kernel during recovery as one that crashed', async () => {
     await (await node.start()).reconciler.put(bundle({ 'shop/web': [1] }), true);
     const release = bundle({ 'shop/web': [1], 'shop/new': [5] });
-    const countdown = new Countdown(4, 'after');
+    const countdown = new Countdown(3, 'after');
     const { journal } = await node.start();
     const ports = { kernel: mortalKernel(node.kernel, countdown), journal: mortalJournal(journal, countdown) };
     const ended = await node.start({}, ports);
@@ -125,7 +125,7 @@ describe.each(dataPlanes.filter(({ layout }) => layout === 'tree'))('in mode $mo
     ['finished', true],
   ])('does not retry or halt after the time limit when a change is %s', async (_title, committed) => {
     await (await node.start()).reconciler.put(bundle({ 'shop/web': [1] }), true);
-    const ending = new Countdown(4, 'after');
+    const ending = new Countdown(3, 'after');
     const { journal } = await node.start();
     const ports = { kernel: mortalKernel(node.kernel, ending), journal: mortalJournal(journal, ending) };
     const first = await node.start({}, ports);
