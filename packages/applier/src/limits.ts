@@ -78,6 +78,8 @@ export const limits = {
   readAttemptsMax: 4,
   readPauseMs: 200,
 
+  /** How long a receipt relies on it that no kube-proxy runs: finding one reads the command line of each process of the node. */
+  kubeProxyAbsentMs: 10_000,
   /** Timeout of one run of a tool. 230,000 rules need 3 to 9 seconds on iptables 1.8.9. */
   commandTimeoutMs: 60_000,
   /** Health names a tool that runs for longer, or for half of its own timeout where that is more: none needs a third of this (see above). */

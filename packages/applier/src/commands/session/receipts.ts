@@ -5,6 +5,7 @@ import { planeOf } from '@sluice/netfilter';
 import type { SluicedConfig } from '../../config.ts';
 import { Drain } from '../../observe/health/drain.ts';
 import { processesNamed } from '../../kernel/facts.ts';
+import { limits } from '../../limits.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { bootId } from '../../move/parity/read-file.ts';
 import { accountOf, releaseOf } from '../../observe/receipts/account.ts';
@@ -27,11 +28,12 @@ export function makeReceiptWriter(
 ): ReceiptWriter {
   const { node, state, receipts } = config;
   const { directory = `${state}/receipts` } = receipts;
+  const runsBeside = withAbsenceFor(limits.kubeProxyAbsentMs, () => processesNamed('kube-proxy').length > 0);
   return new ReceiptWriter({
     receipts: new Receipts({ node, state, ...receipts, directory }, runChildren(), Date.now),
     node,
     active: () => journal()?.active,
-    serving: () => servingOf(journal()),
+    serving: () => servingOf(journal(), runsBeside),
     draining: () => new Drain(state, bootId(), Date.now).now?.because,
     sluiced: version,
     failed,
@@ -41,12 +43,23 @@ export function makeReceiptWriter(
 type ServingJournal = Pick<Journal, 'active' | 'adoption'>;
 
 /** Who serves this node. Generation 0 has the rules from before Sluice. */
-function servingOf(journal: ServingJournal | undefined): Serving {
+function servingOf(journal: ServingJournal | undefined, runsBeside: () => boolean): Serving {
   const active = journal?.active;
   const mode = active && active.number > 0 ? planeOf(active.state).mode : null;
   // Its health port would be no sign: sluiced may answer there in its place.
-  if (processesNamed('kube-proxy').length > 0) return { mode, kubeProxy: 'runs' };
+  if (runsBeside()) return { mode, kubeProxy: 'runs' };
   return { mode, kubeProxy: journal?.adoption?.goal === 'sluice' ? 'kept-away' : 'absent' };
+}
+
+/** Whether there is one. That there is none is remembered for a while: one that starts then might have started after the receipt. */
+function withAbsenceFor(ms: number, isThere: () => boolean): () => boolean {
+  let absentMs = -Infinity;
+  return () => {
+    if (performance.now() - absentMs < ms) return false;
+    if (isThere()) return true;
+    absentMs = performance.now();
+    return false;
+  };
 }
 
 /** For a command: prints that a receipt could not be written, and changes nothing else. */
