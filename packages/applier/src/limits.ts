@@ -48,8 +48,6 @@ export const limits = {
   bundleDepthMax: 8,
   /** Larger files stay unpacked in memory. */
   packedBytesMax: 1024 * 1024,
-  /** Files are packed together up to this much of them, some 20 files of Services: reading one unpacks all of these, in 0.2 ms. */
-  packedTogetherBytes: 48 * 1024,
   /** What was read is packed when the daemon is idle, so much at once, in some 10 ms. */
   packedAtOnceBytes: 512 * 1024,
   packPauseMs: 20,

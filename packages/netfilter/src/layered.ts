@@ -3,9 +3,9 @@ const layerMin = 512;
 /** … or one that has this share of the map's size. */
 const layerShare = 1 / 16;
 
-/** The map below, and the map that it was merged from. */
+/** The map below, in any form, and the map that it was merged from. */
 interface Below<V> {
-  readonly map: ReadonlyMap<string, V>;
+  map: ReadonlyMap<string, V>;
   /** The identity of the map before, and the keys that may differ from it. */
   readonly made?: { readonly from: object; readonly keys: readonly string[] };
   readonly self: object;
@@ -63,6 +63,14 @@ export class Layered<V> implements ReadonlyMap<string, V> {
     if (isSame) return this;
     const next = new Layered(this.#below, above, size);
     return above.size <= Math.max(layerMin, below.size * layerShare) ? next : next.#flat();
+  }
+
+  /**
+   * Keeps the entries below in another form, such as a compressed one: here, and in all maps that share them.
+   * @param form makes a map with equal entries
+   */
+  keepAs(form: (map: ReadonlyMap<string, V>) => ReadonlyMap<string, V>): void {
+    this.#below.map = form(this.#below.map);
   }
 
   #flat(): Layered<V> {

@@ -233,6 +233,11 @@ class WatchSession {
         // Where a cluster has many Nodes, their changes render everything, and often.
         if (node !== undefined) live.forget();
         heap.collect();
+        if (node === undefined) return;
+        // Compressing takes memory itself: not before the rest is returned.
+        live.pack();
+        this.#feed.pack();
+        heap.collect();
       },
       clock.monotonic,
       () => heap.size(),

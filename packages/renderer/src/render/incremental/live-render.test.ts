@@ -225,7 +225,10 @@ test.each(modes)(
           const { isPart, ...rendered } = live.render(cluster.objects, (path) => last.get(path));
           const { files, ...rest } = renderAgain([...cluster.objects.values()], of, last);
           expect({ ...rendered, files: new Map(rendered.files) }).toEqual({ ...rest, files });
-          if (forgets) live.forget();
+          if (forgets) {
+            live.forget();
+            live.pack();
+          }
           last = files.size > 0 ? files : last;
           parts += Number(isPart);
           services += Number(isPart && events.some(({ object }) => object.kind === 'Service'));

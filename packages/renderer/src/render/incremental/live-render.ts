@@ -1,3 +1,4 @@
+import { packTexts, SourceFiles } from '@sluice/bundle';
 import { Layered, type Problem } from '@sluice/netfilter';
 import type { SluiceConfig } from '../model/config.ts';
 import type { KubeObject } from '../model/kube.ts';
@@ -55,6 +56,11 @@ export class LiveRender {
     this.#memo.forget();
   }
 
+  /** Compresses the files of the last render, which are read one by one from now on. */
+  pack(): void {
+    this.#last?.files.keepAs(packed);
+  }
+
   #renderAll(objects: ReadonlyMap<string, KubeObject>, lastText: LastText): LiveRendered {
     const config = this.#config;
     const change = [...objects.values()];
@@ -70,3 +76,9 @@ export class LiveRender {
     return { files, errors, ignored: this.#ignored, quarantine, isPart: false };
   }
 }
+
+const packed = (files: ReadonlyMap<string, string>): ReadonlyMap<string, string> => {
+  if (files instanceof SourceFiles) return files;
+  const texts = packTexts([...files.values()]);
+  return new SourceFiles(new Map([...files.keys()].flatMap((path, at) => (texts[at] ? [[path, texts[at]]] : []))));
+};
