@@ -1,9 +1,10 @@
 import { join } from 'node:path';
 import { loadavg } from 'node:os';
+import type { Host } from '../netns/cluster-host.ts';
 import { until } from '../netns/until.ts';
 import { places } from './addresses.ts';
 import type { RealCluster } from './cluster.ts';
-import { askerPort, type ByNode } from './inside/nodes.ts';
+import { askerPort, type ByNode, type Used } from './inside/nodes.ts';
 import type { Web } from './operations/web.ts';
 
 /** What a program that asks all nodes gets as its second argument, in JSON; the first is the kubeconfig. */
@@ -18,8 +19,27 @@ export interface Asking {
   readonly services?: number;
 }
 
+const addresses: ByNode<string> = Object.fromEntries(places.map(({ name, addresses: [v4] }) => [name, v4]));
+
 /**
- * Starts on each node what says when a Service answers it, then a program on the machine of the API server that makes changes and asks.
+ * Starts on each node what says when a Service answers it.
+ * @returns asks for what the programs that serve Services use on each node, by the name of the program
+ */
+export async function startAskers({
+  nodes,
+}: Pick<RealCluster, 'nodes'>): Promise<() => Promise<ByNode<Readonly<Record<string, Used>>>>> {
+  const ask = (name: string, host: Host) => host.exec(['curl', '-sf', `http://${addresses[name]}:${askerPort}/`]);
+  for (const [name, host] of nodes) {
+    host.start([process.execPath, join(import.meta.dirname, 'inside/asker.ts'), addresses[name] ?? '']);
+    await until(`${name} can be asked`, async () => (await ask(name, host)).exitCode === 0);
+  }
+  const usedOn = async ([name, host]: readonly [string, Host]) =>
+    [name, JSON.parse((await ask(name, host)).stdout) as Readonly<Record<string, Used>>] as const;
+  return async () => Object.fromEntries(await Promise.all([...nodes].map(usedOn)));
+}
+
+/**
+ * Starts a program on the machine of the API server that makes changes and asks the nodes.
  * @param script in `inside`. @param steady a Deployment of at least two pods that stay
  * @returns what it prints, with the load of the machine at its end
  */
@@ -29,14 +49,7 @@ export async function askAll<T>(
   steady: Web,
   more: Pick<Asking, 'scaled' | 'services'> = {},
 ): Promise<T & { readonly load: number }> {
-  const inside = join(import.meta.dirname, 'inside');
-  const addresses = Object.fromEntries(places.map(({ name, addresses: [v4] }) => [name, v4]));
-  for (const [name, host] of nodes) {
-    const address = addresses[name] ?? '';
-    host.start([process.execPath, join(inside, 'asker.ts'), address]);
-    const url = `http://${address}:${askerPort}/`;
-    await until(`${name} can be asked`, async () => (await host.exec(['curl', '-sf', url])).exitCode === 0);
-  }
+  await startAskers({ nodes });
   const path = '{range .items[*]}{.metadata.name}={.status.podIP} {end}';
   const listed = await plane.kubectl(['get', 'pods', '-l', `app=${steady.name}`, '-o', `jsonpath=${path}`]);
   const pods = listed.trim().split(' ').slice(0, 2);
@@ -45,7 +58,12 @@ export async function askAll<T>(
     pods: pods.map((text) => text.split('=') as [name: string, address: string]),
     ...more,
   };
-  const argv = [process.execPath, join(inside, script), plane.kubeconfig, JSON.stringify(asking)];
+  const argv = [
+    process.execPath,
+    join(import.meta.dirname, 'inside', script),
+    plane.kubeconfig,
+    JSON.stringify(asking),
+  ];
   const printed = await control.run(argv, { timeoutMs: 600_000 });
   return { ...(JSON.parse(printed) as T), load: Math.round(loadavg()[0] ?? 0) };
 }
