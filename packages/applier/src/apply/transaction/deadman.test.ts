@@ -24,6 +24,18 @@ test('during() renews the switch while a slow probe runs', async () => {
   await deadman.renewLate();
 });
 
+test('renewLate() leaves a switch alone that was turned on just before', async () => {
+  const kernel = new FakeKernel();
+  const on = vi.spyOn(kernel.switch, 'on');
+  const deadman = await started(kernel);
+  await vi.advanceTimersByTimeAsync(299);
+  await deadman.renewLate();
+  expect(on).toHaveBeenCalledTimes(1);
+  await vi.advanceTimersByTimeAsync(1);
+  await deadman.renewLate();
+  expect(on).toHaveBeenCalledTimes(2);
+});
+
 test('expires when work outlasts the time-out without a renewal', async () => {
   const deadman = await started();
   await vi.advanceTimersByTimeAsync(4_000);
