@@ -76,7 +76,7 @@ test('a file has at most 400 lines', () => {
  * The total, because bounds of one file are also met by making more files. Who raises a number says in the same commit what the lines or
  * verbs are for, and why nothing else could go; who takes something away lowers it.
  */
-const totals = { lines: 114_863, files: 1_065, verbs: 67 };
+const totals = { lines: 114_867, files: 1_065, verbs: 67 };
 
 test('all of it has no more lines, files and verbs than were agreed', () => {
   const lines = [...sources.values()].reduce((sum, text) => sum + text.split('\n').length - 1, 0);

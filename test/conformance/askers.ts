@@ -58,12 +58,8 @@ export async function askAll<T>(
     pods: pods.map((text) => text.split('=') as [name: string, address: string]),
     ...more,
   };
-  const argv = [
-    process.execPath,
-    join(import.meta.dirname, 'inside', script),
-    plane.kubeconfig,
-    JSON.stringify(asking),
-  ];
+  const program = join(import.meta.dirname, 'inside', script);
+  const argv = [process.execPath, program, plane.kubeconfig, JSON.stringify(asking)];
   const printed = await control.run(argv, { timeoutMs: 600_000 });
   return { ...(JSON.parse(printed) as T), load: Math.round(loadavg()[0] ?? 0) };
 }

@@ -1,5 +1,7 @@
+import { syncBuiltinESMExports } from 'node:module';
+import zlib from 'node:zlib';
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { packTexts } from './source.ts';
 
 test('gives each text back, in any order', () => {
@@ -12,7 +14,14 @@ test('gives each text back, in any order', () => {
   );
 });
 
-test('a text longer than a block is one', () => {
-  const texts = ['a', 'é'.repeat(100_000), 'b'.repeat(100_000), ''];
-  expect(packTexts(texts).map(({ text }) => text)).toEqual(texts);
+test('a text that is longer than a block has no neighbours in it', () => {
+  const inflate = vi.spyOn(zlib, 'inflateRawSync');
+  syncBuiltinESMExports();
+  const texts = ['a', 'é'.repeat(100_000), 'b'.repeat(100_000), '', 'c'];
+  const packed = packTexts(texts);
+  expect(packed[0]?.text).toBe('a');
+  expect(inflate.mock.results.map(({ value }) => (value as Buffer).length)).toEqual([1]);
+  expect(packed.map(({ text }) => text)).toEqual(texts);
+  inflate.mockRestore();
+  syncBuiltinESMExports();
 });
